@@ -1,0 +1,58 @@
+// Attention of query rows over one contiguous run of keys and values, with online softmax.
+//
+// Every attention in Lectern is a sequence of Attend calls into an AttentionState: chunks of the
+// prefill, runs of selected document rows, the sinks and the window, the question's own rows and
+// the tail (centroids as keys, mean values as values, log key counts as bias). States of disjoint
+// key sets join exactly (log-sum-exp merge, as in FlashAttention and FlashInfer).
+#ifndef LECTERN_KERNELS_ATTENTION_H_
+#define LECTERN_KERNELS_ATTENTION_H_
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+// Of R query rows:  out[r] = sum_j exp(s_rj - max[r]) v_j,  sum[r] = sum_j exp(s_rj - max[r]).
+// An empty state has max = -inf, sum = 0, out = 0.
+struct AttentionState {
+  Rows<float> out;      // [R, head_dim], not yet divided by sum
+  std::span<float> max; // [R]
+  std::span<float> sum; // [R]
+
+  size_t num_rows() const { return out.num_rows; }
+  AttentionState Slice(size_t begin, size_t end) const {
+    return {out.Slice(begin, end), max.subspan(begin, end - begin),
+            sum.subspan(begin, end - begin)};
+  }
+};
+
+struct AttendArgs {
+  Rows<const float> queries;           // [R, head_dim]; after RoPE, not scaled
+  TypedRows keys;                      // [n, head_dim]; any dtype
+  TypedRows values;                    // [n, head_dim]; any dtype
+  float scale;                         // logit s_rj = scale * q_r . k_j + bias_j
+  std::span<const float> bias;         // [n], or empty: 0
+  std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
+  AttentionState state;                // in: what was attended before; out: with this run added
+  Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: not wanted
+  std::span<float> scratch;            // >= AttendScratch(R, head_dim) floats
+};
+// Floats of scratch for R query rows.
+size_t AttendScratch(size_t num_queries, size_t head_dim);
+
+// Preconditions (asserted): R >= 1, n >= 1, matching head_dim. Cannot fail; no allocation.
+// Reads each key and value once per call, whatever R is. The result depends on R, n and the data
+// only, and the result of one row does not depend on the other rows.
+void AttendScalar(const AttendArgs& args);  // the definition; sums in double
+void AttendSimd(const AttendArgs& args);    // finished outputs within 1e-5 * max|v| of it
+
+void ResetState(const AttentionState& state);
+// into <- into joined with `from` (same R, disjoint keys). Exact up to rounding; order matters to
+// the last bit, so callers merge in a fixed order.
+void MergeStates(const AttentionState& into, const AttentionState& from);
+// output[r] = out[r] / sum[r] (0 when nothing was attended); lse[r] = max + log(sum) (-inf then).
+// `lse` may be empty.
+void FinishState(const AttentionState& state, Rows<float> output, std::span<float> lse);
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_ATTENTION_H_

@@ -1,0 +1,42 @@
+// The table of kernels a machine can run.
+#ifndef LECTERN_KERNELS_BACKEND_H_
+#define LECTERN_KERNELS_BACKEND_H_
+
+#include <string_view>
+
+#include "kernels/attention.h"
+#include "kernels/centroid_scores.h"
+#include "kernels/convert.h"
+#include "kernels/matmul.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+
+namespace lectern {
+
+struct Backend {
+  const char* name;  // "scalar", "simd"
+  void (*to_float_rows)(TypedRows, Rows<float>);
+  void (*from_float_rows)(Rows<const float>, Dtype, std::byte*);
+  void (*matmul)(const MatMulArgs&);
+  void (*rms_norm)(const RmsNormArgs&);
+  void (*rope)(const RopeArgs&);
+  void (*swiglu)(const SwigluArgs&);
+  void (*attend)(const AttendArgs&);
+  void (*key_logits)(const KeyLogitsArgs&);
+  void (*add_row_lse)(const AddRowLseArgs&);
+  void (*add_scores)(const AddScoresArgs&);
+  void (*assign_nearest)(const AssignNearestArgs&);
+};
+
+// What this machine can run, slowest ("scalar") first. Thread-safe; the spans live forever.
+std::span<const Backend> AvailableBackends();
+// The fastest, or the one that LECTERN_BACKEND names; nullptr when it names none of them.
+const Backend* DefaultBackend();
+const Backend* FindBackend(std::string_view name);
+// The instruction set that "simd" dispatches to here, e.g. "AVX2".
+const char* SimdTarget();
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_BACKEND_H_

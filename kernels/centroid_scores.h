@@ -1,0 +1,58 @@
+// The steps of the centroid lookup: how much attention will each cluster of one kv head draw?
+//
+//   S_i = mean_r  exp(s_ri - LSE_r),   s_ri = scale * q_r . C_i,   LSE_r = log sum_j N_j exp(s_rj)
+//
+// Every key is stood in for by its centroid, so S_i estimates the softmax weight of one key of
+// cluster i and sum_i N_i S_i == 1. Source: Hooper et al. 2024, arXiv:2411.09688, section 3.
+// Ours differs: query rows span the whole query group (GQA), everything goes through log-sum-exp,
+// and the denominator may hold mass of keys outside these clusters (a rejected parent level).
+// The steps are separate because a hierarchical lookup needs them for parts of a level.
+#ifndef LECTERN_KERNELS_CENTROID_SCORES_H_
+#define LECTERN_KERNELS_CENTROID_SCORES_H_
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+struct KeyLogitsArgs {
+  Rows<const float> queries;  // [R, head_dim]
+  TypedRows keys;             // [n, head_dim]; any dtype
+  float scale;
+  Rows<float> logits;         // out [R, n]: scale * q_r . k_j; its stride may exceed n
+  std::span<float> scratch;   // >= AttendScratch(R, head_dim) floats
+};
+// Each logit is one sum over head_dim, independent of the other rows and keys.
+void KeyLogitsScalar(const KeyLogitsArgs& args);  // the definition; sums in double
+void KeyLogitsSimd(const KeyLogitsArgs& args);    // within 1e-5 * scale * |q||k| of it
+
+struct AddRowLseArgs {
+  Rows<const float> logits;      // [R, n]
+  std::span<const float> bias;   // [n]: log N_j; -inf leaves j out
+  std::span<float> lse;          // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j))
+};
+void AddRowLseScalar(const AddRowLseArgs& args);
+void AddRowLseSimd(const AddRowLseArgs& args);  // within 1e-5 of it
+
+struct AddScoresArgs {
+  Rows<const float> logits;    // [R, n]
+  std::span<const float> lse;  // [R], finite
+  std::span<float> scores;     // [n] in/out: += sum_r exp(logits_rj - lse_r). Caller divides by R.
+};
+void AddScoresScalar(const AddScoresArgs& args);
+void AddScoresSimd(const AddScoresArgs& args);  // within 1e-5 relative of it
+
+struct AssignNearestArgs {
+  Rows<const float> points;     // [n, d]
+  Rows<const float> centroids;  // [k, d], k >= 1
+  std::span<uint32_t> labels;   // out [n]: argmax_j p . c_j, the lowest j among equals
+  std::span<float> dots;        // out [n]: that product
+  std::span<float> scratch;     // >= AssignScratch(k, d) floats
+};
+// The assignment step of K-means on unit-length keys. Each product is one ascending sum over d.
+size_t AssignScratch(size_t num_centroids, size_t num_cols);
+void AssignNearestScalar(const AssignNearestArgs& args);
+void AssignNearestSimd(const AssignNearestArgs& args);  // dots within 1e-5; labels of equal dots
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CENTROID_SCORES_H_

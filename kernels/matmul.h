@@ -1,0 +1,31 @@
+// Matrix product with weights as they are stored: output = input * weight^T.
+//
+// Each output element is one sum over k in ascending order with fused multiply-add, whatever the
+// number of input rows handed in together, the column range or the thread that runs it: a layer
+// gives the same bits for any chunking of the columns and any number of threads.
+#ifndef LECTERN_KERNELS_MATMUL_H_
+#define LECTERN_KERNELS_MATMUL_H_
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+struct MatMulArgs {
+  Rows<const float> input;    // [M, K]
+  TypedRows weight;           // [N, K]; f32, f16 or bf16, row n holds output column n
+  Rows<float> output;         // [M, N]; must not alias input
+  size_t column_begin = 0;    // computes output columns [column_begin, column_end) only:
+  size_t column_end = 0;      //   the unit of parallel work
+  bool accumulate = false;    // add to output instead of replacing it
+  std::span<float> scratch;   // >= MatMulScratch(K) floats; contents undefined after
+};
+// Floats of scratch that any column range needs.
+size_t MatMulScratch(size_t num_cols);
+
+// Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.
+void MatMulScalar(const MatMulArgs& args);  // the definition
+void MatMulSimd(const MatMulArgs& args);    // within 1e-5 * sum|a*b| of it
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_MATMUL_H_

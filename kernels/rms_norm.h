@@ -1,0 +1,20 @@
+// output[r, c] = weight[c] * input[r, c] / sqrt(mean_c(input[r, c]^2) + epsilon)   (LLaMA's RMSNorm)
+#ifndef LECTERN_KERNELS_RMS_NORM_H_
+#define LECTERN_KERNELS_RMS_NORM_H_
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+struct RmsNormArgs {
+  Rows<const float> input;        // [M, C]
+  std::span<const float> weight;  // [C]
+  float epsilon;
+  Rows<float> output;             // [M, C]; may be the input itself
+};
+void RmsNormScalar(const RmsNormArgs& args);  // the definition; the mean is summed in double
+void RmsNormSimd(const RmsNormArgs& args);    // within 1e-5 relative of it
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_RMS_NORM_H_

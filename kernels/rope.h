@@ -1,0 +1,22 @@
+// Rotary position embedding, rotate-half form, in place:
+//   (x[i], x[i + D/2]) <- (x[i] cos - x[i + D/2] sin,  x[i + D/2] cos + x[i] sin),  i < D/2
+// Each row of `heads` holds several heads side by side, all turned by the same angles.
+#ifndef LECTERN_KERNELS_ROPE_H_
+#define LECTERN_KERNELS_ROPE_H_
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+struct RopeArgs {
+  Rows<float> heads;        // [M, num_heads * head_dim], turned in place
+  size_t head_dim;          // even
+  Rows<const float> cosine; // [M, head_dim / 2]; already times the recipe's attention factor
+  Rows<const float> sine;   // [M, head_dim / 2]
+};
+void RopeScalar(const RopeArgs& args);  // the definition
+void RopeSimd(const RopeArgs& args);    // within 1e-6 * |x| of it
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_ROPE_H_

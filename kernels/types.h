@@ -1,0 +1,114 @@
+// Number types and borrowed views that every room shares. No file, no error, no model.
+#ifndef LECTERN_KERNELS_TYPES_H_
+#define LECTERN_KERNELS_TYPES_H_
+
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lectern {
+
+// IEEE binary16 and bfloat16 as stored. Arithmetic happens in float.
+struct f16 {
+  uint16_t bits;
+};
+struct bf16 {
+  uint16_t bits;
+};
+
+inline float ToFloat(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+inline float ToFloat(f16 x) {
+  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
+  const uint32_t exponent = (x.bits >> 10) & 31u, mantissa = x.bits & 0x3FFu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
+  if (exponent != 0) {
+    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  }
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // subnormal or zero
+  return sign ? -magnitude : magnitude;
+}
+
+// Round to nearest, ties to even; too large becomes infinity, NaN stays NaN.
+inline f16 ToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return {static_cast<uint16_t>(sign | 0x7E00u)};
+  if (magnitude >= 0x477FF000u) return {static_cast<uint16_t>(sign | 0x7C00u)};
+  if (magnitude < 0x38800000u) {  // subnormal in f16: adding 0.5 rounds at 2^-24
+    const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
+    return {static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(rounded) - 0x3F000000u))};
+  }
+  const uint32_t odd = (magnitude >> 13) & 1u;
+  return {static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xFFFu + odd) >> 13))};
+}
+
+inline bf16 ToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
+  return {static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+// A borrowed 2-D view, row major; `stride` is in elements.
+template <typename T>
+struct Rows {
+  T* data = nullptr;
+  size_t num_rows = 0;
+  size_t num_cols = 0;
+  size_t stride = 0;
+
+  Rows() = default;
+  Rows(T* d, size_t rows, size_t cols) : data(d), num_rows(rows), num_cols(cols), stride(cols) {}
+  Rows(T* d, size_t rows, size_t cols, size_t row_stride)
+      : data(d), num_rows(rows), num_cols(cols), stride(row_stride) {}
+  // A view of mutable rows is also a view of const rows.
+  operator Rows<const T>() const { return {data, num_rows, num_cols, stride}; }
+
+  T* operator[](size_t row) const {
+    assert(row < num_rows);
+    return data + row * stride;
+  }
+  Rows Slice(size_t begin, size_t end) const {
+    assert(begin <= end && end <= num_rows);
+    return {data + begin * stride, end - begin, num_cols, stride};
+  }
+};
+
+// Element type of weights and of stored keys and values. On disk: never renumber.
+//   q8: blocks of 32 elements, an f16 scale then 32 int8 (34 bytes); num_cols % 32 == 0.
+enum class Dtype : uint8_t { kF32 = 0, kF16 = 1, kBf16 = 2, kQ8 = 3 };
+
+inline constexpr size_t kQ8Block = 32;
+
+constexpr size_t RowBytes(Dtype dtype, size_t num_cols) {
+  switch (dtype) {
+    case Dtype::kF32: return num_cols * 4;
+    case Dtype::kF16:
+    case Dtype::kBf16: return num_cols * 2;
+    case Dtype::kQ8: return num_cols / kQ8Block * (kQ8Block + 2);
+  }
+  return 0;
+}
+
+// Borrowed rows of a run-time type, packed: row r begins at data + r * RowBytes(dtype, num_cols).
+// No alignment is promised.
+struct TypedRows {
+  const std::byte* data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  size_t num_rows = 0;
+  size_t num_cols = 0;
+
+  size_t row_bytes() const { return RowBytes(dtype, num_cols); }
+  const std::byte* row(size_t r) const { return data + r * row_bytes(); }
+  TypedRows Slice(size_t begin, size_t end) const {
+    assert(begin <= end && end <= num_rows);
+    return {data + begin * row_bytes(), dtype, end - begin, num_cols};
+  }
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_TYPES_H_
