@@ -1,0 +1,76 @@
+// The SQLite file that tracks documents and their shards.
+#ifndef LECTERN_STORE_CATALOG_H_
+#define LECTERN_STORE_CATALOG_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/shard_writer.h"
+#include "store/status.h"
+
+namespace lectern {
+
+using DocumentId = std::array<uint8_t, 16>;   // first half of a SHA-256; see FORMAT.md
+using Fingerprint = std::array<uint8_t, 32>;
+std::string ToHex(std::span<const uint8_t> bytes);
+// 32 lower-case hex digits, else nullopt.
+std::optional<DocumentId> ParseDocumentId(std::string_view text);
+
+// Never renumber.
+enum class DocumentState : int { kBuilding = 1, kReady = 2, kDead = 3 };
+
+struct DocumentRow {
+  DocumentId id{};
+  uint64_t generation = 0;   // unique in the store, growing
+  std::string name;          // the name that points here; empty: only reachable by id
+  DocumentState state = DocumentState::kBuilding;
+  Fingerprint fingerprint{};
+  std::string model_path;    // absolute, as given when it was indexed; informative
+  uint64_t num_tokens = 0;
+  uint64_t text_bytes = 0;
+  uint64_t replaced_bytes = 0;  // invalid UTF-8 bytes replaced while reading
+  uint64_t bytes_on_disk = 0;   // all shards
+  std::string report_json;      // the result of index-document, for `existed` runs; informative
+};
+
+// One connection; one thread at a time (callers lock). Readers in other processes are fine.
+class Catalog {
+ public:
+  enum class Mode { kReadOnly, kReadWrite };
+  // kReadWrite creates file and schema where missing. Read-only media without journal: opened
+  // immutable. kNotFound (read-only, no file), kCorrupt (not ours, schema or row CRC wrong),
+  // kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
+  static Result<std::unique_ptr<Catalog>> Open(const std::string& path, Mode mode);
+  ~Catalog();
+
+  // A new `building` row with the next generation; `row.generation` is ignored.
+  Result<uint64_t> BeginDocument(const DocumentRow& row);
+  // The visibility transaction: adds the shard rows, records sizes and report, makes the row
+  // `ready`, moves the name here from whichever document had it, and marks older generations of
+  // the same id dead. `row` is the building row with its final fields.
+  Status CommitDocument(const DocumentRow& row, const std::vector<ShardSummary>& shards);
+  // Points `name` at a ready document (moves it).
+  Status MoveName(const std::string& name, const DocumentId& id);
+  // Marks every generation of the id dead: it is gone for readers from here on.
+  Status MarkDead(const DocumentId& id);
+  // Forgets a row of a generation (its files are gone).
+  Status Forget(uint64_t generation);
+
+  // Every call checks the CRC of each row that it returns: kCorrupt names the row.
+  Result<std::vector<DocumentRow>> List() const;                       // all states, by generation
+  Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const;
+  Result<std::optional<DocumentRow>> FindReadyByName(const std::string& name) const;
+  Result<std::vector<ShardSummary>> Shards(uint64_t generation) const;  // by file name
+
+ private:
+  struct Impl;
+  explicit Catalog(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_STORE_CATALOG_H_

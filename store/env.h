@@ -1,0 +1,71 @@
+// Every file call of the store goes through here, so that tests can inject faults.
+#ifndef LECTERN_STORE_ENV_H_
+#define LECTERN_STORE_ENV_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// A file open for writing (and reading back). One thread at a time. Closes on destruction.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  // All of it or an error; continues after EINTR and short writes.
+  virtual Status WriteAt(uint64_t offset, const void* data, size_t bytes) = 0;
+  virtual Status ReadAt(uint64_t offset, void* data, size_t bytes) const = 0;  // short: kTruncated
+  virtual Status Allocate(uint64_t bytes) = 0;  // reserves space; kNoSpace before any write
+  virtual Status Sync() = 0;                    // after a failure the file must be thrown away
+  virtual Status Close() = 0;                   // reports what a deferred write did
+};
+
+// Read-only bytes of a whole file. Unmaps on destruction.
+class MappedFile {
+ public:
+  virtual ~MappedFile() = default;
+  virtual const std::byte* data() const = 0;
+  virtual uint64_t size() const = 0;  // as fstat said when it was mapped
+  // Hints that a range will be read soon / is not needed any more.
+  virtual void WillNeed(uint64_t offset, uint64_t bytes) const = 0;
+  virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
+};
+
+// An advisory lock on a file, released on destruction.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+// Thread-safe. Paths are plain strings; files are 0600, directories 0700; symlinks are not followed
+// in the last component; descriptors are close-on-exec.
+class Env {
+ public:
+  virtual ~Env() = default;
+  static Env& Default();  // POSIX
+
+  // `exclusive`: fails when it exists; else opens what is there (created when missing).
+  virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
+                                                             bool exclusive) = 0;
+  virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;  // regular files
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual Status Remove(const std::string& path) = 0;             // kMissingFile when not there
+  virtual Status RemoveTree(const std::string& directory) = 0;    // ok when not there
+  virtual Status MakeDirectory(const std::string& path) = 0;      // with parents; ok when there
+  virtual Status SyncDirectory(const std::string& path) = 0;
+  virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // sorted names
+  virtual Result<bool> Exists(const std::string& path) = 0;
+  virtual Result<uint64_t> FreeBytes(const std::string& directory) = 0;
+  virtual bool IsWritable(const std::string& directory) = 0;
+  // Waits up to timeout_ms. kLocked then.
+  virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) = 0;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_STORE_ENV_H_

@@ -1,0 +1,75 @@
+// Reads one shard through a mapping; every byte is verified before it is first used.
+#ifndef LECTERN_STORE_SHARD_READER_H_
+#define LECTERN_STORE_SHARD_READER_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/env.h"
+#include "store/shard_format.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Thread-safe after Open. Spans live as long as the reader.
+class ShardReader {
+ public:
+  // Maps the file and checks header, footer, block table, section table: sizes, bounds, alignment,
+  // overlap, duplicates, version, features. Touches no section. `expected` is compared field by
+  // field where it is set (kind, layer, document id, fingerprint, generation).
+  // kMissingFile, kTruncated (also: longer than it says), kChecksumMismatch, kCorrupt,
+  // kUnsupportedVersion, kIoError.
+  struct Expected {
+    ShardKind kind;
+    uint32_t layer = 0;
+    const uint8_t* document_id = nullptr;  // [16]
+    const uint8_t* fingerprint = nullptr;  // [32]
+    uint64_t generation = 0;
+    std::optional<uint32_t> table_crc;     // of the catalog
+  };
+  static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
+                                                   const Expected& expected);
+  ~ShardReader();
+
+  const std::string& path() const;
+  const ShardHeader& header() const;
+  std::span<const SectionEntry> sections() const;  // in file order
+
+  // A section's place without verifying its bytes: for the caller that verifies ranges itself.
+  // nullptr when there is none.
+  const SectionEntry* Find(SectionKind kind, uint32_t kv_head, uint32_t level) const;
+  // The whole section, verified. kNotFound when there is none, kChecksumMismatch with file and
+  // block offset.
+  Result<std::span<const std::byte>> Section(SectionKind kind, uint32_t kv_head,
+                                             uint32_t level) const;
+  // The same as elements. kCorrupt when the size is no multiple of sizeof(T).
+  template <typename T>
+  Result<std::span<const T>> Array(SectionKind kind, uint32_t kv_head, uint32_t level) const {
+    LECTERN_ASSIGN(const std::span<const std::byte> bytes, Section(kind, kv_head, level));
+    if (bytes.size() % sizeof(T) != 0) {
+      return Status(Code::kCorrupt, path() + ": section size is no multiple of its element; "
+                                             "index the document again");
+    }
+    return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+  }
+
+  // The mapped bytes of the file; verified only where Verify said so.
+  const std::byte* data() const;
+  // Checks the blocks that [offset, offset + bytes) of the file touches and remembers them: the
+  // first touch pays, later ones are one atomic load per block. The header's block is included.
+  Status Verify(uint64_t offset, uint64_t bytes) const;
+  // Every block, also those verified before (reads the file again).
+  Status VerifyAll() const;
+
+ private:
+  struct Impl;
+  explicit ShardReader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_STORE_SHARD_READER_H_
