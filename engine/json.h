@@ -1,0 +1,68 @@
+// JSON, in the one file that includes nlohmann: untrusted files are read with limits through SAX.
+#ifndef LECTERN_ENGINE_JSON_H_
+#define LECTERN_ENGINE_JSON_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// A parsed value. Objects keep their keys sorted and unique.
+class Json {
+ public:
+  using Array = std::vector<Json>;
+  using Object = std::map<std::string, Json, std::less<>>;
+
+  Json() : value_(nullptr) {}
+  Json(std::nullptr_t) : value_(nullptr) {}
+  Json(bool b) : value_(b) {}
+  Json(int n) : value_(static_cast<int64_t>(n)) {}
+  Json(int64_t n) : value_(n) {}
+  Json(uint64_t n) : value_(n) {}
+  Json(double d) : value_(d) {}
+  Json(const char* text) : value_(std::string(text)) {}
+  Json(std::string text) : value_(std::move(text)) {}
+  Json(std::string_view text) : value_(std::string(text)) {}
+  Json(Array items) : value_(std::move(items)) {}
+  Json(Object members) : value_(std::move(members)) {}
+
+  bool is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
+  // nullptr when it is something else.
+  const bool* boolean() const { return std::get_if<bool>(&value_); }
+  const std::string* string() const { return std::get_if<std::string>(&value_); }
+  const Array* array() const { return std::get_if<Array>(&value_); }
+  const Object* object() const { return std::get_if<Object>(&value_); }
+  // Any number as double, or only those that are whole and in the range of the type.
+  std::optional<double> number() const;
+  std::optional<int64_t> integer() const;
+  std::optional<uint64_t> unsigned_integer() const;
+  // Member of an object; nullptr when missing or not an object.
+  const Json* Find(std::string_view key) const;
+
+  // Compact; keys in sorted order; invalid UTF-8 in strings is replaced; non-finite numbers: null.
+  std::string Dump() const;
+
+ private:
+  std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
+};
+
+struct JsonLimits {
+  size_t max_depth = 16;
+  size_t max_values = 1u << 20;    // members and items in total
+  size_t max_string = 1u << 20;    // bytes of one string or key
+};
+// Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
+// kMalformedModel (message has the byte offset) or kLimitExceeded.
+Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {});
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_JSON_H_

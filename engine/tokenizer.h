@@ -1,0 +1,79 @@
+// Text to tokens and back, through SentencePiece.
+#ifndef LECTERN_ENGINE_TOKENIZER_H_
+#define LECTERN_ENGINE_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sha256.h"
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+struct TokenizedText {
+  std::vector<int32_t> ids;
+  // Byte range [begin, end) of each token in the text. Ranges ascend; byte-fallback pieces of one
+  // character all carry that character's range; every byte of the text is in some range.
+  struct Range {
+    uint64_t begin, end;
+  };
+  std::vector<Range> ranges;
+};
+
+// Immutable; thread-safe.
+class Tokenizer {
+ public:
+  // `path`: a SentencePiece tokenizer.model. Its protobuf is walked and checked by us before the
+  // library sees it (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, finite scores, known types,
+  // unique pieces, unk present, 0 or 256 byte pieces, BPE or unigram, normaliser without a
+  // precompiled charsmap or with a well-formed one). kMissingFile, kMalformedModel,
+  // kUnsupportedModel.
+  static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
+  ~Tokenizer();
+
+  size_t vocab_size() const;
+  int32_t bos_id() const;  // -1: none
+  int32_t eos_id() const;
+
+  // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
+  // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.
+  // kInternal when the library fails.
+  Result<TokenizedText> Encode(std::string_view text) const;
+  // Text that continues what came before: no dummy prefix.
+  Result<TokenizedText> EncodeContinuation(std::string_view text) const;
+
+  // The bytes that a token stands for in running text: "▁" as a space, byte pieces as their byte,
+  // control pieces as nothing.
+  std::string_view TokenBytes(int32_t id) const;
+
+  void AddTo(Sha256& hash) const;  // the file's bytes
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Turns tokens into text that is valid UTF-8 at every step: bytes of an unfinished character are
+// held back, and what can never become one is replaced by U+FFFD.
+class TokenStream {
+ public:
+  // `strip_leading_space`: the first space of the stream is dropped (answers after "Answer:").
+  TokenStream(const Tokenizer& tokenizer, bool strip_leading_space)
+      : tokenizer_(tokenizer), strip_leading_space_(strip_leading_space) {}
+  std::string Push(int32_t id);  // what can be shown now
+  std::string Flush();           // the end: unfinished bytes become U+FFFD
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool strip_leading_space_;
+  std::string pending_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_TOKENIZER_H_
