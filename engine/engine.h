@@ -1,0 +1,185 @@
+// The insides: a store, the models that its documents need, indexing and asking.
+// Embedders use lectern.h (C++) or lectern_c.h (C); this header has no stable ABI.
+#ifndef LECTERN_ENGINE_ENGINE_H_
+#define LECTERN_ENGINE_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "kernels/types.h"
+#include "store/catalog.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Set from any thread to make the call that was given it end early with kCancelled. Polled at
+// least once per layer and block of work, so that a call ends within 250 ms.
+using CancelFlag = std::atomic<bool>;
+
+struct EngineOptions {
+  std::string store;        // directory; created by the first Index
+  std::string model;        // Hugging Face folder; empty: the one a document was indexed with
+  size_t num_threads = 0;   // 0: physical cores
+};
+
+// --- indexing ---------------------------------------------------------------------------------
+
+struct IndexProgress {
+  enum class Stage { kRead, kPrefill, kCluster, kCalibrate, kWrite };
+  Stage stage;
+  uint64_t done, total;      // prefill: tokens; else: (layer, kv head) items
+  double tokens_per_second;  // of the prefill; 0 when unknown
+  double eta_seconds;        // of all that is left; < 0 when unknown
+};
+std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", …
+
+struct IndexOptions {
+  std::string name;                // points to the document afterwards; empty: none
+  Dtype kv_dtype = Dtype::kF16;
+  float kv_budget = 0.1f;          // (0, 1]: the default of later asks; thresholds serve any budget
+  uint32_t num_levels = 2;         // 1, 2 or 3
+  uint64_t seed = 1234;            // of the clustering
+  // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
+  // checkpoint stays and the same call goes on from there.
+  std::function<bool(const IndexProgress&)> on_progress;
+  const CancelFlag* cancel = nullptr;
+};
+
+struct LevelReport {
+  uint32_t level;      // 1 = coarsest
+  uint64_t centroids;  // over all layers and kv heads
+};
+
+struct IndexReport {
+  std::string document;  // id, 32 hex digits
+  std::string name;
+  uint64_t tokens = 0;
+  uint64_t replaced_bytes = 0;  // of invalid UTF-8
+  uint64_t bytes_on_disk = 0;
+  std::string fingerprint;      // 64 hex digits
+  uint64_t generation = 0;
+  std::vector<LevelReport> levels;
+  struct {
+    double read = 0, prefill = 0, cluster = 0, calibrate = 0, write = 0, total = 0;
+  } seconds;
+  bool existed = false;         // nothing was done: the same document was there
+  uint64_t resumed_tokens = 0;  // taken over from an interrupted run
+};
+
+// What indexing would cost. No model weight is read beyond its header.
+struct IndexEstimate {
+  uint64_t tokens = 0;
+  uint64_t bytes_on_disk = 0;       // of the finished document
+  uint64_t peak_bytes_on_disk = 0;  // all spills and one shard, while indexing
+  uint64_t free_bytes = 0;          // of the store's file system
+  uint64_t anonymous_bytes = 0;     // memory: one chunk's activations and one layer's clustering
+  double flops = 0;                 // of the prefill
+  double seconds = 0;               // at the speed of a short trial on this machine
+  bool existed = false;
+};
+
+// --- asking -----------------------------------------------------------------------------------
+
+struct AskOptions {
+  float kv_budget = 0;      // (0, 1]; 0: the document's default; 1: exact
+  bool tail = true;         // clusters that are not read count through their centroid and mean value
+  uint32_t max_tokens = 256;
+  SamplingOptions sampling;
+  uint32_t max_evidence = 3;
+  // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
+  // false ends the answer early; what there is is returned with finish_reason "cancelled".
+  std::function<bool(std::string_view)> on_text;
+  const CancelFlag* cancel = nullptr;
+};
+
+struct Evidence {
+  uint64_t begin = 0, end = 0;  // bytes [begin, end) of the stored text
+  std::string text;             // exactly those bytes
+  float mass = 0;               // share of the attention paid to the document, in [0, 1]
+  std::optional<uint32_t> page; // 1-based, when the document has pages
+};
+
+struct KvReceipt {
+  float budget = 1;
+  std::string rule;                      // "exact", "default"
+  double read_fraction_prefill = 0;      // of the document's K+V bytes, mean over layers
+  std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
+  uint64_t bytes_read = 0;               // all steps
+  uint64_t window_bytes = 0;             // sliding-window layers
+  // Share of the attention mass of the document that was not read exactly, as centroids tell.
+  double missed_mass_estimate = 0;
+  std::optional<double> missed_mass_bound;
+};
+
+struct Answer {
+  std::string text;
+  std::string document;       // id
+  std::string finish_reason;  // "stop", "length", "cancelled"
+  uint64_t document_tokens = 0, question_tokens = 0, answer_tokens = 0;
+  struct {
+    double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
+  } timings_ms;
+  KvReceipt kv;
+  std::vector<Evidence> evidence;  // by mass, largest first
+  std::string note;                // "short document: read densely", or empty
+};
+
+// One conversation about one document: follow-ups see what was said before.
+// One thread at a time.
+class Session {
+ public:
+  virtual ~Session() = default;
+  // kInvalidArgument, kBudgetTooSmall (message has the smallest), kContextTooLong (numbers in the
+  // message), kCancelled only when nothing was decoded yet, kChecksumMismatch. After an error the
+  // session stands where it stood before the call.
+  virtual Result<Answer> Ask(std::string_view question, const AskOptions& options) = 0;
+  virtual const DocumentRow& document() const = 0;
+  virtual std::string_view text() const = 0;  // of the document
+  // Bytes of K and V that a step of the whole document would read, per layer.
+  virtual uint64_t dense_bytes() const = 0;
+};
+
+// --- the engine -------------------------------------------------------------------------------
+
+// Thread-safe: sessions ask concurrently; one Index at a time, others get kLocked.
+class Engine {
+ public:
+  // Opens nothing yet: stores and models are opened when they are needed.
+  static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  // Cleans, tokenises, prefills, clusters and commits `bytes`. All or nothing: on error the store
+  // is as before, except for a checkpoint that the next call continues from. The same document
+  // again is a no-op (`existed`). kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly, kLocked,
+  // kCancelled, model errors.
+  virtual Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) = 0;
+  virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
+
+  // `document`: id, name, or empty: the only one (kAmbiguous lists them, kNotFound when none).
+  // kModelMismatch names both sides; kMissingFile, kTruncated, kChecksumMismatch, kCorrupt.
+  virtual Result<std::unique_ptr<Session>> Open(std::string_view document) = 0;
+
+  virtual Result<std::vector<DocumentRow>> List() = 0;  // ready and building
+  virtual Result<DocumentRow> Find(std::string_view document) = 0;
+  virtual Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) = 0;
+  // Checks every shard of the document (empty: of every document): sizes, identities; `full`: every
+  // byte. Returns the first damage of each damaged document; empty: all good.
+  struct Damage {
+    std::string document, name;
+    Status status;
+  };
+  virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
+  // Gone for readers at once; files are deleted when nobody reads them.
+  virtual Status Remove(std::string_view document) = 0;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ENGINE_H_

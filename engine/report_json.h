@@ -1,0 +1,24 @@
+// The JSON of results and errors: one writer for the tools, the C API and REST.
+#ifndef LECTERN_ENGINE_REPORT_JSON_H_
+#define LECTERN_ENGINE_REPORT_JSON_H_
+
+#include <string>
+#include <string_view>
+
+#include "engine/engine.h"
+
+namespace lectern {
+
+enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
+
+// Compact, one line, without a newline. `text`: the document, needed for units other than kUtf8.
+std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
+std::string IndexReportJson(const IndexReport& report);
+std::string IndexEstimateJson(const IndexEstimate& estimate);
+std::string DocumentJson(const DocumentRow& row);
+// {"error":{"message","type","param","code","request_id","retryable"}}
+std::string ErrorJson(const Status& status, std::string_view request_id = {});
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_REPORT_JSON_H_
