@@ -1,0 +1,400 @@
+#include "engine/ask.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+
+#include "engine/evidence.h"
+#include "engine/tokenizer.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kQueryRowsPerItem = 256;
+
+using Clock = std::chrono::steady_clock;
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+bool IsSet(const CancelFlag* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
+
+Status Mismatch(const Document& document, const Model& model) {
+  return {Code::kModelMismatch,
+          "document \"" + document.row().name + "\" was indexed with model " +
+              ToHex(document.row().fingerprint).substr(0, 16) + " (" + document.row().model_path +
+              "), but " + model.folder() + " is " + ToHex(model.fingerprint()).substr(0, 16) +
+              "; give that model, or index the document again with this one"};
+}
+
+}  // namespace
+
+// States of all kv heads of a layer, R = tokens * group rows each.
+struct DocumentSession::LayerStates {
+  LayerStates(const ModelConfig& config, size_t num_tokens, float* output) {
+    const size_t rows = num_tokens * config.query_group();
+    numbers.resize(config.num_kv_heads * rows * 4);
+    for (size_t head = 0; head < config.num_kv_heads; ++head) {
+      float* base = numbers.data() + head * rows * 4;
+      all.push_back({{output + head * rows * config.head_dim, rows, config.head_dim},
+                     {base, rows},
+                     {base + rows, rows}});
+      lse.emplace_back(base + 2 * rows, rows);
+      document_lse.emplace_back(base + 3 * rows, rows);
+      outputs.push_back(all.back().out);
+    }
+  }
+  std::vector<float> numbers;
+  std::vector<AttentionState> all;  // per kv head; out is [R, head_dim] of the caller
+  std::vector<std::span<float>> lse, document_lse;
+  std::vector<Rows<float>> outputs;
+};
+
+DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
+                                 std::shared_ptr<const Model> model, const Backend& backend,
+                                 ThreadPool& threads)
+    : document_(std::move(document)),
+      model_(std::move(model)),
+      threads_(threads),
+      transformer_(*model_, backend, threads) {
+  const ModelConfig& config = model_->config();
+  keys_.resize(size_t{config.num_layers} * config.num_kv_heads);
+  values_.resize(keys_.size());
+  logits_.resize(config.vocab_size);
+}
+
+Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
+    std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
+    const Backend& backend, ThreadPool& threads, double open_ms) {
+  const ModelConfig& config = model->config();
+  const ShardHeader& shape = document->shape();
+  if (model->fingerprint() != document->row().fingerprint) return Mismatch(*document, *model);
+  if (shape.num_layers != config.num_layers || shape.num_kv_heads != config.num_kv_heads ||
+      shape.head_dim != config.head_dim) {
+    return Status(Code::kCorrupt, "document \"" + document->row().name +
+                                      "\": its shards have another shape than its model; index "
+                                      "it again");
+  }
+  for (const int32_t id : document->tokens()) {
+    if (id < 0 || static_cast<uint32_t>(id) >= config.vocab_size) {
+      return Status(Code::kCorrupt, "document \"" + document->row().name +
+                                        "\" holds a token that its model does not have; index it "
+                                        "again");
+    }
+  }
+  std::unique_ptr<DocumentSession> session(
+      new DocumentSession(std::move(document), std::move(model), backend, threads));
+  // Every layer has all rows of all heads: its bytes follow from the header alone.
+  session->dense_bytes_ = uint64_t{2} * shape.num_kv_heads * shape.num_tokens *
+                          RowBytes(session->document_->kv_dtype(), shape.head_dim);
+  session->open_ms_ = open_ms;
+  return session;
+}
+
+// --- one forward pass -------------------------------------------------------------------------
+
+Status DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
+  const ModelConfig& config = model_->config();
+  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
+  const size_t row_bytes = RowBytes(dtype, config.head_dim);
+  const size_t kv_cols = size_t{config.num_kv_heads} * config.head_dim;
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    for (const bool is_values : {false, true}) {
+      std::vector<std::byte>& stored =
+          (is_values ? values_ : keys_)[layer * config.num_kv_heads + head];
+      stored.resize((num_past_ + num_tokens) * row_bytes);
+      const float* from = (is_values ? activations_->values : activations_->keys).data();
+      transformer_.backend().from_float_rows(
+          {from + head * config.head_dim, num_tokens, config.head_dim, kv_cols}, dtype,
+          stored.data() + num_past_ * row_bytes);
+    }
+  }
+  return {};
+}
+
+// Causal attention over the tokens after the fixed context, these included.
+void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states) {
+  const ModelConfig& config = model_->config();
+  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
+  const size_t group = config.query_group(), rows = num_tokens * group;
+  const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
+  std::vector<uint32_t> visible(rows);
+  for (size_t r = 0; r < rows; ++r) visible[r] = static_cast<uint32_t>(num_past_ + r / group + 1);
+  const size_t scratch_size = AttendScratch(std::min(rows, kQueryRowsPerItem), config.head_dim);
+  std::vector<float> scratch(threads_.num_threads() * scratch_size);
+  threads_.ParallelFor(blocks * config.num_kv_heads, [&](size_t item, size_t slot) {
+    const size_t head = item / blocks, begin = item % blocks * kQueryRowsPerItem;
+    const size_t end = std::min(begin + kQueryRowsPerItem, rows);
+    const AttentionState state = states.all[head].Slice(begin, end);
+    const size_t cache = layer * config.num_kv_heads + head;
+    const size_t seen = visible[end - 1];
+    ResetState(state);
+    transformer_.backend().attend(
+        {.queries = transformer_.Grouped(activations_->queries, head, num_tokens).Slice(begin, end),
+         .keys = {keys_[cache].data(), dtype, seen, config.head_dim},
+         .values = {values_[cache].data(), dtype, seen, config.head_dim},
+         .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
+         .bias = {},
+         .visible = std::span<const uint32_t>(visible).subspan(begin, end - begin),
+         .state = state,
+         .logits = {},
+         .scratch = {scratch.data() + slot * scratch_size, scratch_size}});
+  });
+}
+
+// Document and question are two attention states, joined exactly.
+Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tokens,
+                                                  double kv_budget, bool tail,
+                                                  const CancelFlag* cancel, LayerStates& states) {
+  const ModelConfig& config = model_->config();
+  std::vector<Rows<const float>> queries;
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    queries.push_back(transformer_.Grouped(activations_->queries, head, num_tokens));
+    ResetState(states.all[head]);
+  }
+  LECTERN_ASSIGN(DocumentRead read,
+                 AttendDocument({.document = *document_,
+                                 .backend = transformer_.backend(),
+                                 .threads = threads_,
+                                 .layer = layer,
+                                 .queries = queries,
+                                 .kv_budget = kv_budget,
+                                 .tail = tail,
+                                 .states = states.all,
+                                 .is_cancelled = [cancel] { return IsSet(cancel); }}));
+  std::vector<float> question(activations_->queries.size());
+  LayerStates question_states(config, num_tokens, question.data());
+  AttendQuestion(layer, num_tokens, question_states);
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    const AttentionState& state = states.all[head];
+    for (size_t r = 0; r < state.num_rows(); ++r) {
+      states.document_lse[head][r] = state.max[r] + std::log(state.sum[r]);
+    }
+    MergeStates(state, question_states.all[head]);
+    FinishState(state, state.out, states.lse[head]);
+  }
+  return read;
+}
+
+Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tokens,
+                                                  double kv_budget, bool tail,
+                                                  std::vector<float>& output) {
+  output.resize(activations_->queries.size());
+  LayerStates states(model_->config(), num_tokens, output.data());
+  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states);
+}
+
+void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const DocumentRead& read,
+                                      const LayerStates& states) {
+  const ModelConfig& config = model_->config();
+  const size_t group = config.query_group(), first = (num_tokens - 1) * group;
+  const DocumentAttentionArgs args = {.document = *document_,
+                                      .backend = transformer_.backend(),
+                                      .threads = threads_,
+                                      .layer = layer,
+                                      .queries = {},
+                                      .kv_budget = 1,
+                                      .tail = false,
+                                      .states = {},
+                                      .is_cancelled = {}};
+  for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
+    const Rows<float> queries = transformer_.Grouped(activations_->queries, head, num_tokens);
+    AddProbabilities(args, read, head, queries.Slice(first, first + group),
+                     states.lse[head].subspan(first, group), mass_);
+  }
+}
+
+Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail,
+                                  const CancelFlag* cancel) {
+  const ModelConfig& config = model_->config();
+  double read_fraction = 0;
+  for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
+    if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
+    transformer_.Project(layer, num_tokens, *activations_);
+    LECTERN_RETURN_IF_ERROR(StoreRows(layer, num_tokens));
+    LayerStates states(config, num_tokens, activations_->attended.data());
+    LECTERN_ASSIGN(const DocumentRead read,
+                   AttendLayer(layer, num_tokens, kv_budget, tail, cancel, states));
+    if (on_layer) {
+      on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse});
+    }
+    if (!mass_.empty()) CollectEvidence(layer, num_tokens, read, states);
+    read_fraction += static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) /
+                     config.num_layers;
+    totals_.bytes += read.bytes;
+    totals_.missed += read.missed_mass / config.num_layers;
+    transformer_.Finish(layer, num_tokens, *activations_);
+  }
+  if (in_prefill_) {
+    totals_.read_prefill = read_fraction;
+  } else {
+    totals_.read_decode += read_fraction;
+    ++totals_.decode_steps;
+  }
+  return {};
+}
+
+Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids,
+                                                     double kv_budget, bool tail,
+                                                     const CancelFlag* cancel) {
+  assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);
+  const size_t past = num_past_;
+  if (!activations_ || activations_->max_tokens < ids.size()) {
+    activations_ = std::make_unique<Activations>(model_->config(), ids.size(),
+                                                 threads_.num_threads());
+  }
+  transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
+  if (Status status = RunLayers(ids.size(), kv_budget, tail, cancel); !status.ok()) {
+    Truncate(past);
+    return status;
+  }
+  num_past_ = past + ids.size();
+  transformer_.Logits(ids.size() - 1, *activations_, logits_);
+  return std::span<const float>(logits_);
+}
+
+void DocumentSession::Truncate(size_t num_tokens) {
+  const ModelConfig& config = model_->config();
+  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
+  const size_t bytes = num_tokens * RowBytes(dtype, config.head_dim);
+  for (auto& rows : keys_) rows.resize(std::min(rows.size(), bytes));
+  for (auto& rows : values_) rows.resize(std::min(rows.size(), bytes));
+  num_past_ = num_tokens;
+}
+
+// --- one question -----------------------------------------------------------------------------
+
+Status DocumentSession::CheckOptions(const AskOptions& options) const {
+  const auto wrong = [](const char* param, const std::string& message) {
+    return Status(Code::kInvalidArgument, message).WithParam(param);
+  };
+  if (!(options.kv_budget >= 0 && options.kv_budget <= 1)) {
+    return wrong("kv_budget", "kv_budget must be in (0, 1]");
+  }
+  if (!(options.sampling.temperature >= 0 && options.sampling.temperature <= 10)) {
+    return wrong("temperature", "temperature must be in [0, 10]");
+  }
+  if (!(options.sampling.top_p > 0 && options.sampling.top_p <= 1)) {
+    return wrong("top_p", "top_p must be in (0, 1]");
+  }
+  if (options.max_tokens < 1) return wrong("max_tokens", "max_tokens must be at least 1");
+  return {};
+}
+
+Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
+  if (kv_budget >= 1 || !document_->has_clusters()) return {};
+  double smallest = 0;
+  for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
+    LECTERN_ASSIGN(const auto heads, document_->Heads(layer));
+    smallest = std::max(smallest, SmallestBudget(heads, tail));
+  }
+  if (kv_budget >= smallest) return {};
+  char number[32];
+  std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
+  return Status(Code::kBudgetTooSmall,
+                "kv_budget is below what sinks, window and the top level of this document cost; "
+                "the smallest possible is " +
+                    std::string(number))
+      .WithParam("kv_budget");
+}
+
+Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
+  const auto start = Clock::now();
+  LECTERN_RETURN_IF_ERROR(CheckOptions(options));
+  const double budget =
+      options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
+  LECTERN_RETURN_IF_ERROR(CheckBudget(budget, options.tail));
+  LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
+  std::vector<int32_t> ids = question_ids;
+  if (pending_ >= 0) ids.insert(ids.begin(), pending_);
+  const uint64_t used = document_->shape().num_tokens + num_past_ + ids.size();
+  const uint64_t limit = model_->config().max_positions;
+  if (ids.size() > kMaxQuestionTokens || used + 1 > limit) {
+    return Status(Code::kContextTooLong,
+                  "document (" + std::to_string(document_->shape().num_tokens) +
+                      " tokens), conversation (" + std::to_string(num_past_) +
+                      ") and question (" + std::to_string(ids.size()) +
+                      ") need more than the model's " + std::to_string(limit) +
+                      " positions, or the question more than " +
+                      std::to_string(kMaxQuestionTokens) +
+                      " tokens; shorten the question or begin a new conversation");
+  }
+  const size_t past_before = num_past_;
+  totals_ = {};
+  mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
+
+  Answer answer;
+  answer.document = ToHex(document_->row().id);
+  answer.document_tokens = document_->shape().num_tokens;
+  answer.question_tokens = question_ids.size();
+  answer.timings_ms.open = open_ms_;
+  in_prefill_ = true;
+  auto logits = Step(ids, budget, options.tail, options.cancel);
+  if (!logits.ok()) return std::move(logits).status();
+  in_prefill_ = false;
+  answer.timings_ms.prefill = Since(start);
+
+  Sampler sampler(options.sampling);
+  TokenStream stream(model_->tokenizer(), /*strip_leading_space=*/true);
+  const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
+  answer.finish_reason = "length";
+  int32_t pending = -1;
+  const auto show = [&](const std::string& piece) {
+    answer.text += piece;
+    return piece.empty() || !options.on_text || options.on_text(piece);
+  };
+  for (uint64_t i = 0; i < room; ++i) {
+    const int32_t id = sampler.Sample(logits.value());
+    if (i == 0) answer.timings_ms.first_token = Since(start);
+    pending = id;
+    if (model_->IsEndOfText(id)) {
+      answer.finish_reason = "stop";
+      break;
+    }
+    ++answer.answer_tokens;
+    if (!show(stream.Push(id)) || IsSet(options.cancel)) {
+      answer.finish_reason = "cancelled";
+      break;
+    }
+    if (i + 1 == room) break;
+    logits = Step({&id, 1}, budget, options.tail, options.cancel);
+    if (logits.status().code() == Code::kCancelled) {
+      answer.finish_reason = "cancelled";
+      break;
+    }
+    if (!logits.ok()) {
+      Truncate(past_before);
+      return std::move(logits).status();
+    }
+  }
+  (void)show(stream.Flush());
+  pending_ = pending;
+
+  answer.timings_ms.total = Since(start);
+  const double steps = static_cast<double>(totals_.decode_steps);
+  if (totals_.decode_steps > 0) {
+    answer.timings_ms.per_token =
+        (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
+    answer.kv.read_fraction_decode = totals_.read_decode / steps;
+  }
+  const bool exact = budget >= 1 || !document_->has_clusters();
+  answer.kv.budget = exact ? 1.0f : static_cast<float>(budget);
+  answer.kv.rule = exact ? "exact" : "default";
+  answer.kv.read_fraction_prefill = totals_.read_prefill;
+  answer.kv.bytes_read = totals_.bytes;
+  answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);
+  if (exact && budget < 1) {
+    answer.note = "the document is under 2,048 tokens: it has no clusters and was read densely";
+  }
+  answer.evidence =
+      FindEvidence(document_->text(), document_->ranges(), mass_, options.max_evidence);
+  return answer;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to answer; close other sessions or ask a "
+                                    "shorter question");
+}
+
+}  // namespace lectern

@@ -1,0 +1,96 @@
+// The second flow: a question to an indexed document.
+#ifndef LECTERN_ENGINE_ASK_H_
+#define LECTERN_ENGINE_ASK_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/document_attention.h"
+#include "engine/engine.h"
+#include "engine/transformer.h"
+
+namespace lectern {
+
+// A question of up to this many tokens goes through a layer at once: one selection for all of it.
+inline constexpr size_t kMaxQuestionTokens = 8192;
+
+class DocumentSession : public Session {
+ public:
+  // Borrows `backend` and `threads`. kModelMismatch when model and document do not belong together.
+  static Result<std::unique_ptr<DocumentSession>> Create(std::shared_ptr<const Document> document,
+                                                         std::shared_ptr<const Model> model,
+                                                         const Backend& backend,
+                                                         ThreadPool& threads, double open_ms);
+
+  Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
+  const DocumentRow& document() const override { return document_->row(); }
+  std::string_view text() const override { return document_->text(); }
+  uint64_t dense_bytes() const override { return dense_bytes_; }
+
+  // --- for tests and evaluations ---
+
+  // One forward pass: `ids` follow what the session has seen. Returns the logits of the last one.
+  // On error the session stands where it stood.
+  Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
+                                      const CancelFlag* cancel);
+  // Called in each layer of a step after its attention.
+  struct LayerStep {
+    uint32_t layer;
+    size_t num_tokens;
+    const DocumentRead& read;
+    // Per kv head [R, head_dim] and [R]: finished output and its log-sum-exp.
+    std::span<const Rows<float>> attended;
+    std::span<const std::span<float>> lse;
+    // Log-sum-exp of the document's part alone: exp(document_lse - lse) is its share of the mass.
+    std::span<const std::span<float>> document_lse;
+  };
+  std::function<void(const LayerStep&)> on_layer;
+  // Attention of the running step and layer at another budget, into `output` [kv heads][R, head_dim]
+  // (only from within on_layer).
+  Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
+                                   std::vector<float>& output);
+  size_t num_past() const { return num_past_; }  // tokens after the fixed context
+
+ private:
+  DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
+                  const Backend& backend, ThreadPool& threads);
+
+  struct LayerStates;
+  Status CheckOptions(const AskOptions& options) const;
+  Status CheckBudget(double kv_budget, bool tail) const;
+  Result<DocumentRead> AttendLayer(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
+                                   const CancelFlag* cancel, LayerStates& states);
+  void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
+  Status StoreRows(uint32_t layer, size_t num_tokens);
+  Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
+  void CollectEvidence(uint32_t layer, size_t num_tokens, const DocumentRead& read,
+                       const LayerStates& states);
+  void Truncate(size_t num_tokens);
+
+  const std::shared_ptr<const Document> document_;
+  const std::shared_ptr<const Model> model_;
+  ThreadPool& threads_;
+  const Transformer transformer_;
+  uint64_t dense_bytes_ = 0;
+  double open_ms_ = 0;
+
+  std::unique_ptr<Activations> activations_;
+  std::vector<float> logits_;
+  // K and V of the tokens after the fixed context, rounded like the document's: [layers * kv heads].
+  std::vector<std::vector<std::byte>> keys_, values_;
+  size_t num_past_ = 0;
+  int32_t pending_ = -1;  // last token of the last answer: said, not yet fed
+
+  // Of the running Ask.
+  struct Totals {
+    double read_prefill = 0, read_decode = 0, missed = 0;
+    uint64_t bytes = 0, decode_steps = 0;
+  } totals_;
+  bool in_prefill_ = true;
+  std::vector<double> mass_;  // [tokens of the fixed context]; empty: not collected
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASK_H_

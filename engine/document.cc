@@ -1,0 +1,128 @@
+#include "engine/document.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "engine/json.h"
+
+namespace lectern {
+namespace {
+
+Status Corrupt(const std::string& path, const char* what) {
+  return {Code::kCorrupt, path + ": " + what + "; index the document again"};
+}
+
+// Token ranges must ascend and stay inside the text: evidence cuts the text by them.
+bool RangesFit(std::span<const TokenizedText::Range> ranges, size_t text_bytes) {
+  uint64_t begin = 0;
+  for (const TokenizedText::Range& range : ranges) {
+    if (range.begin < begin || range.end < range.begin || range.end > text_bytes) return false;
+    begin = range.begin;
+  }
+  return true;
+}
+
+bool SameShape(const ShardHeader& a, const ShardHeader& b) {
+  return a.num_tokens == b.num_tokens && a.num_layers == b.num_layers &&
+         a.num_kv_heads == b.num_kv_heads && a.head_dim == b.head_dim &&
+         a.kv_dtype == b.kv_dtype && a.num_levels == b.num_levels &&
+         a.num_sinks == b.num_sinks && a.num_window == b.num_window;
+}
+
+}  // namespace
+
+std::string DocumentDirectory(const std::string& store, const DocumentId& id,
+                              uint64_t generation) {
+  return store + "/docs/" + ToHex(id) + "/" + std::to_string(generation);
+}
+
+std::string LayerFile(uint32_t layer) {
+  char name[32];
+  std::snprintf(name, sizeof name, "layer-%03u.shard", layer);
+  return name;
+}
+
+Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::string& directory,
+                                                       const DocumentRow& row,
+                                                       const std::vector<ShardSummary>& shards) {
+  auto document = std::make_shared<Document>();
+  document->row_ = row;
+  const auto open = [&](const std::string& file, ShardKind kind,
+                        uint32_t layer) -> Result<std::unique_ptr<ShardReader>> {
+    ShardReader::Expected expected = {.kind = kind,
+                                      .layer = layer,
+                                      .document_id = row.id.data(),
+                                      .fingerprint = row.fingerprint.data(),
+                                      .generation = row.generation,
+                                      .table_crc = std::nullopt};
+    for (const ShardSummary& shard : shards) {
+      if (shard.file == file) expected.table_crc = shard.table_crc;
+    }
+    if (!expected.table_crc) {
+      return Status(Code::kCorrupt, "the catalog knows no " + file + " of document " +
+                                        ToHex(row.id) + "; index the document again");
+    }
+    return ShardReader::Open(env, directory + "/" + file, expected);
+  };
+  LECTERN_ASSIGN(document->document_shard_, open(kDocumentFile, ShardKind::kDocument, 0));
+  const ShardReader& shard = *document->document_shard_;
+  LECTERN_ASSIGN(const auto text, shard.Section(SectionKind::kText, 0, 0));
+  document->text_ = {reinterpret_cast<const char*>(text.data()), text.size()};
+  LECTERN_ASSIGN(document->tokens_, shard.Array<int32_t>(SectionKind::kTokens, 0, 0));
+  LECTERN_ASSIGN(document->ranges_,
+                 shard.Array<TokenizedText::Range>(SectionKind::kTokenRanges, 0, 0));
+  if (document->tokens_.size() != shard.header().num_tokens ||
+      document->ranges_.size() != document->tokens_.size() ||
+      !RangesFit(document->ranges_, text.size())) {
+    return Corrupt(shard.path(), "text, tokens and their ranges contradict each other");
+  }
+  LECTERN_ASSIGN(const auto options, shard.Section(SectionKind::kModel, 0, 0));
+  const Result<Json> json =
+      ParseJson({reinterpret_cast<const char*>(options.data()), options.size()});
+  const Json* budget = json.ok() ? json->Find("kv_budget") : nullptr;
+  if (budget == nullptr || !(budget->number().value_or(0) > 0) || *budget->number() > 1) {
+    return Corrupt(shard.path(), "its index options are damaged");
+  }
+  document->default_kv_budget_ = static_cast<float>(*budget->number());
+  for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
+    auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
+    LECTERN_ASSIGN(entry->shard, open(LayerFile(layer), ShardKind::kLayer, layer));
+    if (!SameShape(entry->shard->header(), shard.header())) {
+      return Corrupt(entry->shard->path(), "its shape is not the document's");
+    }
+  }
+  return std::shared_ptr<const Document>(std::move(document));
+}
+
+Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
+  const Layer& entry = *layers_[layer];
+  std::lock_guard lock(entry.mutex);
+  if (entry.heads.empty()) {
+    std::vector<HeadIndex> heads;
+    for (uint32_t head = 0; head < shape().num_kv_heads; ++head) {
+      LECTERN_ASSIGN(HeadIndex index, HeadIndex::Load(*entry.shard, head));
+      heads.push_back(std::move(index));
+    }
+    entry.heads = std::move(heads);
+  }
+  return std::span<const HeadIndex>(entry.heads);
+}
+
+Result<uint64_t> Document::DenseBytes(uint32_t layer) const {
+  LECTERN_ASSIGN(const auto heads, Heads(layer));
+  uint64_t bytes = 0;
+  for (const HeadIndex& head : heads) bytes += head.dense_bytes();
+  return bytes;
+}
+
+Status Document::VerifyAll() const {
+  LECTERN_RETURN_IF_ERROR(document_shard_->VerifyAll());
+  for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    LECTERN_RETURN_IF_ERROR(layers_[layer]->shard->VerifyAll());
+    const auto heads = Heads(layer);
+    if (!heads.ok()) return heads.status();
+  }
+  return {};
+}
+
+}  // namespace lectern

@@ -1,0 +1,67 @@
+// An indexed document, open for reading.
+#ifndef LECTERN_ENGINE_DOCUMENT_H_
+#define LECTERN_ENGINE_DOCUMENT_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/tokenizer.h"
+#include "index/head_index.h"
+#include "store/catalog.h"
+
+namespace lectern {
+
+// "docs/<id>/<generation>" under the store.
+std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation);
+std::string LayerFile(uint32_t layer);  // "layer-003.shard"
+inline constexpr const char* kDocumentFile = "document.shard";
+
+// Immutable and thread-safe; shared by any number of sessions. Shards stay mapped while it lives,
+// also after the document was removed from the store.
+class Document {
+ public:
+  // Opens every shard's header and the text; layers' clusters are read when they are first used.
+  // kMissingFile, kTruncated, kChecksumMismatch, kCorrupt, kUnsupportedVersion.
+  static Result<std::shared_ptr<const Document>> Open(Env& env, const std::string& directory,
+                                                      const DocumentRow& row,
+                                                      const std::vector<ShardSummary>& shards);
+
+  const DocumentRow& row() const { return row_; }
+  std::string_view text() const { return text_; }
+  std::span<const int32_t> tokens() const { return tokens_; }  // of the fixed context
+  std::span<const TokenizedText::Range> ranges() const { return ranges_; }
+  const ShardHeader& shape() const { return document_shard_->header(); }
+  uint32_t num_layers() const { return shape().num_layers; }
+  Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
+  // The kv budget of asks that name none.
+  float default_kv_budget() const { return default_kv_budget_; }
+  bool has_clusters() const { return shape().num_levels > 0; }
+
+  // The kv heads of a layer: read and checked at first use. Thread-safe.
+  Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
+  // K and V bytes of the layer, all kv heads.
+  Result<uint64_t> DenseBytes(uint32_t layer) const;
+
+  // Every block of every shard.
+  Status VerifyAll() const;
+
+ private:
+  struct Layer {
+    std::unique_ptr<ShardReader> shard;
+    mutable std::mutex mutex;
+    mutable std::vector<HeadIndex> heads;  // filled once, under mutex
+  };
+  DocumentRow row_;
+  std::unique_ptr<ShardReader> document_shard_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::string_view text_;
+  float default_kv_budget_ = 1;
+  std::span<const int32_t> tokens_;
+  std::span<const TokenizedText::Range> ranges_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_H_

@@ -1,0 +1,49 @@
+// Attention of a step's queries over the document: exact or by selected clusters and their tail.
+#ifndef LECTERN_ENGINE_DOCUMENT_ATTENTION_H_
+#define LECTERN_ENGINE_DOCUMENT_ATTENTION_H_
+
+#include <functional>
+#include <vector>
+
+#include "engine/document.h"
+#include "index/lookup.h"
+#include "kernels/backend.h"
+#include "kernels/thread_pool.h"
+
+namespace lectern {
+
+// What a step of one layer read of the document, one entry per kv head. `exact`: every row, and the
+// selections are empty.
+struct DocumentRead {
+  bool exact = false;
+  std::vector<HeadSelection> heads;
+  uint64_t bytes = 0;        // of K, V, centroids, mean values, counts
+  uint64_t dense_bytes = 0;  // what exact attention would have read
+  double missed_mass = 0;    // mean over kv heads; 0 when exact
+};
+
+struct DocumentAttentionArgs {
+  const Document& document;
+  const Backend& backend;
+  ThreadPool& threads;
+  uint32_t layer;
+  std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
+  double kv_budget;                            // (0, 1]; 1: exact
+  bool tail;
+  std::span<const AttentionState> states;      // per kv head, R rows; in: reset; out: the document
+  std::function<bool()> is_cancelled;          // polled between items of work; may be empty
+};
+
+// Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
+// order: the same bits for any number of threads. kChecksumMismatch, kCancelled.
+Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args);
+
+// Adds to mass[position] the attention probability that `queries` (R rows of one kv head's group)
+// give to every row that `read` read, given each row's total log-sum-exp over everything attended.
+void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,
+                      Rows<const float> queries, std::span<const float> lse,
+                      std::span<double> mass);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_ATTENTION_H_

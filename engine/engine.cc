@@ -1,0 +1,240 @@
+#include "engine/engine.h"
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "engine/ask.h"
+#include "engine/document.h"
+#include "engine/index_document.h"
+#include "engine/model.h"
+
+namespace lectern {
+namespace {
+
+// A path that means the same from any working directory.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) return path;
+  std::string text = absolute.lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+std::string NameOf(const DocumentRow& row) {
+  return row.name.empty() ? ToHex(row.id) : "\"" + row.name + "\"";
+}
+
+class LocalEngine : public Engine {
+ public:
+  LocalEngine(const EngineOptions& options, const Backend& backend)
+      : env_(Env::Default()),
+        store_(Absolute(options.store)),
+        model_(options.model.empty() ? "" : Absolute(options.model)),
+        backend_(backend),
+        threads_(options.num_threads > 0 ? options.num_threads : DefaultThreads()) {}
+
+  Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) override {
+    std::unique_lock lock(index_mutex_, std::try_to_lock);
+    if (!lock) {
+      return Status(Code::kLocked, "another document is being indexed by this program; wait for it");
+    }
+    LECTERN_ASSIGN(const auto model, ModelFor(model_));
+    return IndexDocument(Context(*model), bytes, options);
+  }
+
+  Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
+    LECTERN_ASSIGN(const auto model, ModelFor(model_));
+    return EstimateIndex(Context(*model), bytes, options);
+  }
+
+  Result<std::unique_ptr<Session>> Open(std::string_view name) override {
+    const auto start = std::chrono::steady_clock::now();
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    LECTERN_ASSIGN(const auto document, OpenDocument(row));
+    LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
+    const std::chrono::duration<double, std::milli> open =
+        std::chrono::steady_clock::now() - start;
+    LECTERN_ASSIGN(auto session, DocumentSession::Create(document, model, backend_, threads_,
+                                                         open.count()));
+    return std::unique_ptr<Session>(std::move(session));
+  }
+
+  Result<std::vector<DocumentRow>> List() override {
+    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
+    LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog->List());
+    std::erase_if(rows, [](const DocumentRow& row) { return row.state == DocumentState::kDead; });
+    return rows;
+  }
+
+  Result<DocumentRow> Find(std::string_view name) override {
+    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
+    return FindIn(*catalog, name);
+  }
+
+  Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) override {
+    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
+    return catalog->Shards(document.generation);
+  }
+
+  Result<std::vector<Damage>> Verify(std::string_view name, bool full) override {
+    LECTERN_ASSIGN(std::vector<DocumentRow> rows, List());
+    if (!name.empty()) {
+      LECTERN_ASSIGN(DocumentRow row, Find(name));
+      rows = {std::move(row)};
+    }
+    std::vector<Damage> damages;
+    for (const DocumentRow& row : rows) {
+      if (row.state != DocumentState::kReady) continue;
+      if (Status status = VerifyOne(row, full); !status.ok()) {
+        damages.push_back({ToHex(row.id), row.name, std::move(status)});
+      }
+    }
+    return damages;
+  }
+
+  Status Remove(std::string_view name) override {
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    LECTERN_ASSIGN(const auto lock, env_.Lock(store_ + "/writer.lock", 2000));
+    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
+    LECTERN_RETURN_IF_ERROR(catalog->MarkDead(row.id));
+    return CollectGarbage(env_, store_, *catalog);
+  }
+
+ private:
+  IndexContext Context(const Model& model) {
+    return {.env = env_, .store = store_, .model = model, .backend = backend_,
+            .threads = threads_};
+  }
+
+  Result<std::unique_ptr<Catalog>> OpenCatalog(Catalog::Mode mode) {
+    const std::string path = store_ + "/catalog.db";
+    LECTERN_ASSIGN(const bool exists, env_.Exists(path));
+    if (!exists) {
+      return Status(Code::kNotFound, "there is no store in " + store_ +
+                                         "; index a document first, or give another --store")
+          .WithParam("store");
+    }
+    return Catalog::Open(path, mode);
+  }
+
+  static Result<DocumentRow> FindIn(Catalog& catalog, std::string_view name) {
+    if (name.empty()) return OnlyDocument(catalog);
+    LECTERN_ASSIGN(auto row, catalog.FindReadyByName(std::string(name)));
+    if (!row) {
+      if (const auto id = ParseDocumentId(name)) {
+        LECTERN_ASSIGN(row, catalog.FindReady(*id));
+      }
+    }
+    if (row) return *std::move(row);
+    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+    for (const DocumentRow& other : rows) {
+      const bool meant = other.name == name || ToHex(other.id) == name;
+      if (meant && other.state == DocumentState::kBuilding) {
+        return Status(Code::kNotReady, "document \"" + std::string(name) +
+                                           "\" is not indexed to the end; run index-document with "
+                                           "the same file again, it goes on where it stopped")
+            .WithParam("document");
+      }
+    }
+    return Status(Code::kNotFound, "no document \"" + std::string(name) +
+                                       "\" in this store; " + Listing(rows))
+        .WithParam("document");
+  }
+
+  static Result<DocumentRow> OnlyDocument(Catalog& catalog) {
+    LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog.List());
+    std::erase_if(rows, [](const DocumentRow& row) { return row.state != DocumentState::kReady; });
+    if (rows.size() == 1) return std::move(rows.front());
+    if (rows.empty()) {
+      return Status(Code::kNotFound, "the store has no document; index one first")
+          .WithParam("document");
+    }
+    return Status(Code::kAmbiguous, "which document? " + Listing(rows)).WithParam("document");
+  }
+
+  static std::string Listing(const std::vector<DocumentRow>& rows) {
+    std::string names;
+    size_t count = 0;
+    for (const DocumentRow& row : rows) {
+      if (row.state != DocumentState::kReady) continue;
+      if (++count > 20) {
+        names += ", …";
+        break;
+      }
+      names += (names.empty() ? "" : ", ") + NameOf(row);
+    }
+    return names.empty() ? "it has none" : "it has " + names;
+  }
+
+  // Sessions share an open document while any of them lives.
+  Result<std::shared_ptr<const Document>> OpenDocument(const DocumentRow& row) {
+    std::lock_guard lock(mutex_);
+    std::weak_ptr<const Document>& cached = documents_[row.generation];
+    if (auto document = cached.lock()) return document;
+    LECTERN_ASSIGN(const auto document, OpenFresh(row));
+    cached = document;
+    return document;
+  }
+
+  Result<std::shared_ptr<const Document>> OpenFresh(const DocumentRow& row) {
+    LECTERN_ASSIGN(const std::vector<ShardSummary> shards, Shards(row));
+    return Document::Open(env_, DocumentDirectory(store_, row.id, row.generation), row, shards);
+  }
+
+  Status VerifyOne(const DocumentRow& row, bool full) {
+    LECTERN_ASSIGN(const auto document, OpenFresh(row));
+    if (full) return document->VerifyAll();
+    for (uint32_t layer = 0; layer < document->num_layers(); ++layer) {
+      const auto heads = document->Heads(layer);
+      if (!heads.ok()) return heads.status();
+    }
+    return {};
+  }
+
+  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder) {
+    if (folder.empty()) {
+      return Status(Code::kInvalidArgument, "no model given").WithParam("model");
+    }
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<const Model>& cached = models_[folder];
+    if (!cached) {
+      LECTERN_ASSIGN(cached, Model::Load(env_, folder));
+    }
+    return cached;
+  }
+
+  Env& env_;
+  const std::string store_, model_;
+  const Backend& backend_;
+  ThreadPool threads_;
+  std::mutex index_mutex_;
+  std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::shared_ptr<const Model>> models_;          // by folder
+  std::map<uint64_t, std::weak_ptr<const Document>> documents_;         // by generation
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try {
+  if (options.store.empty()) {
+    return Status(Code::kInvalidArgument, "no store given").WithParam("store");
+  }
+  if (options.num_threads > 1024) {
+    return Status(Code::kInvalidArgument, "threads must be at most 1024").WithParam("threads");
+  }
+  const Backend* backend = DefaultBackend();
+  if (backend == nullptr) {
+    return Status(Code::kInvalidArgument,
+                  "LECTERN_BACKEND names no backend of this machine; it has scalar and simd")
+        .WithParam("LECTERN_BACKEND");
+  }
+  return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(options, *backend));
+} catch (const std::exception& error) {
+  return Status(Code::kInternal, std::string("cannot start: ") + error.what());
+}
+
+}  // namespace lectern

@@ -1,0 +1,685 @@
+#include "engine/index_document.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "engine/document.h"
+#include "engine/json.h"
+#include "engine/kv_spill.h"
+#include "engine/layer_shard.h"
+#include "engine/prefill.h"
+#include "engine/report_json.h"
+#include "engine/text.h"
+#include "index/kmeans.h"
+
+namespace lectern {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kProgressSeconds = 0.1;
+constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// --- what a document costs --------------------------------------------------------------------
+
+struct Cost {
+  double prefill_flops = 0;  // up to a token count
+  double cluster_flops = 0;
+};
+
+double PrefillFlops(const ModelConfig& c, double tokens) {
+  const double attention_cols = double{1} * c.num_heads * c.head_dim;
+  const double linear = 2.0 * c.hidden_size *
+                        (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim +
+                         3.0 * c.intermediate_size);
+  return (c.num_layers - 1) * tokens * (linear + 2 * attention_cols * tokens);
+}
+
+double ClusterFlops(const ModelConfig& c, double tokens) {
+  const double clusters_met = tokens / kBlockKeys + 0.01 * std::min<double>(tokens, kFlatKeys) + 5;
+  return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
+}
+
+uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
+  const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t);
+  const uint64_t clusters = tokens >= kMinClusteredTokens ? tokens * 65 / 1000 : 0;
+  return c.num_kv_heads * (tokens * row + clusters * (2 * 2 * c.head_dim + 16)) + 2 * kBlockBytes;
+}
+
+uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
+  return uint64_t{2} * c.num_layers * c.num_kv_heads * tokens * RowBytes(dtype, c.head_dim);
+}
+
+// Prefill sees f16 when the shard is q8.
+Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
+
+// --- progress ---------------------------------------------------------------------------------
+
+// Tells the caller how far we are, and learns whether to stop. The callback runs on the indexing
+// thread only; other threads ask Stopped().
+class Progress {
+ public:
+  Progress(const IndexOptions& options, const ModelConfig& config, uint64_t tokens)
+      : options_(options),
+        config_(config),
+        prefill_flops_(PrefillFlops(config, static_cast<double>(tokens))),
+        cluster_flops_(tokens >= kMinClusteredTokens
+                           ? ClusterFlops(config, static_cast<double>(tokens))
+                           : 0) {
+    now_.total = tokens;
+  }
+
+  void Begin(IndexProgress::Stage stage, uint64_t done, uint64_t total) {
+    now_ = {stage, done, total, now_.tokens_per_second, -1};
+    first_done_ = done;
+    start_ = Clock::now();
+    Report();
+  }
+
+  void Done(uint64_t done) {
+    now_.done = done;
+    if (now_.stage == IndexProgress::Stage::kPrefill) Predict();
+    Report();
+  }
+
+  // From any thread.
+  bool Stopped() {
+    if (std::this_thread::get_id() == thread_ && SecondsSince(last_report_) > kProgressSeconds) {
+      now_.done = std::max(now_.done, items_done_.load(std::memory_order_relaxed));
+      Report();
+    }
+    return stopped_.load(std::memory_order_relaxed) ||
+           (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
+  }
+
+  std::atomic<uint64_t> items_done_{0};  // of clustering, by any thread
+
+ private:
+  void Predict() {
+    const double seconds = SecondsSince(start_);
+    const double before = PrefillFlops(config_, static_cast<double>(first_done_));
+    const double done = PrefillFlops(config_, static_cast<double>(now_.done));
+    if (seconds <= 0 || done <= before) return;
+    const double rate = (done - before) / seconds;
+    now_.tokens_per_second = static_cast<double>(now_.done - first_done_) / seconds;
+    now_.eta_seconds = (prefill_flops_ - done + cluster_flops_) / rate;
+  }
+
+  void Report() {
+    last_report_ = Clock::now();
+    if (options_.on_progress && !options_.on_progress(now_)) stopped_ = true;
+  }
+
+  const IndexOptions& options_;
+  const ModelConfig& config_;
+  const double prefill_flops_, cluster_flops_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  IndexProgress now_{IndexProgress::Stage::kRead, 0, 0, 0, -1};
+  uint64_t first_done_ = 0;
+  Clock::time_point start_ = Clock::now(), last_report_ = Clock::now();
+  std::atomic<bool> stopped_{false};
+};
+
+// --- the document before anything is written ----------------------------------------------------
+
+struct Prepared {
+  CleanText clean;
+  FixedContext tokens;
+  DocumentId id{};
+};
+
+Status CheckOptions(const Model& model, const IndexOptions& options) {
+  const auto wrong = [](const char* param, const std::string& message) {
+    return Status(Code::kInvalidArgument, message).WithParam(param);
+  };
+  if (options.num_levels < 1 || options.num_levels > 3) {
+    return wrong("levels", "levels must be 1, 2 or 3");
+  }
+  if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
+    return wrong("kv_budget", "kv_budget must be in (0, 1]");
+  }
+  if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
+    return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
+                                std::to_string(model.config().head_dim) + "; use f16");
+  }
+  if (CleanUtf8(options.name).text != options.name || options.name.size() > 1024) {
+    return wrong("name", "a name is valid UTF-8 of at most 1024 bytes");
+  }
+  if (ParseDocumentId(options.name)) {
+    return wrong("name", "a name of 32 hexadecimal digits would look like a document id");
+  }
+  return {};
+}
+
+Result<Prepared> Prepare(const Model& model, std::string_view bytes, const IndexOptions& options) {
+  LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));
+  if (bytes.size() > kMaxDocumentBytes) {
+    return Status(Code::kLimitExceeded, "the document has " + std::to_string(bytes.size()) +
+                                            " bytes; at most 1 GiB is accepted; split it");
+  }
+  Prepared prepared;
+  prepared.clean = CleanUtf8(bytes);
+  if (prepared.clean.text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return Status(Code::kEmptyDocument, "the document is empty; give a file with text in it");
+  }
+  LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text));
+  const uint64_t limit = model.config().max_positions;
+  if (prepared.tokens.ids.size() + 1 >= limit) {
+    return Status(Code::kContextTooLong,
+                  "the document has " + std::to_string(prepared.tokens.ids.size()) +
+                      " tokens, the model's positions end at " + std::to_string(limit) +
+                      "; nothing is cut off: split the document or use a model with more");
+  }
+  prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype);
+  return prepared;
+}
+
+// What must be equal for an interrupted run to go on: kept in the building row.
+std::string OptionsSignature(const IndexOptions& options) {
+  return Json(Json::Object{{"levels", Json(int64_t{options.num_levels})},
+                           {"seed", Json(options.seed)},
+                           {"faiss", Json(FaissVersion())}})
+      .Dump();
+}
+
+Result<IndexReport> ExistingReport(Catalog& catalog, const DocumentRow& row,
+                                   const IndexOptions& options) {
+  if (!options.name.empty() && row.name != options.name) {
+    LECTERN_RETURN_IF_ERROR(catalog.MoveName(options.name, row.id));
+  }
+  IndexReport report;
+  report.existed = true;
+  report.document = ToHex(row.id);
+  report.name = options.name.empty() ? row.name : options.name;
+  report.tokens = row.num_tokens;
+  report.replaced_bytes = row.replaced_bytes;
+  report.bytes_on_disk = row.bytes_on_disk;
+  report.fingerprint = ToHex(row.fingerprint);
+  report.generation = row.generation;
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* levels = json.ok() ? json->Find("levels") : nullptr;
+  if (levels != nullptr && levels->array() != nullptr) {
+    for (const Json& level : *levels->array()) {
+      const Json* number = level.Find("level");
+      const Json* centroids = level.Find("centroids");
+      if (number == nullptr || centroids == nullptr) continue;
+      report.levels.push_back(
+          {static_cast<uint32_t>(number->unsigned_integer().value_or(0)),
+           centroids->unsigned_integer().value_or(0)});
+    }
+  }
+  return report;
+}
+
+// What the writer of a complete shard returned when it wrote it.
+ShardSummary SummaryOf(const ShardReader& shard, const std::string& file) {
+  const ShardHeader& header = shard.header();
+  ShardFooter footer;
+  std::memcpy(&footer,
+              shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
+              sizeof footer);
+  return {file, footer.file_bytes, footer.table_crc, footer.header_crc};
+}
+
+// --- indexing ---------------------------------------------------------------------------------
+
+class Indexer {
+ public:
+  Indexer(const IndexContext& context, const IndexOptions& options, const Prepared& prepared,
+          Catalog& catalog, Progress& progress)
+      : context_(context),
+        config_(context.model.config()),
+        options_(options),
+        prepared_(prepared),
+        catalog_(catalog),
+        progress_(progress),
+        temp_dir_(context.store + "/tmp") {
+    const uint64_t tokens = prepared.tokens.ids.size();
+    const bool clustered = tokens >= kMinClusteredTokens;
+    layout_ = {.num_tokens = tokens,
+               .num_sinks = clustered ? kSinkTokens : 0,
+               .num_window = clustered ? kWindowTokens : 0,
+               .num_levels = clustered ? options.num_levels : 0,
+               .dtype = options.kv_dtype};
+    report_.document = ToHex(prepared.id);
+    report_.name = options.name;
+    report_.tokens = tokens;
+    report_.replaced_bytes = prepared.clean.replaced_bytes;
+    report_.fingerprint = ToHex(context.model.fingerprint());
+  }
+
+  Result<IndexReport> Run() {
+    LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
+    LECTERN_RETURN_IF_ERROR(RunPrefill());
+    LECTERN_RETURN_IF_ERROR(RunClustering());
+    const auto start = Clock::now();
+    progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
+    LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
+    LECTERN_RETURN_IF_ERROR(Commit());
+    report_.seconds.write += SecondsSince(start);
+    LECTERN_RETURN_IF_ERROR(spill_->RemoveCheckpoint());
+    LECTERN_RETURN_IF_ERROR(CollectGarbage(context_.env, context_.store, catalog_));
+    return report_;
+  }
+
+  IndexReport& report() { return report_; }
+
+ private:
+  // A building generation of the same document and options goes on; others of it are discarded.
+  Status FindOrBeginRow() {
+    const std::string signature = OptionsSignature(options_);
+    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
+    for (const DocumentRow& row : rows) {
+      if (row.id != prepared_.id || row.state != DocumentState::kBuilding) continue;
+      if (row.report_json == signature) {
+        row_ = row;
+        continue;
+      }
+      LECTERN_RETURN_IF_ERROR(context_.env.RemoveTree(
+          DocumentDirectory(context_.store, row.id, row.generation)));
+      LECTERN_RETURN_IF_ERROR(catalog_.Forget(row.generation));
+    }
+    const bool found = row_.generation != 0;
+    row_.id = prepared_.id;
+    row_.name = options_.name;
+    row_.fingerprint = context_.model.fingerprint();
+    row_.model_path = context_.model.folder();
+    row_.num_tokens = layout_.num_tokens;
+    row_.text_bytes = prepared_.clean.text.size();
+    row_.replaced_bytes = prepared_.clean.replaced_bytes;
+    row_.report_json = signature;
+    if (!found) LECTERN_RETURN_IF_ERROR(CheckSpace());
+    if (!found) {
+      LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
+    }
+    report_.generation = row_.generation;
+    directory_ = DocumentDirectory(context_.store, row_.id, row_.generation);
+    return {};
+  }
+
+  Status CheckSpace() {
+    const uint64_t needed =
+        SpillBytes(config_, SpillDtype(layout_.dtype), layout_.num_tokens) +
+        ShardBytes(config_, layout_.dtype, layout_.num_tokens) +
+        24 * layout_.num_tokens + prepared_.clean.text.size() + kSpareBytes;
+    LECTERN_ASSIGN(const uint64_t free, context_.env.FreeBytes(context_.store));
+    if (free >= needed) return {};
+    return {Code::kNoSpace, "indexing needs " + std::to_string(needed >> 20) + " MiB in " +
+                                context_.store + ", " + std::to_string(free >> 20) +
+                                " MiB are free; free some or give another --store"};
+  }
+
+  Status RunPrefill() {
+    const auto start = Clock::now();
+    SpillShape shape;
+    shape.document = row_.id;
+    shape.generation = row_.generation;
+    shape.num_tokens = layout_.num_tokens;
+    shape.num_layers = config_.num_layers;
+    shape.num_kv_heads = config_.num_kv_heads;
+    shape.head_dim = config_.head_dim;
+    shape.query_cols = config_.num_heads * config_.head_dim;
+    shape.dtype = SpillDtype(layout_.dtype);
+    shape.num_calibration = layout_.num_window;
+    LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
+    report_.resumed_tokens = spill_->tokens_done();
+    progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
+    const Transformer transformer(context_.model, context_.backend, context_.threads);
+    PrefillOptions prefill;
+    prefill.checkpoint_seconds = options_.checkpoint_seconds;
+    prefill.on_chunk = [this](uint64_t done) { progress_.Done(done); };
+    prefill.is_cancelled = [this] { return progress_.Stopped(); };
+    LECTERN_RETURN_IF_ERROR(Prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
+    report_.seconds.prefill = SecondsSince(start);
+    return {};
+  }
+
+  // A few layers at a time, so that every thread has a head to cluster.
+  Status RunClustering() {
+    const uint32_t heads = config_.num_kv_heads;
+    const auto group = static_cast<uint32_t>((context_.threads.num_threads() + heads - 1) / heads);
+    centroids_.assign(layout_.num_levels, 0);
+    progress_.Begin(IndexProgress::Stage::kCluster, 0, uint64_t{config_.num_layers} * heads);
+    for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
+      std::vector<uint32_t> layers;
+      for (uint32_t layer = begin; layer < std::min(begin + group, config_.num_layers); ++layer) {
+        LECTERN_ASSIGN(const bool done, TakeFinishedLayer(layer));
+        if (!done) layers.push_back(layer);
+      }
+      LECTERN_RETURN_IF_ERROR(ClusterLayers(layers));
+    }
+    for (uint32_t level = 0; level < layout_.num_levels; ++level) {
+      report_.levels.push_back({level + 1, centroids_[level]});
+    }
+    return {};
+  }
+
+  // An interrupted run may have left this layer's shard complete.
+  Result<bool> TakeFinishedLayer(uint32_t layer) {
+    const std::string path = directory_ + "/" + LayerFile(layer);
+    LECTERN_ASSIGN(const bool exists, context_.env.Exists(path));
+    if (!exists) return false;
+    const auto shard = ShardReader::Open(
+        context_.env, path,
+        {.kind = ShardKind::kLayer, .layer = layer, .document_id = row_.id.data(),
+         .fingerprint = row_.fingerprint.data(), .generation = row_.generation,
+         .table_crc = std::nullopt});
+    if (!shard.ok() || !shard.value()->VerifyAll().ok()) {
+      LECTERN_RETURN_IF_ERROR(context_.env.Remove(path));
+      return false;
+    }
+    for (uint32_t level = 1; level <= layout_.num_levels; ++level) {
+      for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
+        const SectionEntry* counts =
+            shard.value()->Find(SectionKind::kKeyCounts, head, level);
+        centroids_[level - 1] += counts == nullptr ? 0 : counts->bytes / sizeof(uint32_t);
+      }
+    }
+    shards_.push_back(SummaryOf(*shard.value(), LayerFile(layer)));
+    LECTERN_RETURN_IF_ERROR(spill_->RemoveLayer(layer));
+    return true;
+  }
+
+  Status ClusterLayers(const std::vector<uint32_t>& layers) {
+    const uint32_t heads = config_.num_kv_heads;
+    std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? layers.size() * heads : 0);
+    std::mutex mutex;
+    Status first;
+    const auto start = Clock::now();
+    double cluster_seconds = 0, calibrate_seconds = 0;
+    context_.threads.ParallelFor(clusters.size(), [&](size_t item, size_t) {
+      const uint32_t layer = layers[item / heads];
+      const auto head = static_cast<uint32_t>(item % heads);
+      if (progress_.Stopped()) return;
+      BuildOptions build;
+      build.fractions = LevelFractions(layout_.num_levels);
+      build.seed = options_.seed + 7919 * (uint64_t{layer} * heads + head);
+      build.is_cancelled = [this] { return progress_.Stopped(); };
+      Result<HeadClusters> result =
+          ClusterHead(context_.backend, *spill_, layer, head, layout_, build);
+      progress_.items_done_.fetch_add(1, std::memory_order_relaxed);
+      std::lock_guard lock(mutex);
+      if (!result.ok()) {
+        if (first.ok()) first = result.status();
+        return;
+      }
+      cluster_seconds += result->cluster_seconds;
+      calibrate_seconds += result->calibrate_seconds;
+      clusters[item] = std::move(result).value();
+    });
+    if (progress_.Stopped()) {
+      return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
+    }
+    LECTERN_RETURN_IF_ERROR(first);
+    const double wall = SecondsSince(start);
+    const double busy = std::max(cluster_seconds + calibrate_seconds, 1e-9);
+    report_.seconds.cluster += wall * cluster_seconds / busy;
+    report_.seconds.calibrate += wall * calibrate_seconds / busy;
+
+    const auto write_start = Clock::now();
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const std::span<const HeadClusters> of_layer =
+          clusters.empty() ? std::span<const HeadClusters>()
+                           : std::span<const HeadClusters>(clusters).subspan(i * heads, heads);
+      for (const HeadClusters& head : of_layer) {
+        for (size_t level = 0; level < head.tree.levels.size(); ++level) {
+          centroids_[level] += head.tree.levels[level].num_clusters();
+        }
+      }
+      LECTERN_ASSIGN(ShardSummary summary,
+                     WriteLayerShard(context_.env, temp_dir_, directory_, context_.backend,
+                                     *spill_, layers[i], layout_, Header(), of_layer));
+      shards_.push_back(std::move(summary));
+      LECTERN_RETURN_IF_ERROR(spill_->RemoveLayer(layers[i]));
+    }
+    report_.seconds.write += SecondsSince(write_start);
+    return {};
+  }
+
+  ShardHeader Header() const {
+    ShardHeader header{};
+    std::copy(row_.id.begin(), row_.id.end(), header.document_id);
+    std::copy(row_.fingerprint.begin(), row_.fingerprint.end(), header.fingerprint);
+    header.generation = row_.generation;
+    header.num_tokens = layout_.num_tokens;
+    header.num_layers = config_.num_layers;
+    header.num_kv_heads = config_.num_kv_heads;
+    header.head_dim = config_.head_dim;
+    header.kv_dtype = static_cast<uint32_t>(layout_.dtype);
+    header.num_levels = layout_.num_levels;
+    header.num_sinks = layout_.num_sinks;
+    header.num_window = layout_.num_window;
+    return header;
+  }
+
+  Status WriteDocumentShard() {
+    ShardHeader header = Header();
+    header.kind = static_cast<uint32_t>(ShardKind::kDocument);
+    // A leftover of an interrupted run is written again: the name may differ.
+    if (Status removed = context_.env.Remove(directory_ + "/" + kDocumentFile);
+        !removed.ok() && removed.code() != Code::kMissingFile) {
+      return removed;
+    }
+    LECTERN_ASSIGN(const auto writer, ShardWriter::Create(context_.env, temp_dir_, directory_,
+                                                          kDocumentFile, header));
+    const auto add = [&](SectionKind kind, const void* data, size_t bytes) {
+      return writer->AddSection(kind, 0, 0, data, bytes);
+    };
+    const FixedContext& tokens = prepared_.tokens;
+    const std::string& text = prepared_.clean.text;
+    const std::string model = ModelJson();
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kText, text.data(), text.size()));
+    LECTERN_RETURN_IF_ERROR(
+        add(SectionKind::kTokens, tokens.ids.data(), tokens.ids.size() * sizeof(int32_t)));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTokenRanges, tokens.ranges.data(),
+                                tokens.ranges.size() * sizeof(tokens.ranges[0])));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, PromptTemplate::kPrefix.data(),
+                                PromptTemplate::kPrefix.size()));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, options_.name.data(), options_.name.size()));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
+    LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
+    shards_.push_back(std::move(summary));
+    return {};
+  }
+
+  std::string ModelJson() const {
+    return Json(Json::Object{{"model", Json(context_.model.folder())},
+                             {"template", Json(PromptTemplate::kName)},
+                             {"kv_budget", Json(double{options_.kv_budget})},
+                             {"kv_type", Json(DtypeName(layout_.dtype))},
+                             {"levels", Json(int64_t{layout_.num_levels})},
+                             {"seed", Json(options_.seed)},
+                             {"faiss", Json(FaissVersion())}})
+        .Dump();
+  }
+
+  // The only point at which the document becomes visible.
+  Status Commit() {
+    row_.state = DocumentState::kReady;
+    for (const ShardSummary& shard : shards_) report_.bytes_on_disk += shard.bytes;
+    row_.bytes_on_disk = report_.bytes_on_disk;
+    row_.report_json = IndexReportJson(report_);
+    return catalog_.CommitDocument(row_, shards_);
+  }
+
+  const IndexContext& context_;
+  const ModelConfig& config_;
+  const IndexOptions& options_;
+  const Prepared& prepared_;
+  Catalog& catalog_;
+  Progress& progress_;
+  const std::string temp_dir_;
+  RowLayout layout_{};
+  DocumentRow row_;
+  std::string directory_;
+  std::unique_ptr<KvSpill> spill_;
+  std::vector<ShardSummary> shards_;
+  std::vector<uint64_t> centroids_;  // per level
+  IndexReport report_;
+};
+
+}  // namespace
+
+std::string_view StageName(IndexProgress::Stage stage) {
+  switch (stage) {
+    case IndexProgress::Stage::kRead: return "read";
+    case IndexProgress::Stage::kPrefill: return "prefill";
+    case IndexProgress::Stage::kCluster: return "cluster";
+    case IndexProgress::Stage::kCalibrate: return "calibrate";
+    case IndexProgress::Stage::kWrite: return "write";
+  }
+  return "";
+}
+
+std::string_view DtypeName(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32: return "f32";
+    case Dtype::kF16: return "f16";
+    case Dtype::kBf16: return "bf16";
+    case Dtype::kQ8: return "q8";
+  }
+  return "";
+}
+
+DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype) {
+  Sha256 hash;
+  hash.UpdateText(text);
+  hash.Update(fingerprint.data(), fingerprint.size());
+  hash.UpdateText(DtypeName(kv_dtype));
+  hash.UpdateText("keep 1");
+  const std::array<uint8_t, 32> digest = hash.Finish();
+  DocumentId id;
+  std::copy_n(digest.begin(), id.size(), id.begin());
+  return id;
+}
+
+Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog) {
+  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  for (const DocumentRow& row : rows) {
+    if (row.state != DocumentState::kDead) continue;
+    LECTERN_RETURN_IF_ERROR(env.RemoveTree(DocumentDirectory(store, row.id, row.generation)));
+    LECTERN_RETURN_IF_ERROR(catalog.Forget(row.generation));
+  }
+  LECTERN_ASSIGN(const std::vector<std::string> temporary, env.List(store + "/tmp"));
+  for (const std::string& name : temporary) {
+    LECTERN_RETURN_IF_ERROR(env.Remove(store + "/tmp/" + name));
+  }
+  return {};
+}
+
+Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
+                                  const IndexOptions& options) try {
+  const auto start = Clock::now();
+  LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
+  const double read_seconds = SecondsSince(start);
+  Progress progress(options, context.model.config(), prepared.tokens.ids.size());
+
+  LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/tmp"));
+  LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/docs"));
+  LECTERN_ASSIGN(const auto lock, context.env.Lock(context.store + "/writer.lock", 2000));
+  LECTERN_ASSIGN(const auto catalog,
+                 Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
+  LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
+  if (existing) {
+    LECTERN_ASSIGN(IndexReport report, ExistingReport(*catalog, *existing, options));
+    report.seconds.read = read_seconds;
+    report.seconds.total = SecondsSince(start);
+    return report;
+  }
+  Indexer indexer(context, options, prepared, *catalog, progress);
+  indexer.report().seconds.read = read_seconds;
+  LECTERN_ASSIGN(IndexReport report, indexer.Run());
+  report.seconds.total = SecondsSince(start);
+  return report;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to index the document; use fewer threads");
+}
+
+namespace {
+
+// Multiply-adds per second of the two kernels that the prefill spends its time in, on one thread.
+double TrialFlopsPerSecond(const IndexContext& context) {
+  constexpr size_t kRows = 128, kCols = 512;
+  std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
+  std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));
+  const auto run = [&] {
+    context.backend.matmul({.input = Rows<const float>(input.data(), kRows, kCols),
+                            .weight = {reinterpret_cast<const std::byte*>(weight.data()),
+                                       Dtype::kF32, kCols, kCols},
+                            .output = {output.data(), kRows, kCols},
+                            .column_begin = 0,
+                            .column_end = kCols,
+                            .accumulate = false,
+                            .scratch = scratch});
+  };
+  run();
+  const auto start = Clock::now();
+  int repeats = 0;
+  while (SecondsSince(start) < 0.05) {
+    run();
+    ++repeats;
+  }
+  return 2.0 * kRows * kCols * kCols * repeats / SecondsSince(start);
+}
+
+}  // namespace
+
+Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
+                                    const IndexOptions& options) try {
+  LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
+  const ModelConfig& config = context.model.config();
+  const uint64_t tokens = prepared.tokens.ids.size();
+  const Dtype spill_dtype = SpillDtype(options.kv_dtype);
+  IndexEstimate estimate;
+  estimate.tokens = tokens;
+  const uint64_t layer_bytes = ShardBytes(config, options.kv_dtype, tokens);
+  estimate.bytes_on_disk =
+      config.num_layers * layer_bytes + prepared.clean.text.size() + 20 * tokens;
+  estimate.peak_bytes_on_disk = std::max(
+      estimate.bytes_on_disk, SpillBytes(config, spill_dtype, tokens) + layer_bytes);
+  const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
+  const uint64_t activations =
+      chunk * sizeof(float) *
+      (2ull * config.hidden_size + 3ull * config.num_heads * config.head_dim +
+       2ull * config.num_kv_heads * config.head_dim + 2ull * config.intermediate_size);
+  const uint64_t clustering =
+      tokens * config.head_dim * sizeof(float) * 5 * context.threads.num_threads();
+  estimate.anonymous_bytes = std::max(activations, clustering);
+  estimate.flops = PrefillFlops(config, static_cast<double>(tokens));
+  const double cluster_flops = tokens >= kMinClusteredTokens
+                                   ? ClusterFlops(config, static_cast<double>(tokens))
+                                   : 0;
+  // Attention and clustering reach about half the speed of a plain product.
+  estimate.seconds = (estimate.flops + cluster_flops) /
+                     (0.5 * TrialFlopsPerSecond(context) *
+                      static_cast<double>(context.threads.num_threads()));
+  std::string existing = context.store;
+  for (;;) {  // the store need not exist yet: ask the nearest folder that does
+    LECTERN_ASSIGN(const bool there, context.env.Exists(existing));
+    const size_t slash = existing.find_last_of('/');
+    if (there || slash == std::string::npos) break;
+    existing = slash == 0 ? "/" : existing.substr(0, slash);
+  }
+  LECTERN_ASSIGN(estimate.free_bytes, context.env.FreeBytes(existing));
+  LECTERN_ASSIGN(const bool has_catalog, context.env.Exists(context.store + "/catalog.db"));
+  if (has_catalog) {
+    LECTERN_ASSIGN(const auto catalog,
+                   Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadOnly));
+    LECTERN_ASSIGN(const auto row, catalog->FindReady(prepared.id));
+    estimate.existed = row.has_value();
+  }
+  return estimate;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to read the document");
+}
+
+}  // namespace lectern

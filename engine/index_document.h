@@ -1,0 +1,44 @@
+// The first flow: bytes -> text -> tokens -> prefill -> clusters -> shards -> catalog.
+#ifndef LECTERN_ENGINE_INDEX_DOCUMENT_H_
+#define LECTERN_ENGINE_INDEX_DOCUMENT_H_
+
+#include "engine/engine.h"
+#include "engine/model.h"
+#include "kernels/backend.h"
+#include "kernels/thread_pool.h"
+#include "store/env.h"
+
+namespace lectern {
+
+// A document of fewer tokens has one exact run and no clusters.
+inline constexpr uint64_t kMinClusteredTokens = 2048;
+inline constexpr uint32_t kSinkTokens = 4;      // always attended exactly, never clustered
+inline constexpr uint32_t kWindowTokens = 100;  // the last ones; likewise
+inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
+
+struct IndexContext {
+  Env& env;
+  const std::string& store;
+  const Model& model;
+  const Backend& backend;
+  ThreadPool& threads;
+};
+
+// As Engine::Index; the caller makes sure that one runs at a time in this process, other processes
+// are kept out by the store's lock file.
+Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
+                                  const IndexOptions& options);
+Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
+                                    const IndexOptions& options);
+
+// Deletes what no reader can reach any more: generations marked dead, temporary files. The caller
+// holds the store's lock.
+Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog);
+
+// First 16 bytes of SHA-256(text, fingerprint, what changes rows).
+DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype);
+std::string_view DtypeName(Dtype dtype);  // "f16"
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_INDEX_DOCUMENT_H_

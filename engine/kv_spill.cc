@@ -1,0 +1,202 @@
+#include "engine/kv_spill.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "store/crc32c.h"
+
+namespace lectern {
+namespace {
+
+// The head of `checkpoint`; CRCs and queries follow, then a CRC-32C of everything before it.
+struct CheckpointHeader {
+  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '1'};
+  DocumentId document{};
+  uint64_t generation = 0, num_tokens = 0, tokens_done = 0;
+  uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0, query_cols = 0;
+  uint32_t dtype = 0, num_calibration = 0;
+};
+
+CheckpointHeader HeaderOf(const SpillShape& shape, uint64_t tokens_done) {
+  CheckpointHeader header;
+  header.document = shape.document;
+  header.generation = shape.generation;
+  header.num_tokens = shape.num_tokens;
+  header.tokens_done = tokens_done;
+  header.num_layers = shape.num_layers;
+  header.num_kv_heads = shape.num_kv_heads;
+  header.head_dim = shape.head_dim;
+  header.query_cols = shape.query_cols;
+  header.dtype = static_cast<uint32_t>(shape.dtype);
+  header.num_calibration = shape.num_calibration;
+  return header;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& directory,
+                                               const std::string& temp_dir,
+                                               const SpillShape& shape) {
+  std::unique_ptr<KvSpill> spill(new KvSpill(env, directory, temp_dir, shape));
+  spill->layers_.resize(shape.num_layers);
+  spill->crcs_.assign(size_t{shape.num_layers} * shape.num_kv_heads * 2, 0);
+  spill->queries_.assign(
+      size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
+  LECTERN_ASSIGN(const bool resumed, spill->Resume());
+  if (!resumed) LECTERN_RETURN_IF_ERROR(spill->Create());
+  return spill;
+}
+
+Status KvSpill::Create() {
+  LECTERN_RETURN_IF_ERROR(env_.RemoveTree(directory_));
+  LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
+  tokens_done_ = 0;
+  std::fill(crcs_.begin(), crcs_.end(), 0u);
+  for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
+    LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
+    LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));
+    LECTERN_ASSIGN(layers_[layer].map, env_.Map(LayerPath(layer)));
+  }
+  return env_.SyncDirectory(directory_);
+}
+
+// A layer without spill has been clustered already: its shard is checked by the caller.
+Result<bool> KvSpill::Resume() {
+  LECTERN_ASSIGN(const bool exists, env_.Exists(CheckpointPath()));
+  if (!exists) return false;
+  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env_.Map(CheckpointPath()));
+  if (!ReadCheckpoint({file->data(), file->size()})) return false;
+  for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
+    LECTERN_ASSIGN(const bool spilled, env_.Exists(LayerPath(layer)));
+    if (!spilled && tokens_done_ == shape_.num_tokens) continue;
+    if (!spilled) return false;
+    LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/false));
+    LECTERN_ASSIGN(layers_[layer].map, env_.Map(LayerPath(layer)));
+    if (layers_[layer].map->size() != shape_.layer_bytes()) return false;
+    for (uint32_t head = 0; head < shape_.num_kv_heads; ++head) {
+      const TypedRows keys = Keys(layer, head, tokens_done_);
+      const TypedRows values = Values(layer, head, tokens_done_);
+      const size_t bytes = tokens_done_ * keys.row_bytes();
+      if (Crc32c(0, keys.data, bytes) != Crc(layer, head, false) ||
+          Crc32c(0, values.data, bytes) != Crc(layer, head, true)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
+  const size_t crc_bytes = crcs_.size() * sizeof(uint32_t);
+  const size_t query_bytes = queries_.size() * sizeof(float);
+  CheckpointHeader header;
+  if (bytes.size() != sizeof header + crc_bytes + query_bytes + sizeof(uint32_t)) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const CheckpointHeader expected = HeaderOf(shape_, header.tokens_done);
+  if (std::memcmp(&header, &expected, sizeof header) != 0) return false;
+  if (header.tokens_done > shape_.num_tokens) return false;
+  uint32_t crc;
+  std::memcpy(&crc, bytes.data() + bytes.size() - sizeof crc, sizeof crc);
+  if (crc != Crc32c(0, bytes.data(), bytes.size() - sizeof crc)) return false;
+  std::memcpy(crcs_.data(), bytes.data() + sizeof header, crc_bytes);
+  std::memcpy(queries_.data(), bytes.data() + sizeof header + crc_bytes, query_bytes);
+  tokens_done_ = header.tokens_done;
+  return true;
+}
+
+Status KvSpill::Append(const Backend& backend, uint32_t layer, uint64_t begin,
+                       Rows<const float> keys, Rows<const float> values) {
+  const size_t dim = shape_.head_dim, row_bytes = RowBytes(shape_.dtype, dim);
+  rounded_.resize(keys.num_rows * row_bytes);
+  for (uint32_t head = 0; head < shape_.num_kv_heads; ++head) {
+    for (const bool is_values : {false, true}) {
+      const Rows<const float> all = is_values ? values : keys;
+      backend.from_float_rows({all.data + head * dim, all.num_rows, dim, all.stride}, shape_.dtype,
+                              rounded_.data());
+      LECTERN_RETURN_IF_ERROR(
+          layers_[layer].file->WriteAt(RegionOffset(head, is_values) + begin * row_bytes,
+                                       rounded_.data(), rounded_.size()));
+      uint32_t& crc = Crc(layer, head, is_values);
+      crc = Crc32c(crc, rounded_.data(), rounded_.size());
+    }
+  }
+  return {};
+}
+
+void KvSpill::KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries) {
+  const uint64_t first = shape_.num_tokens - shape_.num_calibration;
+  for (size_t t = 0; t < queries.num_rows; ++t) {
+    if (begin + t < first) continue;
+    const size_t row = size_t{layer} * shape_.num_calibration + (begin + t - first);
+    std::copy_n(queries[t], shape_.query_cols, queries_.data() + row * shape_.query_cols);
+  }
+}
+
+Status KvSpill::Checkpoint() {
+  for (Layer& layer : layers_) {
+    if (layer.file) LECTERN_RETURN_IF_ERROR(layer.file->Sync());
+  }
+  std::vector<std::byte> bytes;
+  const auto append = [&](const void* data, size_t size) {
+    const auto* from = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), from, from + size);
+  };
+  const CheckpointHeader header = HeaderOf(shape_, tokens_done_);
+  append(&header, sizeof header);
+  append(crcs_.data(), crcs_.size() * sizeof(uint32_t));
+  append(queries_.data(), queries_.size() * sizeof(float));
+  const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
+  append(&crc, sizeof crc);
+
+  const std::string temp = temp_dir_ + "/checkpoint-" + ToHex(shape_.document) + ".part";
+  if (const Status removed = env_.Remove(temp);
+      !removed.ok() && removed.code() != Code::kMissingFile) {
+    return removed;
+  }
+  LECTERN_ASSIGN(const auto file, env_.OpenWritable(temp, /*exclusive=*/true));
+  LECTERN_RETURN_IF_ERROR(file->WriteAt(0, bytes.data(), bytes.size()));
+  LECTERN_RETURN_IF_ERROR(file->Sync());
+  LECTERN_RETURN_IF_ERROR(file->Close());
+  LECTERN_RETURN_IF_ERROR(env_.Rename(temp, CheckpointPath()));
+  return env_.SyncDirectory(directory_);
+}
+
+TypedRows KvSpill::Keys(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const {
+  return {layers_[layer].map->data() + RegionOffset(kv_head, false), shape_.dtype, num_tokens,
+          shape_.head_dim};
+}
+
+TypedRows KvSpill::Values(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const {
+  return {layers_[layer].map->data() + RegionOffset(kv_head, true), shape_.dtype, num_tokens,
+          shape_.head_dim};
+}
+
+Rows<const float> KvSpill::Queries(uint32_t layer) const {
+  return {queries_.data() + size_t{layer} * shape_.num_calibration * shape_.query_cols,
+          shape_.num_calibration, shape_.query_cols};
+}
+
+Status KvSpill::RemoveLayer(uint32_t layer) {
+  layers_[layer] = {};
+  const Status removed = env_.Remove(LayerPath(layer));
+  return removed.code() == Code::kMissingFile ? Status() : removed;
+}
+
+Status KvSpill::RemoveCheckpoint() {
+  const Status removed = env_.Remove(CheckpointPath());
+  return removed.code() == Code::kMissingFile ? Status() : removed;
+}
+
+std::string KvSpill::LayerPath(uint32_t layer) const {
+  char name[32];
+  std::snprintf(name, sizeof name, "/spill-%03u", layer);
+  return directory_ + name;
+}
+
+uint64_t KvSpill::RegionOffset(uint32_t kv_head, bool values) const {
+  const uint64_t region = shape_.num_tokens * RowBytes(shape_.dtype, shape_.head_dim);
+  return (uint64_t{2} * kv_head + (values ? 1 : 0)) * region;
+}
+
+}  // namespace lectern

@@ -1,0 +1,102 @@
+// Keys and values in token order while a document is being prefilled, with checkpoints.
+//
+// One file a layer, spill-NNN: per kv head the K rows of all tokens, then their V rows. The rows
+// live in the page cache, not in anonymous memory. `checkpoint` says how many tokens are safe and
+// holds the CRC-32C of every region so far; it is replaced by rename after the spills are synced.
+#ifndef LECTERN_ENGINE_KV_SPILL_H_
+#define LECTERN_ENGINE_KV_SPILL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+#include "kernels/backend.h"
+#include "store/catalog.h"
+#include "store/env.h"
+
+namespace lectern {
+
+struct SpillShape {
+  DocumentId document{};
+  uint64_t generation = 0;
+  uint64_t num_tokens = 0;  // L
+  uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
+  uint32_t query_cols = 0;  // heads * head_dim
+  Dtype dtype = Dtype::kF16;
+  uint32_t num_calibration = 0;  // last tokens whose queries are kept
+
+  uint64_t layer_bytes() const {
+    return uint64_t{2} * num_kv_heads * num_tokens * RowBytes(dtype, head_dim);
+  }
+};
+
+// One thread at a time, except that Keys and Values may be read from many.
+class KvSpill {
+ public:
+  // Takes up a checkpoint of the same shape whose bytes verify; otherwise starts anew, removing what
+  // is there. `temp_dir` is where checkpoints are written before their rename.
+  // kNoSpace before anything is computed, kIoError, kReadOnly.
+  static Result<std::unique_ptr<KvSpill>> Open(Env& env, const std::string& directory,
+                                               const std::string& temp_dir,
+                                               const SpillShape& shape);
+
+  uint64_t tokens_done() const { return tokens_done_; }
+  const SpillShape& shape() const { return shape_; }
+
+  // Rounds keys and values [tokens, kv heads * head_dim] of tokens [begin, …) into the layer.
+  Status Append(const Backend& backend, uint32_t layer, uint64_t begin, Rows<const float> keys,
+                Rows<const float> values);
+  // Keeps those of the queries [tokens, query_cols] that calibration needs.
+  void KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries);
+  // A chunk that is abandoned half way leaves the checksums as they were before it.
+  void BeginChunk() { crcs_before_chunk_ = crcs_; }
+  void AbandonChunk() { crcs_ = crcs_before_chunk_; }
+  // All layers have tokens [0, tokens_done). Not yet durable.
+  void Advance(uint64_t tokens_done) { tokens_done_ = tokens_done; }
+  // Makes everything so far survive a crash.
+  Status Checkpoint();
+
+  // Rows of tokens [0, num_tokens) as rounded.
+  TypedRows Keys(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
+  TypedRows Values(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
+  // [calibration tokens, query_cols] of the layer.
+  Rows<const float> Queries(uint32_t layer) const;
+
+  // The layer is in its shard: deletes the spill.
+  Status RemoveLayer(uint32_t layer);
+  // Everything is committed: deletes the checkpoint.
+  Status RemoveCheckpoint();
+
+ private:
+  KvSpill(Env& env, std::string directory, std::string temp_dir, const SpillShape& shape)
+      : env_(env), directory_(std::move(directory)), temp_dir_(std::move(temp_dir)),
+        shape_(shape) {}
+  Status Create();
+  Result<bool> Resume();
+  bool ReadCheckpoint(std::span<const std::byte> bytes);
+  std::string LayerPath(uint32_t layer) const;
+  std::string CheckpointPath() const { return directory_ + "/checkpoint"; }
+  uint64_t RegionOffset(uint32_t kv_head, bool values) const;
+  uint32_t& Crc(uint32_t layer, uint32_t kv_head, bool values) {
+    return crcs_[(size_t{layer} * shape_.num_kv_heads + kv_head) * 2 + values];
+  }
+
+  struct Layer {
+    std::unique_ptr<WritableFile> file;
+    std::unique_ptr<MappedFile> map;
+  };
+  Env& env_;
+  const std::string directory_, temp_dir_;
+  const SpillShape shape_;
+  uint64_t tokens_done_ = 0;
+  std::vector<Layer> layers_;
+  std::vector<uint32_t> crcs_;    // [layers][kv heads][K, V] of the rows so far
+  std::vector<uint32_t> crcs_before_chunk_;
+  std::vector<float> queries_;    // [layers][calibration tokens][query_cols]
+  std::vector<std::byte> rounded_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_KV_SPILL_H_

@@ -1,0 +1,186 @@
+#include "engine/layer_shard.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#include "engine/document.h"
+#include "index/calibrate.h"
+
+namespace lectern {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Spill rows as the shard will hold them.
+std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype dtype) {
+  std::vector<std::byte> stored(rows.num_rows * RowBytes(dtype, rows.num_cols));
+  if (rows.dtype == dtype) {
+    std::memcpy(stored.data(), rows.data, stored.size());
+    return stored;
+  }
+  std::vector<float> wide(rows.num_rows * rows.num_cols);
+  const Rows<float> view(wide.data(), rows.num_rows, rows.num_cols);
+  backend.to_float_rows(rows, view);
+  backend.from_float_rows(view, dtype, stored.data());
+  return stored;
+}
+
+std::vector<float> FloatRows(const Backend& backend, TypedRows rows, Dtype dtype) {
+  const std::vector<std::byte> stored = StoredRows(backend, rows, dtype);
+  std::vector<float> wide(rows.num_rows * rows.num_cols);
+  backend.to_float_rows({stored.data(), dtype, rows.num_rows, rows.num_cols},
+                        {wide.data(), rows.num_rows, rows.num_cols});
+  return wide;
+}
+
+// Query rows of one kv head's group, token by token.
+std::vector<float> GroupQueries(const KvSpill& spill, uint32_t layer, uint32_t kv_head) {
+  const Rows<const float> all = spill.Queries(layer);
+  const size_t cols = all.num_cols / spill.shape().num_kv_heads;
+  std::vector<float> rows;
+  rows.reserve(all.num_rows * cols);
+  for (size_t t = 0; t < all.num_rows; ++t) {
+    rows.insert(rows.end(), all[t] + kv_head * cols, all[t] + (kv_head + 1) * cols);
+  }
+  return rows;
+}
+
+class LayerShard {
+ public:
+  LayerShard(ShardWriter& writer, const Backend& backend, const KvSpill& spill, uint32_t layer,
+             const RowLayout& layout)
+      : writer_(writer), backend_(backend), spill_(spill), layer_(layer), layout_(layout) {}
+
+  Status WriteHead(uint32_t kv_head, const HeadClusters* clusters) {
+    std::vector<uint32_t> positions = ExactPositions();
+    std::vector<uint32_t> block_ends = {static_cast<uint32_t>(positions.size())};
+    if (clusters != nullptr) {
+      for (const uint32_t key : clusters->tree.order) positions.push_back(layout_.num_sinks + key);
+      const auto& rows = clusters->tree.levels.back().children;
+      for (size_t i = 1; i < rows.size(); ++i) block_ends.push_back(block_ends.front() + rows[i]);
+    }
+    LECTERN_RETURN_IF_ERROR(WriteRows(kv_head, positions, block_ends));
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kPositions, kv_head, 0, positions));
+    if (clusters == nullptr) return {};
+    for (uint32_t level = 1; level <= layout_.num_levels; ++level) {
+      LECTERN_RETURN_IF_ERROR(WriteLevel(kv_head, level, clusters->tree));
+    }
+    return Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds);
+  }
+
+ private:
+  template <typename T>
+  Status Add(SectionKind kind, uint32_t kv_head, uint32_t level, const std::vector<T>& data) {
+    return writer_.AddSection(kind, kv_head, level, data.data(), data.size() * sizeof(T));
+  }
+
+  // Sinks, then window; the whole document when nothing is clustered.
+  std::vector<uint32_t> ExactPositions() const {
+    const auto num_tokens = static_cast<uint32_t>(layout_.num_tokens);
+    std::vector<uint32_t> positions;
+    if (layout_.num_levels == 0) {
+      positions.resize(num_tokens);
+      std::iota(positions.begin(), positions.end(), 0u);
+      return positions;
+    }
+    for (uint32_t i = 0; i < layout_.num_sinks; ++i) positions.push_back(i);
+    for (uint32_t i = num_tokens - layout_.num_window; i < num_tokens; ++i) positions.push_back(i);
+    return positions;
+  }
+
+  // Blocks of rows: K rows, then V rows.
+  Status WriteRows(uint32_t kv_head, const std::vector<uint32_t>& positions,
+                   const std::vector<uint32_t>& block_ends) {
+    LECTERN_RETURN_IF_ERROR(writer_.BeginSection(SectionKind::kRows, kv_head, 0));
+    const TypedRows all_keys = spill_.Keys(layer_, kv_head, layout_.num_tokens);
+    const TypedRows all_values = spill_.Values(layer_, kv_head, layout_.num_tokens);
+    std::vector<std::byte> gathered;
+    uint32_t begin = 0;
+    for (const uint32_t end : block_ends) {
+      for (const TypedRows& all : {all_keys, all_values}) {
+        gathered.resize((end - begin) * all.row_bytes());
+        for (uint32_t row = begin; row < end; ++row) {
+          std::memcpy(gathered.data() + (row - begin) * all.row_bytes(), all.row(positions[row]),
+                      all.row_bytes());
+        }
+        const std::vector<std::byte> stored =
+            StoredRows(backend_, {gathered.data(), all.dtype, end - begin, all.num_cols},
+                       layout_.dtype);
+        LECTERN_RETURN_IF_ERROR(writer_.Append(stored.data(), stored.size()));
+      }
+      begin = end;
+    }
+    return {};
+  }
+
+  Status WriteLevel(uint32_t kv_head, uint32_t number, const CentroidTree& tree) {
+    const TreeLevel& level = tree.levels[number - 1];
+    std::vector<uint32_t> children = level.children;
+    if (number == layout_.num_levels) {
+      for (uint32_t& row : children) row += layout_.num_sinks + layout_.num_window;
+    }
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kCentroids, kv_head, number, level.centroids));
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kMeanValues, kv_head, number, level.mean_values));
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kKeyCounts, kv_head, number, level.key_counts));
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kRadii, kv_head, number, level.radii));
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kVariances, kv_head, number, level.variances));
+    return Add(SectionKind::kChildren, kv_head, number, children);
+  }
+
+  ShardWriter& writer_;
+  const Backend& backend_;
+  const KvSpill& spill_;
+  const uint32_t layer_;
+  const RowLayout& layout_;
+};
+
+}  // namespace
+
+Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
+                                 uint32_t kv_head, const RowLayout& layout,
+                                 const BuildOptions& options) try {
+  auto start = std::chrono::steady_clock::now();
+  const uint64_t begin = layout.num_sinks, end = layout.num_tokens - layout.num_window;
+  const std::vector<float> keys = FloatRows(
+      backend, spill.Keys(layer, kv_head, layout.num_tokens).Slice(begin, end), layout.dtype);
+  const std::vector<float> values = FloatRows(
+      backend, spill.Values(layer, kv_head, layout.num_tokens).Slice(begin, end), layout.dtype);
+  const size_t dim = spill.shape().head_dim;
+  HeadClusters clusters;
+  LECTERN_ASSIGN(clusters.tree, BuildTree(backend, {keys.data(), end - begin, dim},
+                                          {values.data(), end - begin, dim}, options));
+  clusters.cluster_seconds = SecondsSince(start);
+  start = std::chrono::steady_clock::now();
+  const std::vector<float> queries = GroupQueries(spill, layer, kv_head);
+  clusters.thresholds =
+      CalibrateThresholds(backend, clusters.tree, {queries.data(), queries.size() / dim, dim},
+                          1 / std::sqrt(static_cast<float>(dim)));
+  clusters.calibrate_seconds = SecondsSince(start);
+  return clusters;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to cluster a layer; use fewer threads");
+}
+
+Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
+                                     const std::string& directory, const Backend& backend,
+                                     const KvSpill& spill, uint32_t layer,
+                                     const RowLayout& layout, const ShardHeader& header,
+                                     std::span<const HeadClusters> heads) {
+  ShardHeader layer_header = header;
+  layer_header.kind = static_cast<uint32_t>(ShardKind::kLayer);
+  layer_header.layer = layer;
+  LECTERN_ASSIGN(const auto writer,
+                 ShardWriter::Create(env, temp_dir, directory, LayerFile(layer), layer_header));
+  LayerShard shard(*writer, backend, spill, layer, layout);
+  for (uint32_t head = 0; head < spill.shape().num_kv_heads; ++head) {
+    LECTERN_RETURN_IF_ERROR(shard.WriteHead(head, heads.empty() ? nullptr : &heads[head]));
+  }
+  return writer->Finish();
+}
+
+}  // namespace lectern

@@ -1,0 +1,43 @@
+// One layer's spill -> clusters -> shard.
+#ifndef LECTERN_ENGINE_LAYER_SHARD_H_
+#define LECTERN_ENGINE_LAYER_SHARD_H_
+
+#include <vector>
+
+#include "engine/kv_spill.h"
+#include "index/build.h"
+#include "store/shard_writer.h"
+
+namespace lectern {
+
+// How the rows of a document are laid out, the same in every layer.
+struct RowLayout {
+  uint64_t num_tokens;
+  uint32_t num_sinks, num_window;  // both 0 when nothing is clustered
+  uint32_t num_levels;             // 0: a short document
+  Dtype dtype;                     // of stored rows; the spill may be wider (q8)
+};
+
+// The clusters of one kv head and what its lookup needs.
+struct HeadClusters {
+  CentroidTree tree;              // of tokens [num_sinks, num_tokens - num_window)
+  std::vector<float> thresholds;
+  double cluster_seconds = 0, calibrate_seconds = 0;
+};
+
+// Clusters the head's keys as they will be stored and calibrates with the spill's queries of its
+// group. Single-threaded.
+Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
+                                 uint32_t kv_head, const RowLayout& layout,
+                                 const BuildOptions& options);
+
+// Writes layer-NNN.shard. `heads`: one per kv head, empty when layout.num_levels is 0.
+Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
+                                     const std::string& directory, const Backend& backend,
+                                     const KvSpill& spill, uint32_t layer,
+                                     const RowLayout& layout, const ShardHeader& header,
+                                     std::span<const HeadClusters> heads);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_LAYER_SHARD_H_

@@ -1,0 +1,145 @@
+#include "engine/prefill.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+namespace lectern {
+namespace {
+
+constexpr size_t kQueryRowsPerItem = 256;
+
+class DocumentPrefill {
+ public:
+  DocumentPrefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
+                  const PrefillOptions& options)
+      : transformer_(transformer),
+        config_(transformer.model().config()),
+        tokens_(tokens),
+        spill_(spill),
+        options_(options),
+        activations_(config_, std::min(kChunkTokens, tokens.size()),
+                     transformer.threads().num_threads()) {
+    const size_t threads = transformer.threads().num_threads();
+    scratch_size_ = AttendScratch(kQueryRowsPerItem, config_.head_dim);
+    scratch_.resize(threads * (scratch_size_ + 2 * kQueryRowsPerItem));
+    visible_.resize(activations_.max_tokens * config_.query_group());
+  }
+
+  Status Run() {
+    auto last_checkpoint = std::chrono::steady_clock::now();
+    for (uint64_t begin = spill_.tokens_done(); begin < tokens_.size();) {
+      const uint64_t end = std::min<uint64_t>(begin + kChunkTokens, tokens_.size());
+      const Status chunk = Chunk(begin, end);
+      if (chunk.code() == Code::kCancelled) {
+        // What is done stays done. The chunk that was cut runs again, from the same bytes.
+        spill_.AbandonChunk();
+        LECTERN_RETURN_IF_ERROR(spill_.Checkpoint());
+        return chunk;
+      }
+      LECTERN_RETURN_IF_ERROR(chunk);
+      spill_.Advance(end);
+      if (options_.on_chunk) options_.on_chunk(end);
+      const auto now = std::chrono::steady_clock::now();
+      const std::chrono::duration<double> since = now - last_checkpoint;
+      if (end == tokens_.size() || since.count() >= options_.checkpoint_seconds) {
+        LECTERN_RETURN_IF_ERROR(spill_.Checkpoint());
+        last_checkpoint = now;
+      }
+      begin = end;
+    }
+    return {};
+  }
+
+ private:
+  bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
+
+  Status Chunk(uint64_t begin, uint64_t end) {
+    const size_t num_tokens = end - begin;
+    spill_.BeginChunk();
+    transformer_.Embed(tokens_.subspan(begin, num_tokens), begin, activations_);
+    const size_t group = config_.query_group();
+    for (size_t row = 0; row < num_tokens * group; ++row) {
+      visible_[row] = static_cast<uint32_t>(begin + row / group + 1);
+    }
+    for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
+      if (IsCancelled()) return Cancelled();
+      transformer_.Project(layer, num_tokens, activations_);
+      const size_t kv_cols = size_t{config_.num_kv_heads} * config_.head_dim;
+      LECTERN_RETURN_IF_ERROR(spill_.Append(transformer_.backend(), layer, begin,
+                                            {activations_.keys.data(), num_tokens, kv_cols},
+                                            {activations_.values.data(), num_tokens, kv_cols}));
+      const size_t query_cols = size_t{config_.num_heads} * config_.head_dim;
+      spill_.KeepQueries(layer, begin, {activations_.projected.data(), num_tokens, query_cols});
+      if (layer + 1 == config_.num_layers) break;
+      if (!Attend(layer, begin, end)) return Cancelled();
+      transformer_.Finish(layer, num_tokens, activations_);
+    }
+    return {};
+  }
+
+  // Items are blocks of query rows of one kv head. False: cancelled.
+  bool Attend(uint32_t layer, uint64_t begin, uint64_t end) {
+    const size_t rows = (end - begin) * config_.query_group();
+    const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
+    std::atomic<bool> cancelled = false;
+    transformer_.threads().ParallelFor(
+        blocks * config_.num_kv_heads, [&](size_t item, size_t slot) {
+          if (cancelled.load(std::memory_order_relaxed)) return;
+          if (IsCancelled()) return cancelled.store(true, std::memory_order_relaxed);
+          const auto head = static_cast<uint32_t>(item / blocks);
+          const size_t first = item % blocks * kQueryRowsPerItem;
+          AttendBlock(layer, head, end, first, std::min(first + kQueryRowsPerItem, rows), slot);
+        });
+    return !cancelled;
+  }
+
+  void AttendBlock(uint32_t layer, uint32_t head, uint64_t end, size_t first, size_t last,
+                   size_t slot) {
+    const size_t num_tokens = (end - spill_.tokens_done());
+    const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens);
+    const Rows<float> output = transformer_.Grouped(activations_.attended, head, num_tokens);
+    float* scratch = scratch_.data() + slot * (scratch_size_ + 2 * kQueryRowsPerItem);
+    const AttentionState state = {output.Slice(first, last),
+                                  {scratch + scratch_size_, last - first},
+                                  {scratch + scratch_size_ + kQueryRowsPerItem, last - first}};
+    const uint32_t seen = visible_[last - 1];  // no row of the block sees more
+    ResetState(state);
+    transformer_.backend().attend(
+        {.queries = queries.Slice(first, last),
+         .keys = spill_.Keys(layer, head, seen),
+         .values = spill_.Values(layer, head, seen),
+         .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
+         .bias = {},
+         .visible = std::span<const uint32_t>(visible_).subspan(first, last - first),
+         .state = state,
+         .logits = {},
+         .scratch = {scratch, scratch_size_}});
+    FinishState(state, state.out, {});
+  }
+
+  Status Cancelled() const {
+    return {Code::kCancelled, "indexing was cancelled; the same command goes on from token " +
+                                  std::to_string(spill_.tokens_done())};
+  }
+
+  const Transformer& transformer_;
+  const ModelConfig& config_;
+  const std::span<const int32_t> tokens_;
+  KvSpill& spill_;
+  const PrefillOptions& options_;
+  Activations activations_;
+  std::vector<uint32_t> visible_;  // [chunk tokens * group]
+  std::vector<float> scratch_;     // [threads][attention scratch, max, sum]
+  size_t scratch_size_;
+};
+
+}  // namespace
+
+Status Prefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
+               const PrefillOptions& options) {
+  return DocumentPrefill(transformer, tokens, spill, options).Run();
+}
+
+}  // namespace lectern

@@ -1,0 +1,32 @@
+// Runs the document through the model once, chunk by chunk, filling the spills with its KV.
+#ifndef LECTERN_ENGINE_PREFILL_H_
+#define LECTERN_ENGINE_PREFILL_H_
+
+#include <functional>
+
+#include "engine/kv_spill.h"
+#include "engine/transformer.h"
+
+namespace lectern {
+
+inline constexpr size_t kChunkTokens = 512;
+
+struct PrefillOptions {
+  double checkpoint_seconds = 30;  // at least this between two checkpoints, and one chunk
+  // Called after each chunk with the tokens done.
+  std::function<void(uint64_t tokens_done)> on_chunk;
+  // Polled at least every 250 ms: true ends the prefill with kCancelled, after a checkpoint.
+  std::function<bool()> is_cancelled;
+};
+
+// Causal attention of every token over all before it: exact, blocked, online softmax, K and V as
+// rounded in the spill. Goes on from spill.tokens_done(). Chunk boundaries are multiples of
+// kChunkTokens whatever happened before, so that an interrupted run ends with the same bytes.
+// The last layer ends with its keys and values: nothing reads its output.
+// Anonymous memory: one chunk's activations and one attention tile a thread.
+Status Prefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
+               const PrefillOptions& options);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_PREFILL_H_

@@ -1,0 +1,72 @@
+// One stack of Llama layers, used by indexing and by asking. Only the attention differs, so that is
+// what the caller supplies, layer by layer.
+#ifndef LECTERN_ENGINE_TRANSFORMER_H_
+#define LECTERN_ENGINE_TRANSFORMER_H_
+
+#include <functional>
+#include <vector>
+
+#include "engine/model.h"
+#include "kernels/backend.h"
+#include "kernels/thread_pool.h"
+
+namespace lectern {
+
+// Activations of up to `max_tokens` tokens; reused from step to step. One thread at a time.
+struct Activations {
+  Activations(const ModelConfig& config, size_t max_tokens, size_t num_threads);
+
+  size_t max_tokens;
+  std::vector<float> residual;    // [tokens, hidden]
+  std::vector<float> normed;      // [tokens, hidden]
+  std::vector<float> projected;   // [tokens, heads * head_dim]: queries, later attention output
+  std::vector<float> keys;        // [tokens, kv heads * head_dim]
+  std::vector<float> values;      // [tokens, kv heads * head_dim]
+  std::vector<float> gate, up;    // [tokens, intermediate]
+  std::vector<float> cosine, sine;  // [tokens, head_dim / 2]
+  // Rows of one kv head's query group are together: [kv heads][tokens * group, head_dim], row
+  // token * group + j is query head kv_head * group + j.
+  std::vector<float> queries, attended;
+  std::vector<float> scratch;     // [threads][scratch_per_thread]
+  size_t scratch_per_thread;
+};
+
+class Transformer {
+ public:
+  // Borrows all three.
+  Transformer(const Model& model, const Backend& backend, ThreadPool& threads)
+      : model_(model), backend_(backend), threads_(threads) {}
+
+  const Model& model() const { return model_; }
+  const Backend& backend() const { return backend_; }
+  ThreadPool& threads() const { return threads_; }
+
+  // Sets residual to the embeddings of `ids`, and the RoPE angles of positions first_position ….
+  void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
+  // residual -> queries (grouped), keys, values of the layer; queries and keys after RoPE.
+  void Project(size_t layer, size_t num_tokens, Activations& a) const;
+  // attended (grouped) -> residual, through the output projection and the MLP.
+  void Finish(size_t layer, size_t num_tokens, Activations& a) const;
+  // Logits [vocab] of one token's residual.
+  void Logits(size_t token, Activations& a, std::span<float> logits) const;
+
+  // Rows of one kv head in Activations::queries or attended.
+  Rows<float> Grouped(std::vector<float>& grouped, size_t kv_head, size_t num_tokens) const {
+    const ModelConfig& c = model_.config();
+    const size_t rows = num_tokens * c.query_group();
+    return {grouped.data() + kv_head * rows * c.head_dim, rows, c.head_dim};
+  }
+
+ private:
+  void MatMul(Rows<const float> input, TypedRows weight, Rows<float> output, bool accumulate,
+              Activations& a) const;
+  void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
+
+  const Model& model_;
+  const Backend& backend_;
+  ThreadPool& threads_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_TRANSFORMER_H_

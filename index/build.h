@@ -1,0 +1,40 @@
+// One kv head's keys -> centroid tree and key order.
+#ifndef LECTERN_INDEX_BUILD_H_
+#define LECTERN_INDEX_BUILD_H_
+
+#include <functional>
+
+#include "index/centroid_tree.h"
+#include "kernels/backend.h"
+#include "store/status.h"
+
+namespace lectern {
+
+struct BuildOptions {
+  // Share of the keys that become clusters, coarse first. {.01, .05} is the paper's tree.
+  std::vector<double> fractions = {0.01, 0.05};
+  uint32_t num_iterations = 10;
+  uint64_t seed = 1234;
+  std::function<bool()> is_cancelled;
+};
+
+// The usual fractions for 1, 2 or 3 levels.
+std::vector<double> LevelFractions(uint32_t num_levels);
+
+// Clusters keys [n, head_dim] (raw, post-RoPE, as rounded for storage) by direction; n >= 1.
+// Top down: level 1 first, then inside each cluster, so that the tree is exact (children partition
+// their parent) and cost stays far below n * clusters; above kFlatKeys keys level 1 itself is split
+// into blocks first. Hooper et al. build bottom up (clusters of centroids) and average level-1
+// centroids without weights; ours are means over keys.
+// Finest clusters hold at most kMaxFinestKeys keys: a larger one could never fit a small budget.
+// Neighbouring clusters are similar (greedy chain), keys inside a cluster in document order.
+// Single-threaded; deterministic for a backend. kCancelled, kOutOfMemory, kInternal.
+inline constexpr size_t kFlatKeys = 8192;
+inline constexpr size_t kBlockKeys = 4096;
+inline constexpr size_t kMaxFinestKeys = 128;
+Result<CentroidTree> BuildTree(const Backend& backend, Rows<const float> keys,
+                               Rows<const float> values, const BuildOptions& options);
+
+}  // namespace lectern
+
+#endif  // LECTERN_INDEX_BUILD_H_

@@ -1,0 +1,123 @@
+#include "index/head_index.h"
+
+#include <cmath>
+
+#include "index/calibrate.h"
+
+namespace lectern {
+namespace {
+
+Status Contradiction(const ShardReader& shard, uint32_t kv_head, const char* what) {
+  return {Code::kCorrupt, shard.path() + ": kv head " + std::to_string(kv_head) + ": " + what +
+                              "; index the document again"};
+}
+
+// children must start at `first`, never fall, leave no cluster empty and end at `last`.
+bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32_t first,
+                 uint32_t last) {
+  if (children.size() != num_clusters + 1 || children.front() != first || children.back() != last) {
+    return false;
+  }
+  for (size_t i = 0; i < num_clusters; ++i) {
+    if (children[i] >= children[i + 1]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
+  const ShardHeader& header = shard.header();
+  HeadIndex head;
+  head.shard_ = &shard;
+  head.dtype_ = static_cast<Dtype>(header.kv_dtype);
+  head.head_dim_ = header.head_dim;
+  head.row_bytes_ = RowBytes(head.dtype_, header.head_dim);
+  const auto corrupt = [&](const char* what) { return Contradiction(shard, kv_head, what); };
+
+  const SectionEntry* rows = shard.Find(SectionKind::kRows, kv_head, 0);
+  if (rows == nullptr) return corrupt("no rows");
+  if (rows->bytes % (2 * head.row_bytes_) != 0) return corrupt("rows are cut");
+  const uint64_t num_rows = rows->bytes / (2 * head.row_bytes_);
+  if (num_rows > header.num_tokens) return corrupt("more rows than tokens");
+  head.num_rows_ = static_cast<uint32_t>(num_rows);
+  head.rows_offset_ = rows->offset;
+  LECTERN_ASSIGN(head.positions_, shard.Array<uint32_t>(SectionKind::kPositions, kv_head, 0));
+  if (head.positions_.size() != num_rows) return corrupt("one position per row expected");
+  for (const uint32_t position : head.positions_) {
+    if (position >= header.num_tokens) return corrupt("a position lies outside the document");
+  }
+  head.num_exact_ = header.num_levels == 0 ? head.num_rows_ : header.num_sinks + header.num_window;
+  if (head.num_exact_ > head.num_rows_) return corrupt("fewer rows than sinks and window");
+
+  for (uint32_t level = 1; level <= header.num_levels; ++level) {
+    Level view;
+    LECTERN_ASSIGN(view.key_counts, shard.Array<uint32_t>(SectionKind::kKeyCounts, kv_head, level));
+    LECTERN_ASSIGN(view.children, shard.Array<uint32_t>(SectionKind::kChildren, kv_head, level));
+    const size_t num_clusters = view.key_counts.size();
+    const uint64_t bytes = uint64_t{num_clusters} * RowBytes(Dtype::kF16, header.head_dim);
+    const SectionEntry* centroids = shard.Find(SectionKind::kCentroids, kv_head, level);
+    const SectionEntry* values = shard.Find(SectionKind::kMeanValues, kv_head, level);
+    if (num_clusters == 0 || centroids == nullptr || values == nullptr ||
+        centroids->bytes != bytes || values->bytes != bytes) {
+      return corrupt("centroids, mean values and counts differ in number");
+    }
+    view.centroids_offset = centroids->offset;
+    view.mean_values_offset = values->offset;
+    view.centroids = {shard.data() + centroids->offset, Dtype::kF16, num_clusters, header.head_dim};
+    view.mean_values = {shard.data() + values->offset, Dtype::kF16, num_clusters, header.head_dim};
+    uint64_t keys = 0;
+    for (const uint32_t count : view.key_counts) {
+      if (count == 0) return corrupt("an empty cluster");
+      keys += count;
+      view.log_counts.push_back(std::log(static_cast<float>(count)));
+    }
+    if (keys != head.num_rows_ - head.num_exact_) return corrupt("key counts do not add up");
+    head.levels_.push_back(std::move(view));
+  }
+  for (size_t l = 0; l < head.levels_.size(); ++l) {
+    const Level& level = head.levels_[l];
+    const bool finest = l + 1 == head.levels_.size();
+    const uint32_t first = finest ? head.num_exact_ : 0;
+    const uint32_t last =
+        finest ? head.num_rows_ : static_cast<uint32_t>(head.levels_[l + 1].num_clusters());
+    if (!IsPartition(level.children, level.num_clusters(), first, last)) {
+      return corrupt("clusters do not partition the level below");
+    }
+  }
+  if (header.num_levels > 0) {
+    LECTERN_ASSIGN(head.thresholds_, shard.Array<float>(SectionKind::kThresholds, kv_head, 0));
+    if (head.thresholds_.size() != header.num_levels * kThresholdsPerLevel) {
+      return corrupt("thresholds are missing");
+    }
+  }
+  return head;
+}
+
+TypedRows HeadIndex::Keys(IndexRange block) const {
+  const std::byte* base = shard_->data() + rows_offset_ + uint64_t{block.begin} * 2 * row_bytes_;
+  return {base, dtype_, block.size(), head_dim_};
+}
+
+TypedRows HeadIndex::Values(IndexRange block) const {
+  const std::byte* base = shard_->data() + rows_offset_ + uint64_t{block.begin} * 2 * row_bytes_;
+  return {base + block.size() * row_bytes_, dtype_, block.size(), head_dim_};
+}
+
+Status HeadIndex::VerifyRows(IndexRange rows) const {
+  return shard_->Verify(rows_offset_ + uint64_t{rows.begin} * 2 * row_bytes_, BlockBytes(rows));
+}
+
+Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
+  const Level& view = levels_[level];
+  return shard_->Verify(view.centroids_offset + clusters.begin * view.centroids.row_bytes(),
+                        clusters.size() * view.centroids.row_bytes());
+}
+
+Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {
+  const Level& view = levels_[level];
+  return shard_->Verify(view.mean_values_offset + clusters.begin * view.mean_values.row_bytes(),
+                        clusters.size() * view.mean_values.row_bytes());
+}
+
+}  // namespace lectern

@@ -1,0 +1,73 @@
+// One kv head of a layer shard as the lookup and the attention see it: clusters, thresholds, rows.
+#ifndef LECTERN_INDEX_HEAD_INDEX_H_
+#define LECTERN_INDEX_HEAD_INDEX_H_
+
+#include <vector>
+
+#include "kernels/types.h"
+#include "store/shard_reader.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Clusters [begin, end) of a level, or rows, or keys.
+struct IndexRange {
+  uint32_t begin, end;
+  uint32_t size() const { return end - begin; }
+  bool operator==(const IndexRange&) const = default;
+};
+
+// Borrows the shard; immutable after Load and thread-safe.
+class HeadIndex {
+ public:
+  struct Level {
+    TypedRows centroids;                   // f16 [clusters, head_dim]; verify before reading
+    TypedRows mean_values;                 // f16 [clusters, head_dim]; verify before reading
+    std::span<const uint32_t> key_counts;  // [clusters], verified and checked
+    std::span<const uint32_t> children;    // [clusters + 1], verified and checked; finest: rows
+    std::vector<float> log_counts;         // [clusters]
+    uint64_t centroids_offset = 0, mean_values_offset = 0;  // in the file
+    size_t num_clusters() const { return key_counts.size(); }
+  };
+
+  // Reads counts, children, thresholds and positions, and checks them against each other and the
+  // header; touches no centroid and no row. kCorrupt, kChecksumMismatch.
+  static Result<HeadIndex> Load(const ShardReader& shard, uint32_t kv_head);
+
+  uint32_t num_rows() const { return num_rows_; }
+  // Sinks and window: rows [0, num_exact), in document order, in one block. All rows when there are
+  // no clusters.
+  uint32_t num_exact() const { return num_exact_; }
+  const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
+  std::span<const float> thresholds() const { return thresholds_; }
+  std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
+  uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
+
+  // The block of rows [begin, end): the exact rows or one finest cluster. Verify first.
+  TypedRows Keys(IndexRange block) const;
+  TypedRows Values(IndexRange block) const;
+  uint64_t BlockBytes(IndexRange rows) const { return uint64_t{rows.size()} * 2 * row_bytes_; }
+  IndexRange ClusterRows(uint32_t finest_cluster) const {
+    const auto& rows = levels_.back().children;
+    return {rows[finest_cluster], rows[finest_cluster + 1]};
+  }
+
+  // Checksums of what is about to be read.
+  Status VerifyRows(IndexRange rows) const;
+  Status VerifyCentroids(size_t level, IndexRange clusters) const;
+  Status VerifyMeanValues(size_t level, IndexRange clusters) const;
+
+ private:
+  const ShardReader* shard_ = nullptr;
+  uint32_t num_rows_ = 0, num_exact_ = 0;
+  size_t row_bytes_ = 0, head_dim_ = 0;
+  Dtype dtype_ = Dtype::kF16;
+  uint64_t rows_offset_ = 0;
+  std::vector<Level> levels_;
+  std::span<const float> thresholds_;
+  std::span<const uint32_t> positions_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_INDEX_HEAD_INDEX_H_

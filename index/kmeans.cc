@@ -1,0 +1,124 @@
+#include "index/kmeans.h"
+
+#include <faiss/Clustering.h>
+#include <faiss/Index.h>
+#include <faiss/impl/FaissException.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <numeric>
+
+namespace lectern {
+namespace {
+
+struct Cancelled {};
+
+using idx_t = decltype(faiss::Index::ntotal);  // nested up to FAISS 1.7.3, faiss::idx_t after it
+
+// What faiss::Clustering asks of an index: take centroids, find the best one of each point. A
+// stock IndexFlatIP would start OpenMP and BLAS threads inside each of ours.
+class AssignIndex : public faiss::Index {
+ public:
+  AssignIndex(const Backend& backend, int dim, const KMeansOptions& options)
+      : faiss::Index(dim, faiss::METRIC_INNER_PRODUCT),
+        backend_(backend),
+        options_(options),
+        scratch_(AssignScratch(options.num_clusters, static_cast<size_t>(dim))) {
+    is_trained = true;
+  }
+
+  void add(idx_t n, const float* x) override {
+    centroids_.assign(x, x + n * d);
+    ntotal = n;
+  }
+  void reset() override {
+    centroids_.clear();
+    ntotal = 0;
+  }
+  void search(idx_t n, const float* x, idx_t /*k = 1*/, float* distances, idx_t* labels,
+              const faiss::SearchParameters* = nullptr) const override {
+    const size_t cols = static_cast<size_t>(d), total = static_cast<size_t>(n);
+    uint32_t block_labels[kBlock];
+    for (size_t begin = 0; begin < total; begin += kBlock) {
+      if (options_.is_cancelled && options_.is_cancelled()) throw Cancelled();
+      const size_t rows = std::min(kBlock, total - begin);
+      backend_.assign_nearest({.points = {x + begin * cols, rows, cols},
+                               .centroids = {centroids_.data(), static_cast<size_t>(ntotal), cols},
+                               .labels = {block_labels, rows},
+                               .dots = {distances + begin, rows},
+                               .scratch = scratch_});
+      std::copy_n(block_labels, rows, labels + begin);
+    }
+  }
+
+ private:
+  static constexpr size_t kBlock = 4096;
+  const Backend& backend_;
+  const KMeansOptions& options_;
+  std::vector<float> centroids_;
+  mutable std::vector<float> scratch_;
+};
+
+// The update step of faiss::Clustering is an OpenMP region; the setting is this thread's own.
+class SingleOpenMpThread {
+ public:
+  SingleOpenMpThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~SingleOpenMpThread() { omp_set_num_threads(before_); }
+
+ private:
+  const int before_;
+};
+
+std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
+                            const KMeansOptions& options) {
+  const SingleOpenMpThread single;
+  faiss::ClusteringParameters parameters;
+  parameters.niter = static_cast<int>(options.num_iterations);
+  parameters.seed = static_cast<int>(options.seed & 0x3FFFFFFF);
+  parameters.spherical = true;
+  parameters.min_points_per_centroid = 1;                                   // no warning to stderr
+  parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;  // no subsampling
+  const int d = static_cast<int>(points.num_cols);
+  AssignIndex index(backend, d, options);
+  faiss::Clustering clustering(d, static_cast<int>(options.num_clusters), parameters);
+  const auto n = static_cast<idx_t>(points.num_rows);
+  clustering.train(n, points.data, index);
+
+  std::vector<float> dots(points.num_rows);
+  std::vector<idx_t> labels(points.num_rows);
+  index.search(n, points.data, 1, dots.data(), labels.data());  // train left its last centroids there
+  return {labels.begin(), labels.end()};
+}
+
+}  // namespace
+
+Result<std::vector<uint32_t>> KMeans(const Backend& backend, Rows<const float> points,
+                                     const KMeansOptions& options) {
+  assert(points.stride == points.num_cols && options.num_clusters >= 1);
+  try {
+    if (points.num_rows <= options.num_clusters) {
+      std::vector<uint32_t> labels(points.num_rows);
+      std::iota(labels.begin(), labels.end(), 0u);
+      return labels;
+    }
+    if (options.num_clusters == 1) return std::vector<uint32_t>(points.num_rows, 0u);
+    return Train(backend, points, options);
+  } catch (const Cancelled&) {
+    return Status(Code::kCancelled, "clustering was cancelled");
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "not enough memory to cluster the keys");
+  } catch (const faiss::FaissException& error) {
+    return Status(Code::kInternal, std::string("FAISS: ") + error.what());
+  }
+}
+
+#define LECTERN_TEXT_2(x) #x
+#define LECTERN_TEXT(x) LECTERN_TEXT_2(x)
+const char* FaissVersion() {
+  return LECTERN_TEXT(FAISS_VERSION_MAJOR) "." LECTERN_TEXT(FAISS_VERSION_MINOR) "." LECTERN_TEXT(
+      FAISS_VERSION_PATCH);
+}
+
+}  // namespace lectern
