@@ -16,6 +16,12 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);
+// {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}]} and
+// {"damaged":[{"document","name","code","message"}]}: what lectern-store prints.
+std::string DocumentsJson(const std::vector<DocumentRow>& rows);
+std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards);
+std::string DamageJson(const std::vector<Engine::Damage>& damaged);
+std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
 // {"error":{"message","type","param","code","request_id","retryable"}}
 std::string ErrorJson(const Status& status, std::string_view request_id = {});
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lectern {
@@ -24,6 +25,7 @@ class Sampler {
 
  private:
   double NextUniform();  // [0, 1)
+  double KeepNucleus(double total);
   SamplingOptions options_;
   uint64_t state_[4];
   std::vector<std::pair<double, int32_t>> order_;  // probability, id; reused

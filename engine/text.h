@@ -22,6 +22,8 @@ CleanText CleanUtf8(std::string_view bytes);
 // complete it; -n: the first n bytes can never be part of a valid character.
 int Utf8CharLength(std::string_view bytes);
 
+bool IsValidUtf8(std::string_view text);
+
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_TEXT_H_

@@ -2,8 +2,12 @@
 #ifndef LECTERN_ENGINE_WEIGHTS_H_
 #define LECTERN_ENGINE_WEIGHTS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config.h"
@@ -47,6 +51,8 @@ class Weights {
     std::vector<uint64_t> shape;
     std::span<const std::byte> bytes;
   };
+  TypedRows View(std::string_view name) const;  // of a tensor in use; a vector is [n, 1]
+  void BindViews(const ModelConfig& config);    // tensors_ to the members below
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::vector<Tensor> tensors_;  // by name
   TypedRows embedding_, output_;

@@ -10,8 +10,14 @@ namespace lectern {
 void ToFloatRowsScalar(TypedRows rows, Rows<float> out);
 void ToFloatRowsSimd(TypedRows rows, Rows<float> out);  // bit-identical
 
+// Scale of a q8 block: largest / 127 as f16, at most the largest finite one.
+inline f16 Q8Scale(float largest) {
+  return ToF16(largest < 127 * 65504.0f ? largest / 127 : 65504.0f);
+}
+
 // Rounds rows[r, :] to `dtype` at out + r * RowBytes(dtype, num_cols). To nearest, ties to even.
-//   q8: scale = f16(max|x| / 127), int8 = nearest(x / scale) clamped to [-127, 127]; all 0: scale 0.
+//   q8: scale = Q8Scale(max|x|), int8 = nearest(x / scale) clamped to [-127, 127], all 0 when the
+//   scale is 0. Its input must be finite: a block with NaN or infinity holds unspecified values.
 void FromFloatRowsScalar(Rows<const float> rows, Dtype dtype, std::byte* out);
 void FromFloatRowsSimd(Rows<const float> rows, Dtype dtype, std::byte* out);  // bit-identical
 

@@ -1,8 +1,9 @@
 // Matrix product with weights as they are stored: output = input * weight^T.
 //
-// Each output element is one sum over k in ascending order with fused multiply-add, whatever the
-// number of input rows handed in together, the column range or the thread that runs it: a layer
-// gives the same bits for any chunking of the columns and any number of threads.
+// Each output element is one sum over k in ascending order, whatever the number of input rows
+// handed in together, the column range or the thread that runs it: a layer gives the same bits for
+// any chunking of the rows and the columns and for any number of threads. Another instruction set
+// may give others: some fuse the multiply-add, some round twice.
 #ifndef LECTERN_KERNELS_MATMUL_H_
 #define LECTERN_KERNELS_MATMUL_H_
 
@@ -16,7 +17,7 @@ struct MatMulArgs {
   Rows<float> output;         // [M, N]; must not alias input
   size_t column_begin = 0;    // computes output columns [column_begin, column_end) only:
   size_t column_end = 0;      //   the unit of parallel work
-  bool accumulate = false;    // add to output instead of replacing it
+  bool accumulate = false;    // the sum starts from the output's value instead of 0
   std::span<float> scratch;   // >= MatMulScratch(K) floats; contents undefined after
 };
 // Floats of scratch that any column range needs.

@@ -23,7 +23,10 @@ inline float ToFloat(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>
 inline float ToFloat(f16 x) {
   const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
   const uint32_t exponent = (x.bits >> 10) & 31u, mantissa = x.bits & 0x3FFu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
+  if (exponent == 31) {  // a NaN is returned quiet, as the hardware instruction does
+    const uint32_t quiet = mantissa != 0 ? 0x400000u : 0u;
+    return std::bit_cast<float>(sign | 0x7F800000u | quiet | (mantissa << 13));
+  }
   if (exponent != 0) {
     return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
   }
@@ -36,7 +39,9 @@ inline f16 ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return {static_cast<uint16_t>(sign | 0x7E00u)};
+  if (magnitude > 0x7F800000u) {
+    return {static_cast<uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu))};
+  }
   if (magnitude >= 0x477FF000u) return {static_cast<uint16_t>(sign | 0x7C00u)};
   if (magnitude < 0x38800000u) {  // subnormal in f16: adding 0.5 rounds at 2^-24
     const float rounded = std::bit_cast<float>(magnitude) + 0.5f;

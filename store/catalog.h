@@ -3,9 +3,12 @@
 #define LECTERN_STORE_CATALOG_H_
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/shard_writer.h"

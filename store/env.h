@@ -42,8 +42,9 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
-// Thread-safe. Paths are plain strings; files are 0600, directories 0700; symlinks are not followed
-// in the last component; descriptors are close-on-exec.
+// Thread-safe. Paths are plain strings; files are 0600, directories 0700; descriptors are
+// close-on-exec. Files are never opened or removed through a symbolic link in the last component; a
+// directory may be one (a store on another disk), except for RemoveTree.
 class Env {
  public:
   virtual ~Env() = default;
@@ -56,7 +57,8 @@ class Env {
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;             // kMissingFile when not there
   virtual Status RemoveTree(const std::string& directory) = 0;    // ok when not there
-  virtual Status MakeDirectory(const std::string& path) = 0;      // with parents; ok when there
+  // With parents; ok when there. What it made is durable: it syncs the parents.
+  virtual Status MakeDirectory(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // sorted names
   virtual Result<bool> Exists(const std::string& path) = 0;
@@ -65,6 +67,11 @@ class Env {
   // Waits up to timeout_ms. kLocked then.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) = 0;
 };
+
+// "/a" of "/a/b" and of "/a/b/"; "." of "b".
+std::string ParentDirectory(const std::string& path);
+// One component: not empty, ".", "..", and without '/' or NUL.
+bool IsPlainName(std::string_view name);
 
 }  // namespace lectern
 

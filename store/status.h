@@ -77,8 +77,9 @@ class [[nodiscard]] Status {
 };
 
 // The status of the last failed system call, from `error` (an errno value): ENOSPC and EDQUOT are
-// kNoSpace, EROFS, EACCES and EPERM kReadOnly (while writing) or kIoError, ENOENT kMissingFile,
-// ENOMEM kOutOfMemory, EMFILE and ENFILE kLimitExceeded, the rest kIoError.
+// kNoSpace, EROFS kReadOnly, EACCES and EPERM kReadOnly or, where the action begins with "read",
+// "map" or "list", kIoError; ENOENT kMissingFile, ENOMEM kOutOfMemory, EMFILE and ENFILE
+// kLimitExceeded, the rest kIoError.
 // The message reads "<action> <path>: <system text>".
 Status ErrnoStatus(int error, std::string_view action, std::string_view path);
 

@@ -1,0 +1,235 @@
+// JSON through nlohmann's SAX parser, so that limits hold before memory is spent and a key that
+// appears twice is an error (its DOM keeps the last one silently).
+#include "engine/json.h"
+
+#include <cmath>
+#include <iterator>
+#include <new>
+#include <nlohmann/json.hpp>
+
+namespace lectern {
+namespace {
+
+// Reads the text and tells how far the lexer has come: limits are reported with a byte offset too.
+class CountingCursor {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingCursor(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
+  reference operator*() const { return *at_; }
+  CountingCursor& operator++() {
+    *furthest_ = ++at_;
+    return *this;
+  }
+  bool operator==(const CountingCursor& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingCursor& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  const char** furthest_;
+};
+
+// Builds the tree. Containers under construction live in `open_`, innermost last. Each event
+// returns false, with status() set, to stop the parser.
+class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  TreeBuilder(const JsonLimits& limits, const char* begin, const char* const* furthest)
+      : limits_(limits), begin_(begin), furthest_(furthest) {}
+
+  bool null() override { return Add(Json(nullptr)); }
+  bool boolean(bool value) override { return Add(Json(value)); }
+  bool number_integer(number_integer_t value) override { return Add(Json(int64_t{value})); }
+  bool number_unsigned(number_unsigned_t value) override { return Add(Json(uint64_t{value})); }
+  bool number_float(number_float_t value, const string_t&) override { return Add(Json(value)); }
+  bool string(string_t& value) override {
+    return CheckLength(value) && Add(Json(std::move(value)));
+  }
+  bool binary(binary_t&) override { return Fail(Code::kMalformedModel, "binary value"); }
+
+  bool start_object(size_t) override { return Open(/*is_object=*/true); }
+  bool key(string_t& name) override {
+    Container& top = open_.back();
+    if (!CheckLength(name)) return false;
+    if (top.members.contains(name)) {
+      return Fail(Code::kMalformedModel, "key \"" + name.substr(0, 100) + "\" appears twice");
+    }
+    top.key = std::move(name);
+    return true;
+  }
+  bool end_object() override { return Close(); }
+  bool start_array(size_t) override { return Open(/*is_object=*/false); }
+  bool end_array() override { return Close(); }
+
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: <what we want>"
+    std::string what = error.what();
+    if (const size_t colon = what.find(": "); colon != std::string::npos) what.erase(0, colon + 2);
+    status_ = Status(Code::kMalformedModel,
+                     "not valid JSON at byte " + std::to_string(position) + ": " + what);
+    return false;
+  }
+
+  Status TakeStatus() { return std::move(status_); }
+  Json TakeRoot() { return std::move(root_); }
+
+ private:
+  struct Container {
+    bool is_object;
+    Json::Object members;
+    Json::Array items;
+    std::string key;  // of the member that comes next
+  };
+
+  bool Fail(Code code, const std::string& what) {
+    status_ = Status(code, what + " at byte " + std::to_string(*furthest_ - begin_));
+    return false;
+  }
+
+  bool CheckLength(const std::string& text) {
+    if (text.size() <= limits_.max_string) return true;
+    return Fail(Code::kLimitExceeded,
+                "JSON string longer than " + std::to_string(limits_.max_string) + " bytes");
+  }
+
+  bool Count() {
+    if (++num_values_ <= limits_.max_values) return true;
+    return Fail(Code::kLimitExceeded,
+                "JSON with more than " + std::to_string(limits_.max_values) + " values");
+  }
+
+  bool Open(bool is_object) {
+    if (open_.size() == limits_.max_depth) {
+      return Fail(Code::kMalformedModel,
+                  "JSON nested deeper than " + std::to_string(limits_.max_depth));
+    }
+    if (!Count()) return false;
+    open_.push_back({is_object, {}, {}, {}});
+    return true;
+  }
+
+  bool Close() {
+    Container done = std::move(open_.back());
+    open_.pop_back();
+    Place(done.is_object ? Json(std::move(done.members)) : Json(std::move(done.items)));
+    return true;
+  }
+
+  bool Add(Json value) {
+    if (!Count()) return false;
+    Place(std::move(value));
+    return true;
+  }
+
+  void Place(Json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (Container& top = open_.back(); top.is_object) {
+      top.members.emplace(std::move(top.key), std::move(value));
+    } else {
+      top.items.push_back(std::move(value));
+    }
+  }
+
+  const JsonLimits& limits_;
+  const char* begin_;
+  const char* const* furthest_;
+  std::vector<Container> open_;
+  size_t num_values_ = 0;
+  Json root_;
+  Status status_;
+};
+
+Result<Json> ParseOrThrow(std::string_view text, const JsonLimits& limits) {
+  const char* const end = text.data() + text.size();
+  const char* furthest = text.data();
+  TreeBuilder builder(limits, text.data(), &furthest);
+  const bool ok = nlohmann::json::sax_parse(CountingCursor(text.data(), &furthest),
+                                            CountingCursor(end, &furthest), &builder);
+  if (Status status = builder.TakeStatus(); !status.ok()) return status;
+  if (!ok) return Status(Code::kMalformedModel, "not valid JSON at byte 0");
+  return builder.TakeRoot();
+}
+
+// A whole number of `value` that T holds exactly.
+template <typename T>
+std::optional<T> WholeNumber(double value) {
+  constexpr double kEnd = std::numeric_limits<T>::digits == 63 ? 0x1p63 : 0x1p64;
+  constexpr double kBegin = std::numeric_limits<T>::is_signed ? -kEnd : 0.0;
+  if (!(value >= kBegin && value < kEnd) || std::trunc(value) != value) return std::nullopt;
+  return static_cast<T>(value);
+}
+
+std::string DumpScalar(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::optional<double> Json::number() const {
+  if (const auto* n = std::get_if<int64_t>(&value_)) return static_cast<double>(*n);
+  if (const auto* n = std::get_if<uint64_t>(&value_)) return static_cast<double>(*n);
+  if (const auto* n = std::get_if<double>(&value_)) return *n;
+  return std::nullopt;
+}
+
+std::optional<int64_t> Json::integer() const {
+  if (const auto* n = std::get_if<int64_t>(&value_)) return *n;
+  if (const auto* n = std::get_if<double>(&value_)) return WholeNumber<int64_t>(*n);
+  const auto* n = std::get_if<uint64_t>(&value_);
+  if (n == nullptr || *n > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+  return static_cast<int64_t>(*n);
+}
+
+std::optional<uint64_t> Json::unsigned_integer() const {
+  if (const auto* n = std::get_if<uint64_t>(&value_)) return *n;
+  if (const auto* n = std::get_if<double>(&value_)) return WholeNumber<uint64_t>(*n);
+  const auto* n = std::get_if<int64_t>(&value_);
+  if (n == nullptr || *n < 0) return std::nullopt;
+  return static_cast<uint64_t>(*n);
+}
+
+const Json* Json::Find(std::string_view key) const {
+  const Object* members = object();
+  if (members == nullptr) return nullptr;
+  const auto it = members->find(key);
+  return it == members->end() ? nullptr : &it->second;
+}
+
+std::string Json::Dump() const {
+  if (is_null()) return "null";
+  if (const bool* b = boolean()) return *b ? "true" : "false";
+  if (const std::string* text = string()) return DumpScalar(*text);
+  if (const auto* n = std::get_if<int64_t>(&value_)) return std::to_string(*n);
+  if (const auto* n = std::get_if<uint64_t>(&value_)) return std::to_string(*n);
+  if (const auto* n = std::get_if<double>(&value_)) return DumpScalar(*n);  // non-finite: null
+  std::string out;
+  if (const Array* items = array()) {
+    for (const Json& item : *items) out.append(out.empty() ? "" : ",").append(item.Dump());
+    return "[" + out + "]";
+  }
+  for (const auto& [key, value] : *object()) {
+    out.append(out.empty() ? "" : ",").append(DumpScalar(key)).append(":").append(value.Dump());
+  }
+  return "{" + out + "}";
+}
+
+Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
+  // The lexer takes a NUL for the end of the text and would not see what follows it.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(nul) + ": NUL");
+  }
+  try {
+    return ParseOrThrow(text, limits);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "not enough memory to read JSON");
+  } catch (const std::exception& error) {
+    return Status(Code::kMalformedModel, std::string("not valid JSON: ") + error.what());
+  }
+}
+
+}  // namespace lectern

@@ -1,0 +1,375 @@
+/* The C API of Lectern: plain C11, and the only ABI. lectern.h wraps it for C++.
+ *
+ * Rules, once for every function:
+ *  - Handles are tickets, typed per kind: what *_create, *_open or *_ask gave you, *_free takes.
+ *    NULL is fine to free. A freed or foreign handle gives LECTERN_INVALID_HANDLE (accessors: NULL
+ *    or 0), never undefined behaviour, even while another thread frees it: a call that is running
+ *    keeps what it works on. Handles may be freed in any order.
+ *  - Strings are UTF-8, pointer and length, not kept after the call; (NULL, 0) is the empty string.
+ *    Strings that you get belong to the handle that they came from, or to the callback's duration,
+ *    and have a NUL behind their last byte; `len` may be NULL.
+ *  - Fallible calls return lectern_code. On failure the out handle is NULL and *error, when `error`
+ *    is given, is set: free it. It stays NULL only when there is no memory left for it.
+ *    Nothing is thread-local. Nothing throws, prints, exits, or reads the environment (except
+ *    LECTERN_BACKEND).
+ *  - Codes and fields are only ever added, at the end. struct_size = sizeof(the struct) says which
+ *    you know. In options 0 always means the default, and NULL options mean all defaults. Fields
+ *    that this library is too old to know must be 0, otherwise LECTERN_INVALID_ARGUMENT.
+ *  - Every function may be called from any thread at any time. Callbacks come on the calling thread,
+ *    may call the API, and must return (no exception, no longjmp).
+ */
+#ifndef LECTERN_ENGINE_LECTERN_C_H_
+#define LECTERN_ENGINE_LECTERN_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LECTERN_API __attribute__((visibility("default")))
+#else
+#define LECTERN_API
+#endif
+
+#define LECTERN_VERSION "0.1.0"
+#define LECTERN_ABI_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- codes -------------------------------------------------------------------------------------- */
+
+/* Same numbers and meaning as Code in store/status.h. New ones may come: treat an unknown one as a
+ * failure. */
+typedef int32_t lectern_code;
+enum lectern_codes {
+  LECTERN_OK = 0,
+  LECTERN_INVALID_ARGUMENT = 1,    /* an option or argument is out of its range, or missing */
+  LECTERN_NOT_FOUND = 2,           /* no such document, store or model */
+  LECTERN_AMBIGUOUS = 3,           /* a name was left out and several would fit */
+  LECTERN_MODEL_MISMATCH = 4,      /* indexed with another model, tokenizer or template */
+  LECTERN_EMPTY_DOCUMENT = 5,
+  LECTERN_CONTEXT_TOO_LONG = 6,    /* document, question or answer exceed the model's positions */
+  LECTERN_BUDGET_TOO_SMALL = 7,    /* the message has the smallest kv budget */
+  LECTERN_NO_SPACE = 8,            /* the disk (or its quota) is full or would be */
+  LECTERN_OUT_OF_MEMORY = 9,
+  LECTERN_READ_ONLY = 10,          /* the store cannot be written */
+  LECTERN_LOCKED = 11,             /* someone else is writing this store, or using this session */
+  LECTERN_CANCELLED = 12,
+  LECTERN_IO_ERROR = 13,
+  LECTERN_MISSING_FILE = 14,       /* a file that the catalog or a model names is not there */
+  LECTERN_TRUNCATED = 15,          /* a file is shorter (or longer) than it says */
+  LECTERN_CHECKSUM_MISMATCH = 16,  /* bytes changed after they were written */
+  LECTERN_CORRUPT = 17,            /* the bytes verify but contradict each other */
+  LECTERN_UNSUPPORTED_VERSION = 18,
+  LECTERN_UNSUPPORTED_MODEL = 19,
+  LECTERN_MALFORMED_MODEL = 20,
+  LECTERN_UNSAFE_FORMAT = 21,      /* pickle files are never opened */
+  LECTERN_LIMIT_EXCEEDED = 22,     /* a count or size is beyond what is accepted */
+  LECTERN_NOT_READY = 23,          /* the document is still being indexed */
+  LECTERN_INVALID_HANDLE = 24,     /* NULL, freed, or of another kind */
+  LECTERN_INTERNAL = 25            /* a bug in Lectern */
+};
+
+/* "model_mismatch"; "internal" for a number that is no code. Static, never freed. */
+LECTERN_API const char* lectern_code_name(lectern_code code);
+/* Exit status of a command-line tool: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch,
+ * 5 disk or memory, 6 corrupt store, 130 cancelled. */
+LECTERN_API int32_t lectern_exit_status(lectern_code code);
+/* LECTERN_VERSION and LECTERN_ABI_VERSION of the library that is running. Static. */
+LECTERN_API const char* lectern_version(void);
+LECTERN_API uint32_t lectern_abi_version(void);
+
+/* --- handles ------------------------------------------------------------------------------------ */
+
+typedef struct lectern_engine lectern_engine;   /* a store and the models its documents need */
+typedef struct lectern_session lectern_session; /* one conversation about one document */
+typedef struct lectern_answer lectern_answer;
+typedef struct lectern_index_report lectern_index_report;
+typedef struct lectern_text lectern_text;       /* a string that you own, mostly JSON */
+typedef struct lectern_error lectern_error;
+
+LECTERN_API lectern_code lectern_error_code(const lectern_error* error);
+/* What is wrong, with which thing, and the way out. */
+LECTERN_API const char* lectern_error_message(const lectern_error* error, size_t* len);
+/* The option that is wrong ("kv_budget"), or "". */
+LECTERN_API const char* lectern_error_param(const lectern_error* error, size_t* len);
+LECTERN_API lectern_code lectern_error_free(lectern_error* error);
+
+LECTERN_API const char* lectern_text_data(const lectern_text* text, size_t* len);
+LECTERN_API lectern_code lectern_text_free(lectern_text* text);
+
+/* --- the engine --------------------------------------------------------------------------------- */
+
+typedef struct lectern_engine_options {
+  size_t struct_size;
+  const char* store; /* directory; created by the first index. Required */
+  size_t store_len;
+  const char* model; /* Hugging Face folder; empty: the one a document was indexed with */
+  size_t model_len;
+  uint64_t num_threads; /* 0: physical cores */
+} lectern_engine_options;
+
+/* Opens nothing yet: the store and models are opened when they are needed. */
+LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* options,
+                                               lectern_engine** engine, lectern_error** error);
+/* Sessions and calls that still use the engine keep it; it goes with the last of them. */
+LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
+/* Ends every lectern_engine_index and _estimate of this engine that runs now, within 250 ms, with
+ * LECTERN_CANCELLED. Any thread. Does nothing to calls that begin later. */
+LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
+
+/* --- indexing ----------------------------------------------------------------------------------- */
+
+typedef int32_t lectern_kv_type;
+enum lectern_kv_types {
+  LECTERN_KV_DEFAULT = 0, /* f16 */
+  LECTERN_KV_F16 = 1,
+  LECTERN_KV_BF16 = 2,
+  LECTERN_KV_F32 = 3,
+  LECTERN_KV_Q8 = 4
+};
+
+typedef struct lectern_progress {
+  size_t struct_size;
+  const char* stage; /* "read", "prefill", "cluster", "calibrate", "write"; more may come */
+  uint64_t done;     /* prefill: tokens; other stages: items of work */
+  uint64_t total;
+  double tokens_per_second; /* of the prefill; 0: unknown */
+  double eta_seconds;       /* of all that is left; below 0: unknown */
+} lectern_progress;
+/* 0: go on; anything else cancels. */
+typedef int32_t (*lectern_progress_fn)(const lectern_progress* progress, void* user);
+
+typedef struct lectern_index_options {
+  size_t struct_size;
+  const char* name; /* points to the document afterwards; empty: none */
+  size_t name_len;
+  lectern_kv_type kv_type;
+  float kv_budget;     /* (0, 1]: the default of later asks; 0: 0.1 */
+  uint32_t num_levels; /* of clusters: 1, 2 or 3; 0: 2 */
+  uint32_t reserved;   /* 0 */
+  uint64_t seed;       /* of the clustering; 0: 1234 */
+  lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work */
+  void* progress_user;
+} lectern_index_options;
+
+typedef struct lectern_index_numbers {
+  size_t struct_size;
+  uint64_t tokens;
+  uint64_t replaced_bytes; /* of invalid UTF-8 */
+  uint64_t bytes_on_disk;
+  uint64_t generation;
+  uint64_t resumed_tokens; /* taken over from an interrupted run */
+  uint64_t existed;        /* 1: nothing was done, the same document was there */
+  double seconds;
+} lectern_index_numbers;
+
+typedef struct lectern_index_estimate {
+  size_t struct_size;
+  uint64_t tokens;
+  uint64_t bytes_on_disk;      /* of the finished document */
+  uint64_t peak_bytes_on_disk; /* while indexing */
+  uint64_t free_bytes;         /* of the store's file system */
+  uint64_t anonymous_bytes;    /* memory, beside the page cache */
+  double flops;                /* of the prefill */
+  double seconds;              /* at the speed of a short trial on this machine */
+  uint64_t existed;            /* 1: the document is there, indexing would do nothing */
+} lectern_index_estimate;
+
+/* Prefills the text, clusters its keys and commits its shards. All or nothing: on error the store
+ * is as before, except for a checkpoint from which the same call goes on. The same document again
+ * does nothing (`existed`). One at a time: a second call gets LECTERN_LOCKED. */
+LECTERN_API lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
+                                              const lectern_index_options* options,
+                                              lectern_index_report** report, lectern_error** error);
+/* What indexing would cost. *estimate: set its struct_size before; unchanged on failure. */
+LECTERN_API lectern_code lectern_engine_estimate(lectern_engine* engine, const char* bytes,
+                                                 size_t len, const lectern_index_options* options,
+                                                 lectern_index_estimate* estimate,
+                                                 lectern_error** error);
+/* The estimate as the JSON object that `index-document --estimate --json` prints. */
+LECTERN_API lectern_code lectern_index_estimate_json(const lectern_index_estimate* estimate,
+                                                     lectern_text** json, lectern_error** error);
+
+/* Id: 32 hex digits. */
+LECTERN_API const char* lectern_index_report_document(const lectern_index_report* report,
+                                                      size_t* len);
+LECTERN_API const char* lectern_index_report_name(const lectern_index_report* report, size_t* len);
+/* The object that `index-document --json` prints. */
+LECTERN_API const char* lectern_index_report_json(const lectern_index_report* report, size_t* len);
+/* *numbers: set its struct_size before; unchanged on failure. */
+LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report* report,
+                                                      lectern_index_numbers* numbers);
+LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
+
+/* --- asking ------------------------------------------------------------------------------------- */
+
+/* A piece of the answer as it is decoded, whole code points. 0: go on; anything else ends the
+ * answer: what there is is returned with finish reason "cancelled". */
+typedef int32_t (*lectern_answer_fn)(const char* text, size_t len, void* user);
+
+typedef struct lectern_ask_options {
+  size_t struct_size;
+  float kv_budget;       /* (0, 1]; 0: the document's default; 1: exact, reads everything */
+  int32_t no_tail;       /* 1: clusters that are not read do not count at all */
+  uint32_t max_tokens;   /* of the answer; 0: 256 */
+  uint32_t max_evidence; /* passages; 0: 3 */
+  float temperature;     /* [0, 10]; 0: greedy */
+  float top_p;           /* (0, 1]; 0: 1 */
+  uint64_t seed;         /* of the sampling */
+  lectern_answer_fn on_text; /* may be NULL */
+  void* text_user;
+} lectern_ask_options;
+
+typedef struct lectern_evidence {
+  size_t struct_size;
+  uint64_t begin; /* bytes [begin, end) of the stored text */
+  uint64_t end;
+  const char* text; /* exactly those bytes; valid until the answer is freed */
+  size_t text_len;
+  double mass;   /* share of the attention paid to the document, in [0, 1] */
+  uint64_t page; /* 1-based; 0: the document has no pages */
+} lectern_evidence;
+
+typedef struct lectern_receipt {
+  size_t struct_size;
+  uint64_t document_tokens;
+  uint64_t question_tokens;
+  uint64_t answer_tokens;
+  double kv_budget;
+  double read_fraction_prefill; /* of the document's key and value bytes, in [0, 1] */
+  double read_fraction_decode;  /* below 0: no decode step ran */
+  uint64_t bytes_read;
+  double missed_mass_estimate; /* share of the document's attention that was not read exactly */
+  double open_ms;
+  double prefill_ms;
+  double first_token_ms;
+  double per_token_ms;
+  double total_ms;
+} lectern_receipt;
+
+typedef int32_t lectern_offset_unit;
+enum lectern_offset_units {
+  LECTERN_OFFSET_UTF8 = 0,
+  LECTERN_OFFSET_UTF16 = 1,
+  LECTERN_OFFSET_CODEPOINT = 2
+};
+
+/* `document`: id, name, or empty: the only one (LECTERN_AMBIGUOUS lists them). */
+LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
+                                              size_t document_len, lectern_session** session,
+                                              lectern_error** error);
+/* The indexed text, into which all offsets point. Valid until the session is freed. It is mapped
+ * from the store: no NUL is behind it. */
+LECTERN_API const char* lectern_session_text(const lectern_session* session, size_t* len);
+/* Follow-ups see what was said before. LECTERN_CANCELLED only when nothing was decoded yet. One ask
+ * at a time: a second one gets LECTERN_LOCKED. After an error the session stands where it stood. */
+LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const char* question,
+                                             size_t question_len,
+                                             const lectern_ask_options* options,
+                                             lectern_answer** answer, lectern_error** error);
+/* Ends the ask of this session that runs now, within 250 ms. Any thread. */
+LECTERN_API lectern_code lectern_session_cancel(lectern_session* session);
+LECTERN_API lectern_code lectern_session_free(lectern_session* session);
+
+LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t* len);
+/* "stop", "length" or "cancelled". */
+LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);
+/* Something to tell the user ("short document: read densely"), or "". */
+LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t* len);
+LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
+/* By mass, largest first. *evidence: set its struct_size before; unchanged on failure. */
+LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,
+                                                 lectern_evidence* evidence);
+/* *receipt: set its struct_size before; unchanged on failure. */
+LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
+                                                lectern_receipt* receipt);
+/* The object that `ask-document --json` prints, its offsets in `unit`. */
+LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
+                                             lectern_text** json, lectern_error** error);
+/* An answer keeps the document of its session open until it is freed. */
+LECTERN_API lectern_code lectern_answer_free(lectern_answer* answer);
+
+/* --- the store ---------------------------------------------------------------------------------- */
+
+typedef struct lectern_document {
+  size_t struct_size;
+  const char* id; /* 32 hex digits; this and all strings: valid during the callback */
+  size_t id_len;
+  const char* name; /* empty: reachable by id only */
+  size_t name_len;
+  const char* state; /* "ready" or "building" */
+  size_t state_len;
+  const char* model; /* folder it was indexed with */
+  size_t model_len;
+  const char* fingerprint; /* 64 hex digits */
+  size_t fingerprint_len;
+  uint64_t generation;
+  uint64_t tokens;
+  uint64_t text_bytes;
+  uint64_t bytes_on_disk;
+} lectern_document;
+typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
+
+typedef struct lectern_shard {
+  size_t struct_size;
+  const char* file; /* plain name */
+  size_t file_len;
+  uint64_t bytes;
+} lectern_shard;
+typedef void (*lectern_shard_fn)(const lectern_shard* shard, void* user);
+
+typedef struct lectern_damage {
+  size_t struct_size;
+  const char* document; /* id */
+  size_t document_len;
+  const char* name;
+  size_t name_len;
+  lectern_code code;
+  const char* message; /* the first damage of this document */
+  size_t message_len;
+} lectern_damage;
+typedef void (*lectern_damage_fn)(const lectern_damage* damage, void* user);
+
+/* These three call back per item and give everything as JSON; either may be NULL. */
+LECTERN_API lectern_code lectern_engine_list(lectern_engine* engine,
+                                             lectern_document_fn on_document, void* user,
+                                             lectern_text** json, lectern_error** error);
+/* One document and its shards. `document`: as in lectern_session_open. */
+LECTERN_API lectern_code lectern_engine_show(lectern_engine* engine, const char* document,
+                                             size_t document_len, lectern_document_fn on_document,
+                                             lectern_shard_fn on_shard, void* user,
+                                             lectern_text** json, lectern_error** error);
+/* Checks the shards of the document (empty: of every document): sizes and identities, or with
+ * `full` every byte. LECTERN_OK also when damage was found: it is in the items. */
+LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,
+                                               size_t document_len, int32_t full,
+                                               lectern_damage_fn on_damage, void* user,
+                                               lectern_text** json, lectern_error** error);
+/* Gone for readers at once; files are deleted when nobody reads them. */
+LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
+                                               size_t document_len, lectern_error** error);
+
+/* --- JSON, for tools that print and read what the engine does ------------------------------------ */
+
+/* {"error":{…}} as tools and the REST endpoint print it. `param` may be empty. */
+LECTERN_API lectern_code lectern_error_json(lectern_code code, const char* message,
+                                            size_t message_len, const char* param, size_t param_len,
+                                            lectern_text** json, lectern_error** error);
+/* The string member `key` of a JSON object: LECTERN_NOT_FOUND when there is none, and
+ * LECTERN_INVALID_ARGUMENT when `json` is no object or the member no string. */
+LECTERN_API lectern_code lectern_json_get_string(const char* json, size_t json_len, const char* key,
+                                                 size_t key_len, lectern_text** value,
+                                                 lectern_error** error);
+/* The JSON object with the string member `key` set to `value`. */
+LECTERN_API lectern_code lectern_json_set_string(const char* json, size_t json_len, const char* key,
+                                                 size_t key_len, const char* value,
+                                                 size_t value_len, lectern_text** result,
+                                                 lectern_error** error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* LECTERN_ENGINE_LECTERN_C_H_ */

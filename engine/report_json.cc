@@ -1,0 +1,208 @@
+#include "engine/report_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/json.h"
+
+namespace lectern {
+namespace {
+
+double Rounded(double value, double digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+// Seconds and milliseconds.
+Json Time(double value) { return Rounded(value, 3); }
+// Shares in [0, 1]. Also hides the digits that a float has and its decimal has not.
+Json Share(double value) { return Rounded(value, 6); }
+Json Share(const std::optional<double>& value) { return value ? Share(*value) : Json(); }
+
+Json StringOrNull(std::string_view text) { return text.empty() ? Json() : Json(text); }
+
+std::string_view UnitName(OffsetUnit unit) {
+  switch (unit) {
+    case OffsetUnit::kUtf8: return "utf8";
+    case OffsetUnit::kUtf16: return "utf16";
+    case OffsetUnit::kCodepoint: return "codepoint";
+  }
+  return "utf8";
+}
+
+// A byte offset of `text` (valid UTF-8) in another unit: code points begin at every byte that does
+// not continue one, and those of four bytes are two units of UTF-16.
+uint64_t ConvertOffset(uint64_t offset, OffsetUnit unit, std::string_view text) {
+  if (unit == OffsetUnit::kUtf8) return offset;
+  uint64_t converted = 0;
+  for (const char c : text.substr(0, std::min<uint64_t>(offset, text.size()))) {
+    const auto byte = static_cast<uint8_t>(c);
+    converted += (byte & 0xC0) != 0x80;
+    converted += unit == OffsetUnit::kUtf16 && byte >= 0xF0;
+  }
+  return converted;
+}
+
+Json EvidenceValue(const Evidence& evidence, OffsetUnit unit, std::string_view text) {
+  return Json::Object{
+      {"begin", ConvertOffset(evidence.begin, unit, text)},
+      {"end", ConvertOffset(evidence.end, unit, text)},
+      {"text", evidence.text},
+      {"mass", Share(evidence.mass)},
+      {"page", evidence.page ? Json(uint64_t{*evidence.page}) : Json()},
+  };
+}
+
+Json KvValue(const KvReceipt& kv) {
+  return Json::Object{
+      {"budget", Share(kv.budget)},
+      {"rule", kv.rule},
+      {"read_fraction_prefill", Share(kv.read_fraction_prefill)},
+      {"read_fraction_decode", Share(kv.read_fraction_decode)},
+      {"bytes_read", kv.bytes_read},
+      {"window_bytes", kv.window_bytes},
+      {"missed_mass_estimate", Share(kv.missed_mass_estimate)},
+      {"missed_mass_bound", Share(kv.missed_mass_bound)},
+  };
+}
+
+Json::Object DocumentObject(const DocumentRow& row) {
+  return {
+      {"document", ToHex(row.id)},
+      {"name", StringOrNull(row.name)},
+      {"state", StateName(row.state)},
+      {"generation", row.generation},
+      {"tokens", row.num_tokens},
+      {"text_bytes", row.text_bytes},
+      {"replaced_bytes", row.replaced_bytes},
+      {"bytes_on_disk", row.bytes_on_disk},
+      {"fingerprint", ToHex(row.fingerprint)},
+      {"model", StringOrNull(row.model_path)},
+  };
+}
+
+bool IsRetryable(Code code) {
+  return code == Code::kLocked || code == Code::kNotReady || code == Code::kOutOfMemory;
+}
+
+}  // namespace
+
+std::string_view StateName(DocumentState state) {
+  switch (state) {
+    case DocumentState::kBuilding: return "building";
+    case DocumentState::kReady: return "ready";
+    case DocumentState::kDead: return "dead";
+  }
+  return "dead";
+}
+
+std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
+  Json::Array evidence;
+  for (const Evidence& item : answer.evidence) evidence.push_back(EvidenceValue(item, unit, text));
+  const auto& ms = answer.timings_ms;
+  return Json(Json::Object{
+                  {"answer", answer.text},
+                  {"document", answer.document},
+                  {"finish_reason", answer.finish_reason},
+                  {"tokens", Json::Object{{"document", answer.document_tokens},
+                                          {"question", answer.question_tokens},
+                                          {"answer", answer.answer_tokens}}},
+                  {"timings_ms", Json::Object{{"open", Time(ms.open)},
+                                              {"prefill", Time(ms.prefill)},
+                                              {"first_token", Time(ms.first_token)},
+                                              {"per_token", Time(ms.per_token)},
+                                              {"total", Time(ms.total)}}},
+                  {"kv", KvValue(answer.kv)},
+                  {"evidence", std::move(evidence)},
+                  {"offset_unit", UnitName(unit)},
+              })
+      .Dump();
+}
+
+std::string IndexReportJson(const IndexReport& report) {
+  Json::Array levels;
+  for (const LevelReport& level : report.levels) {
+    levels.push_back(
+        Json::Object{{"level", uint64_t{level.level}}, {"centroids", level.centroids}});
+  }
+  const auto& seconds = report.seconds;
+  return Json(Json::Object{
+                  {"document", report.document},
+                  {"name", StringOrNull(report.name)},
+                  {"tokens", report.tokens},
+                  {"replaced_bytes", report.replaced_bytes},
+                  {"bytes_on_disk", report.bytes_on_disk},
+                  {"fingerprint", report.fingerprint},
+                  {"generation", report.generation},
+                  {"levels", std::move(levels)},
+                  {"seconds", Json::Object{{"read", Time(seconds.read)},
+                                           {"prefill", Time(seconds.prefill)},
+                                           {"cluster", Time(seconds.cluster)},
+                                           {"calibrate", Time(seconds.calibrate)},
+                                           {"write", Time(seconds.write)},
+                                           {"total", Time(seconds.total)}}},
+                  {"existed", report.existed},
+              })
+      .Dump();
+}
+
+std::string IndexEstimateJson(const IndexEstimate& estimate) {
+  return Json(Json::Object{
+                  {"tokens", estimate.tokens},
+                  {"bytes_on_disk", estimate.bytes_on_disk},
+                  {"peak_bytes_on_disk", estimate.peak_bytes_on_disk},
+                  {"free_bytes", estimate.free_bytes},
+                  {"anonymous_bytes", estimate.anonymous_bytes},
+                  {"flops", Rounded(estimate.flops, 0)},
+                  {"seconds", Time(estimate.seconds)},
+                  {"existed", estimate.existed},
+              })
+      .Dump();
+}
+
+std::string DocumentJson(const DocumentRow& row) { return Json(DocumentObject(row)).Dump(); }
+
+std::string DocumentsJson(const std::vector<DocumentRow>& rows) {
+  Json::Array documents;
+  for (const DocumentRow& row : rows) documents.push_back(DocumentObject(row));
+  return Json(Json::Object{{"documents", std::move(documents)}}).Dump();
+}
+
+std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards) {
+  Json::Object document = DocumentObject(row);
+  Result<Json> report = ParseJson(row.report_json);
+  document["report"] = report.ok() ? *std::move(report) : Json();
+  Json::Array files;
+  for (const ShardSummary& shard : shards) {
+    files.push_back(Json::Object{{"file", shard.file}, {"bytes", shard.bytes}});
+  }
+  document["shards"] = std::move(files);
+  return Json(std::move(document)).Dump();
+}
+
+std::string DamageJson(const std::vector<Engine::Damage>& damaged) {
+  Json::Array items;
+  for (const Engine::Damage& damage : damaged) {
+    items.push_back(Json::Object{{"document", damage.document},
+                                 {"name", StringOrNull(damage.name)},
+                                 {"code", CodeName(damage.status.code())},
+                                 {"message", damage.status.message()}});
+  }
+  return Json(Json::Object{{"damaged", std::move(items)}}).Dump();
+}
+
+std::string ErrorJson(const Status& status, std::string_view request_id) {
+  const bool is_callers = HttpStatus(status.code()) < 500;
+  return Json(Json::Object{
+                  {"error", Json::Object{
+                                {"message", status.message()},
+                                {"type", is_callers ? "invalid_request_error" : "server_error"},
+                                {"param", StringOrNull(status.param())},
+                                {"code", CodeName(status.code())},
+                                {"request_id", StringOrNull(request_id)},
+                                {"retryable", IsRetryable(status.code())},
+                            }},
+              })
+      .Dump();
+}
+
+}  // namespace lectern

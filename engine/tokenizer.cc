@@ -1,0 +1,207 @@
+// The only file that includes SentencePiece. It loads bytes that tokenizer_model.cc wrote.
+#include "engine/tokenizer.h"
+
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+#include <new>
+
+#include "engine/text.h"
+#include "engine/tokenizer_model.h"
+
+namespace lectern {
+namespace {
+
+using Processor = sentencepiece::SentencePieceProcessor;
+
+// The library counts in 32-bit integers, and a byte may become kMaxReplacement bytes.
+constexpr size_t kMaxText = size_t{16} << 20;
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";       // U+2581
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";     // U+FFFD
+constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";   // as SentencePiece decodes it
+
+// Runs `call`, which may throw; what it throws becomes a Status.
+template <typename Call>
+Status Guard(const std::string& what, Call call) {
+  try {
+    const sentencepiece::util::Status status = call();
+    if (status.ok()) return Status();
+    return Status(Code::kInternal, what + ": " + status.error_message());
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, what + ": not enough memory");
+  } catch (const std::exception& error) {
+    return Status(Code::kInternal, what + ": " + error.what());
+  }
+}
+
+std::string BytesOf(const TokenizerPiece& piece) {
+  switch (piece.type) {
+    case PieceType::kControl: return "";
+    case PieceType::kUnknown: return std::string(kUnknownText);
+    case PieceType::kByte: return std::string(1, static_cast<char>(piece.byte()));
+    case PieceType::kNormal:
+    case PieceType::kUserDefined:
+    case PieceType::kUnused: break;
+  }
+  std::string bytes;
+  for (size_t at = 0; at < piece.text.size();) {
+    const bool is_space = piece.text.compare(at, kSpaceMark.size(), kSpaceMark) == 0;
+    bytes.push_back(is_space ? ' ' : piece.text[at]);
+    at += is_space ? kSpaceMark.size() : 1;
+  }
+  return bytes;
+}
+
+// Removes the finished characters from `pending` and returns them, U+FFFD for what cannot become
+// one. An unfinished character at the end stays.
+std::string TakeFinished(std::string* pending) {
+  std::string out;
+  size_t at = 0;
+  while (at < pending->size()) {
+    const int length = Utf8CharLength(std::string_view(*pending).substr(at));
+    if (length == 0) break;
+    if (length < 0) {
+      out.append(kReplacement);
+      at += static_cast<size_t>(-length);
+    } else {
+      out.append(*pending, at, static_cast<size_t>(length));
+      at += static_cast<size_t>(length);
+    }
+  }
+  pending->erase(0, at);
+  return out;
+}
+
+}  // namespace
+
+struct Tokenizer::Impl {
+  std::string file;  // its bytes
+  int32_t bos_id = -1, eos_id = -1;
+  std::vector<PieceType> types;      // [vocab]
+  std::vector<std::string> bytes;    // [vocab]: TokenBytes
+  Processor beginning, continuation;
+
+  Status LoadProcessors(const TokenizerModel& model, const std::string& path);
+  Result<TokenizedText> Encode(const Processor& processor, std::string_view text) const;
+  size_t ByteGroup(const std::vector<int32_t>& ids, size_t first) const;
+};
+
+Status Tokenizer::Impl::LoadProcessors(const TokenizerModel& model, const std::string& path) {
+  Status status = Guard(path, [&] {
+    return beginning.LoadFromSerializedProto(
+        SerializeTokenizerModel(model, model.add_dummy_prefix));
+  });
+  if (status.ok()) {
+    status = Guard(path, [&] {
+      return continuation.LoadFromSerializedProto(SerializeTokenizerModel(model, false));
+    });
+  }
+  if (status.code() != Code::kInternal) return status;
+  return Status(Code::kMalformedModel, status.message());  // what the library found and we did not
+}
+
+// Number of byte pieces from `first` on that are one character.
+size_t Tokenizer::Impl::ByteGroup(const std::vector<int32_t>& ids, size_t first) const {
+  const uint8_t lead = static_cast<uint8_t>(bytes[static_cast<size_t>(ids[first])][0]);
+  const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  return std::min(length, ids.size() - first);
+}
+
+Result<TokenizedText> Tokenizer::Impl::Encode(const Processor& processor,
+                                              std::string_view text) const {
+  if (text.size() > kMaxText) {
+    return Status(Code::kLimitExceeded, "the text has " + std::to_string(text.size()) +
+                                            " bytes; the tokenizer takes " +
+                                            std::to_string(kMaxText));
+  }
+  if (!IsValidUtf8(text)) return Status(Code::kInvalidArgument, "the text is not valid UTF-8");
+
+  TokenizedText tokens;
+  LECTERN_RETURN_IF_ERROR(Guard("tokenizer", [&] {
+    sentencepiece::ImmutableSentencePieceText pieces;
+    const sentencepiece::util::Status status = processor.Encode(text, pieces.mutable_proto());
+    if (!status.ok()) return status;
+    for (const auto& piece : pieces.pieces()) {
+      tokens.ids.push_back(static_cast<int32_t>(piece.id()));
+      tokens.ranges.push_back({piece.begin(), piece.end()});
+    }
+    return status;
+  }));
+  if (tokens.ids.empty()) return tokens;
+
+  // White space that the normaliser removed at the ends belongs to the outermost tokens.
+  tokens.ranges.front().begin = 0;
+  tokens.ranges.back().end = text.size();
+  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+    const PieceType type = types[static_cast<size_t>(tokens.ids[i])];
+    if (type == PieceType::kControl) {
+      return Status(Code::kInternal, "the tokenizer made a control token from text");
+    }
+    if (type != PieceType::kByte) continue;
+    // The library gives the character's range to the last of its bytes only.
+    const size_t end = i + ByteGroup(tokens.ids, i);
+    const TokenizedText::Range whole = {tokens.ranges[i].begin, tokens.ranges[end - 1].end};
+    for (; i < end; ++i) tokens.ranges[i] = whole;
+    --i;
+  }
+  return tokens;
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tokenizer::~Tokenizer() = default;
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& path) {
+  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(path));
+  const std::string_view bytes(reinterpret_cast<const char*>(map->data()),
+                               static_cast<size_t>(map->size()));
+  LECTERN_ASSIGN(const TokenizerModel model, ParseTokenizerModel(bytes, path));
+
+  auto impl = std::make_unique<Impl>();
+  impl->file = bytes;
+  impl->bos_id = model.ControlId(model.bos_piece);
+  impl->eos_id = model.ControlId(model.eos_piece);
+  for (const TokenizerPiece& piece : model.pieces) {
+    impl->types.push_back(piece.type);
+    impl->bytes.push_back(BytesOf(piece));
+  }
+  LECTERN_RETURN_IF_ERROR(impl->LoadProcessors(model, path));
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
+}
+
+size_t Tokenizer::vocab_size() const { return impl_->types.size(); }
+int32_t Tokenizer::bos_id() const { return impl_->bos_id; }
+int32_t Tokenizer::eos_id() const { return impl_->eos_id; }
+
+Result<TokenizedText> Tokenizer::Encode(std::string_view text) const {
+  return impl_->Encode(impl_->beginning, text);
+}
+
+Result<TokenizedText> Tokenizer::EncodeContinuation(std::string_view text) const {
+  return impl_->Encode(impl_->continuation, text);
+}
+
+std::string_view Tokenizer::TokenBytes(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= impl_->bytes.size()) return {};
+  return impl_->bytes[static_cast<size_t>(id)];
+}
+
+void Tokenizer::AddTo(Sha256& hash) const { hash.UpdateText(impl_->file); }
+
+std::string TokenStream::Push(int32_t id) {
+  std::string_view bytes = tokenizer_.TokenBytes(id);
+  if (strip_leading_space_ && !bytes.empty()) {
+    strip_leading_space_ = false;
+    if (bytes.front() == ' ') bytes.remove_prefix(1);
+  }
+  pending_.append(bytes);
+  return TakeFinished(&pending_);
+}
+
+std::string TokenStream::Flush() {
+  std::string out = TakeFinished(&pending_);
+  if (!pending_.empty()) out.append(kReplacement);
+  pending_.clear();
+  return out;
+}
+
+}  // namespace lectern

@@ -1,0 +1,436 @@
+// Fields and defaults: sentencepiece_model.proto of SentencePiece. Encoding of messages:
+// protobuf.dev/programming-guides/encoding. As there, the last value of a field wins, and a message
+// that appears twice is merged.
+#include "engine/tokenizer_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <unordered_set>
+
+#include "engine/charsmap.h"
+#include "engine/json.h"
+#include "engine/text.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kMaxFile = size_t{64} << 20;
+constexpr size_t kMaxPieces = size_t{1} << 20;
+constexpr size_t kMaxPiece = 1024;  // bytes; the library recurses once per byte
+constexpr size_t kMaxNested = 32;   // user-defined pieces that begin alike; the library has 64 slots
+
+enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+struct Field {
+  uint32_t number = 0;
+  Wire wire = Wire::kVarint;
+  uint64_t varint = 0;     // kVarint, and kFixed32 as its bits
+  std::string_view bytes;  // kBytes
+  size_t offset = 0;       // in the file, of its tag
+  size_t bytes_offset = 0;
+};
+
+// Reads the fields of one message one after another.
+class MessageReader {
+ public:
+  // `offset`: of the message in the file.
+  MessageReader(std::string_view message, size_t offset) : rest_(message), offset_(offset) {}
+
+  bool done() const { return rest_.empty(); }
+
+  // False: the bytes at offset() are not a field.
+  bool Next(Field* field) {
+    uint64_t tag = 0;
+    field->offset = offset_;
+    if (!Varint(&tag) || tag >> 32 != 0 || tag >> 3 == 0) return false;
+    field->number = static_cast<uint32_t>(tag >> 3);
+    field->wire = static_cast<Wire>(tag & 7);
+    switch (field->wire) {
+      case Wire::kVarint: return Varint(&field->varint);
+      case Wire::kFixed32: return Fixed(4, &field->varint);
+      case Wire::kFixed64: return Fixed(8, &field->varint);
+      case Wire::kBytes: return Bytes(field);
+    }
+    return false;  // groups, which no SentencePiece file has
+  }
+
+  size_t offset() const { return offset_; }
+
+ private:
+  void Skip(size_t bytes) {
+    rest_.remove_prefix(bytes);
+    offset_ += bytes;
+  }
+
+  bool Varint(uint64_t* value) {
+    *value = 0;
+    for (unsigned i = 0; i < 10 && i < rest_.size(); ++i) {
+      const uint8_t byte = static_cast<uint8_t>(rest_[i]);
+      if (i == 9 && byte > 1) return false;
+      *value |= static_cast<uint64_t>(byte & 0x7F) << (7 * i);
+      if (byte < 0x80) {
+        Skip(i + 1);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool Fixed(size_t bytes, uint64_t* value) {
+    if (rest_.size() < bytes) return false;
+    *value = 0;
+    for (size_t i = 0; i < bytes; ++i) {
+      *value |= static_cast<uint64_t>(static_cast<uint8_t>(rest_[i])) << (8 * i);
+    }
+    Skip(bytes);
+    return true;
+  }
+
+  bool Bytes(Field* field) {
+    uint64_t length = 0;
+    if (!Varint(&length) || length > rest_.size()) return false;
+    field->bytes = rest_.substr(0, static_cast<size_t>(length));
+    field->bytes_offset = offset_;
+    Skip(static_cast<size_t>(length));
+    return true;
+  }
+
+  std::string_view rest_;
+  size_t offset_;
+};
+
+std::string Shown(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
+
+bool IsOneChar(std::string_view text) {
+  return Utf8CharLength(text) == static_cast<int>(text.size());
+}
+
+bool LooksLikeMark(std::string_view text) {
+  return text.size() >= 2 && ((text.front() == '<' && text.back() == '>') ||
+                              (text.front() == '[' && text.back() == ']'));
+}
+
+// The protobuf into a TokenizerModel, without judging what it says.
+class ModelReader {
+ public:
+  explicit ModelReader(const std::string& path) : path_(path) {}
+
+  Result<TokenizerModel> Read(std::string_view bytes) {
+    LECTERN_RETURN_IF_ERROR(ReadMessage(bytes, 0, &ModelReader::TakeModelField));
+    return std::move(model_);
+  }
+
+ private:
+  using Taker = Status (ModelReader::*)(const Field&);
+
+  Status ReadMessage(std::string_view bytes, size_t offset, Taker take) {
+    MessageReader reader(bytes, offset);
+    Field field;
+    while (!reader.done()) {
+      if (!reader.Next(&field)) return Malformed(reader.offset(), "no protobuf field here");
+      LECTERN_RETURN_IF_ERROR((this->*take)(field));
+    }
+    return Status();
+  }
+
+  Status ReadNested(const Field& field, Taker take) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kBytes));
+    return ReadMessage(field.bytes, field.bytes_offset, take);
+  }
+
+  Status TakeModelField(const Field& field) {
+    switch (field.number) {
+      case 1: return TakePiece(field);
+      case 2: return ReadNested(field, &ModelReader::TakeTrainerField);
+      case 3: return ReadNested(field, &ModelReader::TakeNormalizerField);
+      default: return Status();  // self tests, the denormaliser, extensions: not for encoding
+    }
+  }
+
+  Status TakePiece(const Field& field) {
+    if (model_.pieces.size() == kMaxPieces) {
+      return Status(Code::kLimitExceeded,
+                    path_ + ": more than " + std::to_string(kMaxPieces) + " pieces");
+    }
+    model_.pieces.emplace_back();
+    return ReadNested(field, &ModelReader::TakePieceField);
+  }
+
+  Status TakePieceField(const Field& field) {
+    TokenizerPiece& piece = model_.pieces.back();
+    switch (field.number) {
+      case 1: return Text(field, &piece.text);
+      case 2:
+        LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kFixed32));
+        piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.varint));
+        return Status();
+      case 3:
+        LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+        if (field.varint < 1 || field.varint > 6) {
+          return Malformed(field.offset, "piece type " + std::to_string(field.varint) +
+                                             " does not exist");
+        }
+        piece.type = static_cast<PieceType>(field.varint);
+        return Status();
+      default: return Status();
+    }
+  }
+
+  Status TakeTrainerField(const Field& field) {
+    switch (field.number) {
+      case 3: return TakeKind(field);
+      case 24:
+        LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+        if (field.varint == 0) return Status();
+        return Status(Code::kUnsupportedModel,
+                      path_ + ": treat_whitespace_as_suffix is true; supported: false");
+      case 35: return Bool(field, &model_.byte_fallback);
+      case 46: return Text(field, &model_.bos_piece);
+      case 47: return Text(field, &model_.eos_piece);
+      default: return Status();
+    }
+  }
+
+  Status TakeKind(const Field& field) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+    if (field.varint != 1 && field.varint != 2) {
+      const std::string kind = field.varint == 3   ? "word"
+                               : field.varint == 4 ? "char"
+                                                   : std::to_string(field.varint);
+      return Status(Code::kUnsupportedModel,
+                    path_ + ": model_type is " + kind + "; supported: unigram, bpe");
+    }
+    model_.kind = static_cast<TokenizerModel::Kind>(field.varint);
+    return Status();
+  }
+
+  Status TakeNormalizerField(const Field& field) {
+    switch (field.number) {
+      case 2: return Text(field, &model_.charsmap);
+      case 3: return Bool(field, &model_.add_dummy_prefix);
+      case 4: return Bool(field, &model_.remove_extra_whitespaces);
+      case 5: return Bool(field, &model_.escape_whitespaces);
+      default: return Status();
+    }
+  }
+
+  Status Text(const Field& field, std::string* out) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kBytes));
+    *out = field.bytes;
+    return Status();
+  }
+
+  Status Bool(const Field& field, bool* out) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+    *out = field.varint != 0;
+    return Status();
+  }
+
+  Status Expect(const Field& field, Wire wire) const {
+    if (field.wire == wire) return Status();
+    return Malformed(field.offset, "field " + std::to_string(field.number) + " has wire type " +
+                                       std::to_string(static_cast<int>(field.wire)));
+  }
+
+  Status Malformed(size_t offset, const std::string& what) const {
+    return Status(Code::kMalformedModel,
+                  path_ + ": not a SentencePiece model at byte " + std::to_string(offset) + ": " +
+                      what);
+  }
+
+  const std::string& path_;
+  TokenizerModel model_;
+};
+
+// What the vocabulary must be for the library to be safe and a document to be only text.
+class ModelChecker {
+ public:
+  ModelChecker(const TokenizerModel& model, const std::string& path)
+      : model_(model), path_(path) {}
+
+  Status Check() {
+    std::unordered_set<std::string_view> seen;
+    for (size_t id = 0; id < model_.pieces.size(); ++id) {
+      LECTERN_RETURN_IF_ERROR(CheckPiece(id));
+      LECTERN_RETURN_IF_ERROR(CheckRole(id));
+      if (!seen.insert(model_.pieces[id].text).second) {
+        return Malformed(id, "appears twice");
+      }
+    }
+    LECTERN_RETURN_IF_ERROR(CheckCounts());
+    LECTERN_RETURN_IF_ERROR(CheckNesting());
+    if (model_.charsmap.empty()) return Status();
+    if (const auto fault = FindCharsmapFault(model_.charsmap)) {
+      return Status(Code::kMalformedModel, path_ + ": precompiled_charsmap: " + *fault);
+    }
+    return Status();
+  }
+
+ private:
+  Status CheckPiece(size_t id) const {
+    const TokenizerPiece& piece = model_.pieces[id];
+    if (piece.text.empty()) return Malformed(id, "is empty");
+    if (piece.text.size() > kMaxPiece) {
+      return Make(Code::kLimitExceeded, id, "is longer than " + std::to_string(kMaxPiece) +
+                                                " bytes");
+    }
+    if (!IsValidUtf8(piece.text)) return Malformed(id, "is not valid UTF-8");
+    if (!std::isfinite(piece.score)) return Malformed(id, "has a score that is not finite");
+    // The library's tries take NUL for the end of a piece; only BPE's plain pieces are in none.
+    const bool may_have_nul =
+        model_.kind == TokenizerModel::Kind::kBpe && piece.type == PieceType::kNormal;
+    if (!may_have_nul && piece.text.find('\0') != std::string::npos) {
+      return Unsupported(id, "has a NUL");
+    }
+    return Status();
+  }
+
+  Status CheckRole(size_t id) {
+    const TokenizerPiece& piece = model_.pieces[id];
+    switch (piece.type) {
+      case PieceType::kUnknown:
+        return ++num_unknown_ == 1 ? Status() : Malformed(id, "is a second unknown piece");
+      case PieceType::kByte:
+        ++num_bytes_;
+        return piece.byte() >= 0 ? Status() : Malformed(id, "is not of the form <0xNN>");
+      case PieceType::kUserDefined:
+        if (!LooksLikeMark(piece.text)) return Status();
+        return Unsupported(id, "is user-defined and looks like a control mark: text of a document "
+                               "could become it");
+      case PieceType::kControl:
+        // The BPE encoder looks single characters up among control pieces first.
+        if (!IsOneChar(piece.text)) return Status();
+        return Unsupported(id, "is a control piece of one character");
+      case PieceType::kNormal:
+      case PieceType::kUnused: return Status();
+    }
+    return Status();
+  }
+
+  Status CheckCounts() const {
+    if (num_unknown_ == 0) {
+      return Status(Code::kMalformedModel, path_ + ": it has no unknown piece");
+    }
+    const size_t wanted = model_.byte_fallback ? 256 : 0;  // each once: pieces are unique
+    if (num_bytes_ == wanted) return Status();
+    return Status(Code::kMalformedModel, path_ + ": it has " + std::to_string(num_bytes_) +
+                                             " byte pieces; with byte_fallback " +
+                                             (model_.byte_fallback ? "true" : "false") +
+                                             " there must be " + std::to_string(wanted));
+  }
+
+  // The library writes all user-defined pieces that match at one place into a buffer of fixed size
+  // and reads back as many as matched.
+  Status CheckNesting() const {
+    std::vector<std::string_view> texts;
+    for (const TokenizerPiece& piece : model_.pieces) {
+      if (piece.type == PieceType::kUserDefined) texts.push_back(piece.text);
+    }
+    std::sort(texts.begin(), texts.end());
+    std::vector<std::string_view> prefixes;  // of the current text, each a prefix of the next
+    for (const std::string_view text : texts) {
+      while (!prefixes.empty() && !text.starts_with(prefixes.back())) prefixes.pop_back();
+      prefixes.push_back(text);
+      if (prefixes.size() <= kMaxNested) continue;
+      return Status(Code::kUnsupportedModel,
+                    path_ + ": more than " + std::to_string(kMaxNested) +
+                        " user-defined pieces begin alike: " + Shown(text));
+    }
+    return Status();
+  }
+
+  Status Make(Code code, size_t id, const std::string& what) const {
+    return Status(code, path_ + ": piece " + std::to_string(id) + " " +
+                            Shown(model_.pieces[id].text) + " " + what);
+  }
+  Status Malformed(size_t id, const std::string& what) const {
+    return Make(Code::kMalformedModel, id, what);
+  }
+  Status Unsupported(size_t id, const std::string& what) const {
+    return Make(Code::kUnsupportedModel, id, what);
+  }
+
+  const TokenizerModel& model_;
+  const std::string& path_;
+  size_t num_unknown_ = 0, num_bytes_ = 0;
+};
+
+void AppendVarint(std::string* out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+  out->push_back(static_cast<char>(value));
+}
+
+void AppendNumber(std::string* out, uint32_t field, uint64_t value) {
+  AppendVarint(out, field << 3);
+  AppendVarint(out, value);
+}
+
+void AppendBytes(std::string* out, uint32_t field, std::string_view bytes) {
+  AppendVarint(out, field << 3 | static_cast<uint32_t>(Wire::kBytes));
+  AppendVarint(out, bytes.size());
+  out->append(bytes);
+}
+
+void AppendFloat(std::string* out, uint32_t field, float value) {
+  AppendVarint(out, field << 3 | static_cast<uint32_t>(Wire::kFixed32));
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  for (int i = 0; i < 4; ++i) out->push_back(static_cast<char>(bits >> (8 * i)));
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+}  // namespace
+
+int TokenizerPiece::byte() const {
+  if (type != PieceType::kByte || text.size() != 6) return -1;
+  const int high = HexDigit(text[3]), low = HexDigit(text[4]);
+  if (!text.starts_with("<0x") || text[5] != '>' || high < 0 || low < 0) return -1;
+  return high * 16 + low;
+}
+
+int32_t TokenizerModel::ControlId(std::string_view text) const {
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    if (pieces[id].type == PieceType::kControl && pieces[id].text == text) {
+      return static_cast<int32_t>(id);
+    }
+  }
+  return -1;
+}
+
+Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path) {
+  if (bytes.size() > kMaxFile) {
+    return Status(Code::kLimitExceeded, path + ": larger than " + std::to_string(kMaxFile) +
+                                            " bytes");
+  }
+  LECTERN_ASSIGN(TokenizerModel model, ModelReader(path).Read(bytes));
+  LECTERN_RETURN_IF_ERROR(ModelChecker(model, path).Check());
+  return model;
+}
+
+std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix) {
+  std::string out, message;
+  for (const TokenizerPiece& piece : model.pieces) {
+    message.clear();
+    AppendBytes(&message, 1, piece.text);
+    AppendFloat(&message, 2, piece.score);
+    AppendNumber(&message, 3, static_cast<uint64_t>(piece.type));
+    AppendBytes(&out, 1, message);
+  }
+  message.clear();
+  AppendNumber(&message, 3, static_cast<uint64_t>(model.kind));
+  AppendNumber(&message, 35, model.byte_fallback);
+  AppendBytes(&out, 2, message);
+  message.clear();
+  if (!model.charsmap.empty()) AppendBytes(&message, 2, model.charsmap);
+  AppendNumber(&message, 3, add_dummy_prefix);
+  AppendNumber(&message, 4, model.remove_extra_whitespaces);
+  AppendNumber(&message, 5, model.escape_whitespaces);
+  AppendBytes(&out, 3, message);
+  return out;
+}
+
+}  // namespace lectern

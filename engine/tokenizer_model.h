@@ -1,0 +1,60 @@
+// A SentencePiece tokenizer.model, read by us: untrusted protobuf in, a checked vocabulary out.
+//
+// SentencePiece 0.1.97 crashes on some files that it accepts. It therefore never sees the file:
+// SerializeTokenizerModel writes what was checked here afresh, and the library loads those bytes.
+#ifndef LECTERN_ENGINE_TOKENIZER_MODEL_H_
+#define LECTERN_ENGINE_TOKENIZER_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// The numbers of ModelProto.SentencePiece.Type.
+enum class PieceType : uint8_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
+
+struct TokenizerPiece {
+  std::string text;  // "▁the", "<s>", "<0x0A>"
+  float score = 0;
+  PieceType type = PieceType::kNormal;
+  int byte() const;  // that "<0xNN>" stands for, or -1
+};
+
+// The fields of ModelProto that change how text is encoded, with the defaults of its .proto file.
+struct TokenizerModel {
+  enum class Kind : uint8_t { kUnigram = 1, kBpe = 2 };
+  Kind kind = Kind::kUnigram;
+  std::vector<TokenizerPiece> pieces;  // index is the id
+  bool byte_fallback = false;
+  std::string bos_piece = "<s>", eos_piece = "</s>";
+  std::string charsmap;  // may be empty
+  bool add_dummy_prefix = true;
+  bool remove_extra_whitespaces = true;
+  bool escape_whitespaces = true;
+
+  // Id of a control piece with this text, or -1.
+  int32_t ControlId(std::string_view text) const;
+};
+
+// `path` only names the file in messages. kMalformedModel, kLimitExceeded, kUnsupportedModel.
+// Beyond the rules of the format it refuses what would let a document's text become a mark of the
+// chat template: user-defined pieces like "<start_of_turn>" or "[INST]", which match in raw text.
+Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path);
+
+// A ModelProto of `model`, with this add_dummy_prefix instead of its own.
+std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_TOKENIZER_MODEL_H_

@@ -1,0 +1,299 @@
+// Which tensors a Llama model has, where they lie, and that nothing else changes the result.
+#include "engine/weights.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "engine/safetensors.h"
+
+namespace lectern {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "weights are used as they are stored");
+
+constexpr std::string_view kSingleFile = "model.safetensors";
+constexpr std::string_view kIndexFile = "model.safetensors.index.json";
+constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+constexpr std::string_view kFinalNorm = "model.norm.weight";
+constexpr std::string_view kOutput = "lm_head.weight";
+constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
+
+using Shape = std::vector<uint64_t>;
+using Plan = std::map<std::string, Shape>;  // every tensor the model needs
+
+std::string LayerName(size_t layer, std::string_view part) {
+  return "model.layers." + std::to_string(layer) + "." + std::string(part) + ".weight";
+}
+
+Plan MakePlan(const ModelConfig& c) {
+  const uint64_t hidden = c.hidden_size, inner = c.intermediate_size;
+  const uint64_t q_size = uint64_t{c.num_heads} * c.head_dim;
+  const uint64_t kv_size = uint64_t{c.num_kv_heads} * c.head_dim;
+  Plan plan;
+  plan[std::string(kEmbedding)] = {c.vocab_size, hidden};
+  plan[std::string(kFinalNorm)] = {hidden};
+  if (!c.tie_word_embeddings) plan[std::string(kOutput)] = {c.vocab_size, hidden};
+  for (size_t layer = 0; layer < c.num_layers; ++layer) {
+    plan[LayerName(layer, "self_attn.q_proj")] = {q_size, hidden};
+    plan[LayerName(layer, "self_attn.k_proj")] = {kv_size, hidden};
+    plan[LayerName(layer, "self_attn.v_proj")] = {kv_size, hidden};
+    plan[LayerName(layer, "self_attn.o_proj")] = {hidden, q_size};
+    plan[LayerName(layer, "mlp.gate_proj")] = {inner, hidden};
+    plan[LayerName(layer, "mlp.up_proj")] = {inner, hidden};
+    plan[LayerName(layer, "mlp.down_proj")] = {hidden, inner};
+    plan[LayerName(layer, "input_layernorm")] = {hidden};
+    plan[LayerName(layer, "post_attention_layernorm")] = {hidden};
+  }
+  return plan;
+}
+
+// A tensor and the file that holds it.
+struct Located {
+  SafetensorsEntry entry;
+  size_t file;
+};
+
+struct OpenFile {
+  std::string path;
+  std::unique_ptr<MappedFile> map;
+};
+
+// All tensors of all files of a folder.
+struct Inventory {
+  std::vector<OpenFile> files;
+  std::map<std::string, Located> tensors;
+};
+
+std::string Join(const std::string& folder, std::string_view name) {
+  return folder + "/" + std::string(name);
+}
+
+Status OpenTensorFile(Env& env, const std::string& path, Inventory* inventory) {
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, env.Map(path));
+  LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
+  const size_t file = inventory->files.size();
+  for (auto& [name, entry] : table) {
+    const auto [at, is_new] = inventory->tensors.try_emplace(name, Located{entry, file});
+    if (is_new) continue;
+    return Status(Code::kMalformedModel, path + ": tensor " + QuotedName(name) + " is also in " +
+                                             inventory->files[at->second.file].path);
+  }
+  inventory->files.push_back({path, std::move(map)});
+  return Status();
+}
+
+// The index and the headers must tell the same story.
+Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder,
+                        const Inventory& inventory) {
+  for (const auto& [name, file] : index) {
+    const auto at = inventory.tensors.find(name);
+    if (at != inventory.tensors.end() &&
+        inventory.files[at->second.file].path == Join(folder, file)) {
+      continue;
+    }
+    return Status(Code::kMalformedModel, Join(folder, file) + ": tensor " + QuotedName(name) +
+                                             " is not in it, but the index says so");
+  }
+  for (const auto& [name, located] : inventory.tensors) {
+    if (index.contains(name)) continue;
+    return Status(Code::kMalformedModel, inventory.files[located.file].path + ": tensor " +
+                                             QuotedName(name) + " is not in the index");
+  }
+  return Status();
+}
+
+Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
+  const std::string index_path = Join(folder, kIndexFile);
+  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(index_path));
+  if (map->size() > kMaxIndexBytes) {
+    return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
+  }
+  LECTERN_ASSIGN(const SafetensorsIndex index,
+                 ParseSafetensorsIndex({reinterpret_cast<const char*>(map->data()),
+                                        static_cast<size_t>(map->size())},
+                                       index_path));
+  std::vector<std::string> names;
+  for (const auto& [tensor, file] : index) names.push_back(file);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  for (const std::string& name : names) {
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), inventory));
+  }
+  return CompareWithIndex(index, folder, *inventory);
+}
+
+Status NoWeights(Env& env, const std::string& folder) {
+  LECTERN_ASSIGN(const std::vector<std::string> names, env.List(folder));
+  for (const std::string& name : names) {
+    if (IsPickleName(name)) return UnsafeFormat(Join(folder, name));
+  }
+  return Status(Code::kMissingFile, folder + ": no " + std::string(kSingleFile) + " and no " +
+                                        std::string(kIndexFile));
+}
+
+Result<Inventory> OpenFolder(Env& env, const std::string& folder) {
+  Inventory inventory;
+  LECTERN_ASSIGN(const bool is_single, env.Exists(Join(folder, kSingleFile)));
+  if (is_single) {
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), &inventory));
+    return inventory;
+  }
+  LECTERN_ASSIGN(const bool is_indexed, env.Exists(Join(folder, kIndexFile)));
+  if (!is_indexed) return NoWeights(env, folder);
+  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, &inventory));
+  return inventory;
+}
+
+std::string Shown(const Shape& shape) {
+  std::string text;
+  for (const uint64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+std::optional<Dtype> SupportedDtype(std::string_view name) {
+  if (name == "F32") return Dtype::kF32;
+  if (name == "F16") return Dtype::kF16;
+  if (name == "BF16") return Dtype::kBf16;
+  return std::nullopt;
+}
+
+// "<file>: tensor "<name>" at byte <begin>"
+std::string Describe(const Inventory& inventory, const std::string& name, const Located& located) {
+  return inventory.files[located.file].path + ": tensor " + QuotedName(name) + " at byte " +
+         std::to_string(located.entry.begin);
+}
+
+Status CheckNeeded(const Plan& plan, const Inventory& inventory) {
+  for (const auto& [name, shape] : plan) {
+    const auto at = inventory.tensors.find(name);
+    if (at == inventory.tensors.end()) {
+      const bool is_output = name == kOutput;
+      return Status(Code::kMalformedModel,
+                    inventory.files[0].path + ": tensor \"" + name + "\" is missing" +
+                        (is_output ? ", and config.json does not say \"tie_word_embeddings\": true"
+                                   : ""));
+    }
+    const SafetensorsEntry& entry = at->second.entry;
+    if (entry.shape != shape) {
+      return Status(Code::kMalformedModel, Describe(inventory, name, at->second) + " has shape " +
+                                               Shown(entry.shape) + " but config.json wants " +
+                                               Shown(shape));
+    }
+    if (!SupportedDtype(entry.dtype)) {
+      return Status(Code::kUnsupportedModel, Describe(inventory, name, at->second) +
+                                                 " has dtype " + entry.dtype +
+                                                 "; supported: F32, F16, BF16");
+    }
+  }
+  return Status();
+}
+
+// Tensors that we leave alone without harm: tables that old checkpoints saved, and the output
+// matrix of a tied model, which is the embedding again.
+bool IsHarmless(std::string_view name, const ModelConfig& config) {
+  return name.ends_with(".rotary_emb.inv_freq") ||
+         (name == kOutput && config.tie_word_embeddings);
+}
+
+Status CheckUnneeded(const Plan& plan, const Inventory& inventory, const ModelConfig& config) {
+  for (const auto& [name, located] : inventory.tensors) {
+    if (plan.contains(name) || IsHarmless(name, config)) continue;
+    return Status(Code::kUnsupportedModel,
+                  Describe(inventory, name, located) +
+                      " is not part of a Llama model with " + std::to_string(config.num_layers) +
+                      " layers and without biases");
+  }
+  return Status();
+}
+
+// [n] of any supported type to float. The source may be unaligned.
+std::vector<float> Widen(const TypedRows& row) {
+  std::vector<float> values(row.num_rows);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (row.dtype == Dtype::kF32) {
+      std::memcpy(&values[i], row.data + i * 4, 4);
+      continue;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, row.data + i * 2, 2);
+    values[i] = row.dtype == Dtype::kF16 ? ToFloat(f16{bits}) : ToFloat(bf16{bits});
+  }
+  return values;
+}
+
+void HashNumber(Sha256& hash, uint64_t number) {
+  uint8_t bytes[8];
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(number >> (8 * i));
+  hash.Update(bytes, sizeof(bytes));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& folder,
+                                               const ModelConfig& config) {
+  const Plan plan = MakePlan(config);
+  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder));
+  LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, inventory));
+  LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, inventory, config));
+
+  auto weights = std::make_unique<Weights>();
+  for (const auto& [name, shape] : plan) {
+    const Located& located = inventory.tensors.find(name)->second;
+    const std::byte* data = inventory.files[located.file].map->data() + located.entry.begin;
+    const uint64_t bytes = located.entry.end - located.entry.begin;
+    weights->tensors_.push_back({name, *SupportedDtype(located.entry.dtype), shape,
+                                 std::span(data, static_cast<size_t>(bytes))});
+    weights->bytes_ += bytes;
+  }
+  for (OpenFile& file : inventory.files) weights->files_.push_back(std::move(file.map));
+  weights->BindViews(config);
+  return weights;
+}
+
+TypedRows Weights::View(std::string_view name) const {
+  const auto at = std::lower_bound(
+      tensors_.begin(), tensors_.end(), name,
+      [](const Tensor& tensor, std::string_view wanted) { return tensor.name < wanted; });
+  assert(at != tensors_.end() && at->name == name);
+  const size_t cols = at->shape.size() == 2 ? static_cast<size_t>(at->shape[1]) : 1;
+  return {at->bytes.data(), at->dtype, static_cast<size_t>(at->shape[0]), cols};
+}
+
+void Weights::BindViews(const ModelConfig& config) {
+  embedding_ = View(kEmbedding);
+  output_ = config.tie_word_embeddings ? embedding_ : View(kOutput);
+  final_norm_ = Widen(View(kFinalNorm));
+  layers_.resize(config.num_layers);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto view = [this, i](std::string_view part) { return View(LayerName(i, part)); };
+    LayerWeights& layer = layers_[i];
+    layer.q = view("self_attn.q_proj");
+    layer.k = view("self_attn.k_proj");
+    layer.v = view("self_attn.v_proj");
+    layer.o = view("self_attn.o_proj");
+    layer.gate = view("mlp.gate_proj");
+    layer.up = view("mlp.up_proj");
+    layer.down = view("mlp.down_proj");
+    layer.attention_norm = Widen(view("input_layernorm"));
+    layer.mlp_norm = Widen(view("post_attention_layernorm"));
+  }
+}
+
+void Weights::AddTo(Sha256& hash) const {
+  HashNumber(hash, tensors_.size());
+  for (const Tensor& tensor : tensors_) {
+    hash.UpdateText(tensor.name);
+    HashNumber(hash, static_cast<uint64_t>(tensor.dtype));
+    HashNumber(hash, tensor.shape.size());
+    for (const uint64_t size : tensor.shape) HashNumber(hash, size);
+    HashNumber(hash, tensor.bytes.size());
+    hash.Update(tensor.bytes.data(), tensor.bytes.size());
+  }
+}
+
+}  // namespace lectern

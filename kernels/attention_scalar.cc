@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention.h"
+#include "kernels/element.h"
+
+namespace lectern {
+namespace {
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+double Logit(const AttendArgs& args, size_t r, size_t j) {
+  double dot = 0;
+  for (size_t c = 0; c < args.queries.num_cols; ++c) {
+    dot +=
+        static_cast<double>(args.queries[r][c]) * LoadElement(args.keys.row(j), args.keys.dtype, c);
+  }
+  return args.scale * dot + (args.bias.empty() ? 0.0 : args.bias[j]);
+}
+
+// Logits are computed anew wherever they are needed: the definition has nowhere to keep n of them.
+void AttendRow(const AttendArgs& args, size_t r, size_t num_visible) {
+  double max = args.state.max[r];
+  for (size_t j = 0; j < num_visible; ++j) max = std::max(max, Logit(args, r, j));
+  if (max == kNothing) return;  // nothing seen, now or before
+
+  const double before = std::exp(args.state.max[r] - max);
+  double sum = before * args.state.sum[r];
+  for (size_t j = 0; j < num_visible; ++j) sum += std::exp(Logit(args, r, j) - max);
+
+  constexpr size_t kBlock = 128;  // columns of `out` summed in double at a time
+  for (size_t begin = 0; begin < args.values.num_cols; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, args.values.num_cols);
+    double out[kBlock];
+    for (size_t c = begin; c < end; ++c) out[c - begin] = before * args.state.out[r][c];
+    for (size_t j = 0; j < num_visible; ++j) {
+      const double weight = std::exp(Logit(args, r, j) - max);
+      for (size_t c = begin; c < end; ++c) {
+        out[c - begin] += weight * LoadElement(args.values.row(j), args.values.dtype, c);
+      }
+    }
+    for (size_t c = begin; c < end; ++c) args.state.out[r][c] = static_cast<float>(out[c - begin]);
+  }
+  args.state.max[r] = static_cast<float>(max);
+  args.state.sum[r] = static_cast<float>(sum);
+}
+
+}  // namespace
+
+void AttendScalar(const AttendArgs& args) {
+  const size_t num_keys = args.keys.num_rows;
+  assert(args.queries.num_rows >= 1 && num_keys >= 1 && args.values.num_rows == num_keys);
+  assert(args.queries.num_cols == args.keys.num_cols);
+  assert(args.values.num_cols == args.state.out.num_cols);
+  for (size_t r = 0; r < args.queries.num_rows; ++r) {
+    const size_t num_visible =
+        args.visible.empty() ? num_keys : std::min<size_t>(args.visible[r], num_keys);
+    AttendRow(args, r, num_visible);
+    if (args.logits.data == nullptr) continue;
+    for (size_t j = 0; j < num_keys; ++j) {
+      args.logits[r][j] = static_cast<float>(j < num_visible ? Logit(args, r, j) : kNothing);
+    }
+  }
+}
+
+}  // namespace lectern

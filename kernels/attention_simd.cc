@@ -1,0 +1,233 @@
+// Online softmax over tiles of keys. A tile's keys and values are converted once, then blocks of
+// query rows pass over it: logits, weights, weighted values. Every product is a tile of tile-inl.h,
+// so that a row's bits do not depend on which rows it shares a call with.
+#include "kernels/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_simd.cc"
+#include "hwy/foreach_target.h"
+
+#include "hwy/contrib/math/math-inl.h"
+#include "kernels/tile-inl.h"
+
+#ifndef LECTERN_ATTENTION_TILE
+#define LECTERN_ATTENTION_TILE
+#include <limits>
+
+namespace lectern {
+// Keys a tile: keys and values of head_dim 64 take 16 KiB each as float.
+constexpr size_t kTileKeys = 64;
+constexpr size_t kMaxPanel = 32;  // kPanel of the widest target
+constexpr size_t kMaxTileRows = 12;
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+}  // namespace lectern
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lectern {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET == HWY_SCALAR
+void Attend(const AttendArgs& args) { AttendScalar(args); }
+#else
+static_assert(kPanel <= kMaxPanel && kMaxRows <= kMaxTileRows && kTileKeys % kPanel == 0);
+
+// Keys [begin, begin + num_keys) and where their floats lie in scratch.
+struct KeyTile {
+  size_t begin, num_keys;
+  float* keys;     // panels of [head_dim][kPanel]
+  float* values;   // panels of [num_keys][kPanel]; unused when values are read as stored
+  float* bias;     // [kTileKeys]
+  float* weights;  // [kMaxRows][kTileKeys]: logits, then weights, of one block of rows
+};
+
+size_t NumVisible(const AttendArgs& args, size_t row) {
+  return args.visible.empty() ? args.keys.num_rows
+                              : std::min<size_t>(args.visible[row], args.keys.num_rows);
+}
+
+// Of [begin, end) rows, the most keys one of them sees.
+size_t MaxVisible(const AttendArgs& args, size_t begin, size_t end) {
+  size_t max = 0;
+  for (size_t r = begin; r < end; ++r) max = std::max(max, NumVisible(args, r));
+  return max;
+}
+
+// logits[j] <- scale * logits[j] + bias[j] for j < num_visible and -inf up to the next whole
+// vector. Returns the largest.
+HWY_INLINE float FinishLogits(const AttendArgs& args, const KeyTile& tile, size_t num_visible,
+                              float* logits) {
+  const FloatTag d;
+  const FloatVector scale = hn::Set(d, args.scale), nothing = hn::Set(d, kNothing);
+  FloatVector max = nothing;
+  for (size_t j = 0; j < num_visible; j += kLanes) {
+    const FloatVector dot = hn::LoadU(d, logits + j);
+    FloatVector s = args.bias.empty() ? hn::Mul(dot, scale)
+                                      : hn::MulAdd(dot, scale, hn::LoadU(d, tile.bias + j));
+    if (num_visible - j < kLanes) s = hn::IfThenElse(hn::FirstN(d, num_visible - j), s, nothing);
+    hn::StoreU(s, d, logits + j);
+    max = hn::Max(max, s);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, max));
+}
+
+// weights[j] <- exp(weights[j] - max) for j < num_visible, 0 up to kTileKeys. Returns their sum.
+HWY_INLINE float Exponentiate(float* weights, size_t num_visible, float max) {
+  const FloatTag d;
+  const FloatVector shift = hn::Set(d, max);
+  FloatVector sum = hn::Zero(d);
+  size_t j = 0;
+  for (; j < num_visible; j += kLanes) {
+    const FloatVector weight = hn::Exp(d, hn::Sub(hn::LoadU(d, weights + j), shift));
+    hn::StoreU(weight, d, weights + j);
+    sum = hn::Add(sum, weight);
+  }
+  for (; j < kTileKeys; j += kLanes) hn::StoreU(hn::Zero(d), d, weights + j);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+void ScaleRow(float* row, size_t num_cols, float factor) {
+  const FloatTag d;
+  size_t c = 0;
+  for (; c + kLanes <= num_cols; c += kLanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor)), d, row + c);
+  }
+  for (; c < num_cols; ++c) row[c] *= factor;
+}
+
+// Dots of row r with the tile's keys -> weights, and the state rescaled to the new maximum.
+// A row that sees nothing keeps its state and gets weights of 0.
+HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r, float* weights) {
+  const size_t seen = NumVisible(args, r);
+  const size_t num_visible = seen <= tile.begin ? 0 : std::min(seen - tile.begin, tile.num_keys);
+  const float tile_max = FinishLogits(args, tile, num_visible, weights);
+  if (args.logits.data != nullptr) {
+    float* logits = args.logits[r] + tile.begin;
+    std::copy_n(weights, num_visible, logits);
+    std::fill_n(logits + num_visible, tile.num_keys - num_visible, kNothing);
+  }
+  float& max = args.state.max[r];
+  if (!(tile_max > kNothing)) {  // also keeps -inf - -inf out of exp
+    std::fill_n(weights, kTileKeys, 0.0f);
+    return;
+  }
+  if (tile_max > max) {
+    const FloatTag d;
+    const float factor = hn::GetLane(hn::Exp(d, hn::Set(d, max - tile_max)));
+    max = tile_max;
+    args.state.sum[r] *= factor;
+    ScaleRow(args.state.out[r], args.state.out.num_cols, factor);
+  }
+  args.state.sum[r] += Exponentiate(weights, num_visible, max);
+}
+
+template <Dtype kDtype>
+void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows) {
+  const StoredSource<kDtype> source = {values.data, values.row_bytes()};
+  MultiplyBlock(Product<StoredSource<kDtype> >{p.a, p.a_stride, source, p.depth, p.c, p.c_stride,
+                                               p.num_columns, p.accumulate},
+                num_rows);
+}
+
+// out += weights * values, from the packed values or, when they are needed once, as stored.
+void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
+               size_t depth, bool as_stored) {
+  const Rows<float>& out = args.state.out;
+  const Product<PanelSource> p = {.a = tile.weights,
+                                  .a_stride = kTileKeys,
+                                  .b = {tile.values, tile.num_keys * kPanel},
+                                  .depth = depth,
+                                  .c = out[row],
+                                  .c_stride = out.stride,
+                                  .num_columns = out.num_cols,
+                                  .accumulate = true};
+  if (!as_stored) return MultiplyBlock(p, num_rows);
+  const TypedRows values = args.values.Slice(tile.begin, tile.begin + tile.num_keys);
+  switch (values.dtype) {
+    case Dtype::kF32: return AddStoredValues<Dtype::kF32>(p, values, num_rows);
+    case Dtype::kF16: return AddStoredValues<Dtype::kF16>(p, values, num_rows);
+    case Dtype::kBf16: return AddStoredValues<Dtype::kBf16>(p, values, num_rows);
+    case Dtype::kQ8: return AddStoredValues<Dtype::kQ8>(p, values, num_rows);
+  }
+}
+
+// Rows [row, row + num_rows) over one tile; num_rows <= kMaxRows.
+void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
+                 bool as_stored) {
+  const size_t visible = MaxVisible(args, row, row + num_rows);
+  const size_t depth = visible <= tile.begin ? 0 : std::min(visible - tile.begin, tile.num_keys);
+  if (depth == 0 && args.logits.data == nullptr) return;
+  const size_t head_dim = args.queries.num_cols;
+  MultiplyBlock(Product<PanelSource>{.a = args.queries[row],
+                                     .a_stride = args.queries.stride,
+                                     .b = {tile.keys, head_dim * kPanel},
+                                     .depth = head_dim,
+                                     .c = tile.weights,
+                                     .c_stride = kTileKeys,
+                                     .num_columns = (depth + kPanel - 1) / kPanel * kPanel,
+                                     .accumulate = false},
+                num_rows);
+  for (size_t r = 0; r < num_rows; ++r) {
+    UpdateRow(args, tile, row + r, tile.weights + r * kTileKeys);
+  }
+  AddValues(args, tile, row, num_rows, depth, as_stored);
+}
+
+void Attend(const AttendArgs& args) {
+  const size_t num_rows = args.queries.num_rows, head_dim = args.queries.num_cols;
+  const size_t num_visible = MaxVisible(args, 0, num_rows);
+  // No key or value past this is read; the loop goes on when logits of -inf are wanted.
+  const size_t num_keys = args.logits.data != nullptr ? args.keys.num_rows : num_visible;
+  const bool as_stored = num_rows <= kMaxRows && args.values.num_cols % kPanel == 0;
+  KeyTile tile = {};
+  tile.keys = AlignScratch(args.scratch.data());
+  tile.values = tile.keys + kTileKeys * head_dim;
+  tile.weights =
+      tile.values + kTileKeys * ((args.values.num_cols + kMaxPanel - 1) / kMaxPanel * kMaxPanel);
+  tile.bias = tile.weights + kMaxTileRows * kTileKeys;
+  for (tile.begin = 0; tile.begin < num_keys; tile.begin += kTileKeys) {
+    const size_t end = std::min(tile.begin + kTileKeys, num_keys);
+    tile.num_keys = end - tile.begin;
+    const size_t read_end = std::clamp(num_visible, tile.begin, end);
+    if (read_end > tile.begin) {
+      PackPanels(args.keys.Slice(tile.begin, read_end), args.keys.dtype, 0, head_dim, tile.keys);
+      if (!as_stored) {
+        ConvertPanels(args.values.Slice(tile.begin, read_end), tile.values, tile.num_keys * kPanel);
+      }
+      if (!args.bias.empty()) std::copy_n(&args.bias[tile.begin], read_end - tile.begin, tile.bias);
+    }
+    for (size_t row = 0; row < num_rows; row += kMaxRows) {
+      AttendBlock(args, tile, row, std::min(kMaxRows, num_rows - row), as_stored);
+    }
+  }
+}
+
+#endif  // HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace lectern
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lectern {
+
+HWY_EXPORT(Attend);
+
+size_t AttendScratch(size_t /*num_queries*/, size_t head_dim) {
+  const size_t padded_dim = (head_dim + kMaxPanel - 1) / kMaxPanel * kMaxPanel;
+  return kTileKeys * (head_dim + padded_dim + kMaxTileRows + 1) + 16;  // kAlignFloats
+}
+
+void AttendSimd(const AttendArgs& args) {
+  assert(args.queries.num_rows >= 1 && args.keys.num_rows >= 1);
+  assert(args.queries.num_cols == args.keys.num_cols);
+  assert(args.values.num_rows == args.keys.num_rows);
+  assert(args.values.num_cols == args.state.out.num_cols);
+  assert(args.state.num_rows() == args.queries.num_rows);
+  assert(args.visible.empty() || args.visible.size() == args.queries.num_rows);
+  assert(args.bias.empty() || args.bias.size() == args.keys.num_rows);
+  assert(args.scratch.size() >=
+         AttendScratch(args.queries.num_rows, std::max(args.keys.num_cols, args.values.num_cols)));
+  HWY_DYNAMIC_DISPATCH(Attend)(args);
+}
+
+}  // namespace lectern
+#endif  // HWY_ONCE

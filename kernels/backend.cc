@@ -1,0 +1,52 @@
+#include "kernels/backend.h"
+
+#include <cstdlib>
+
+namespace lectern {
+namespace {
+
+constexpr Backend kBackends[] = {
+    {.name = "scalar",
+     .to_float_rows = ToFloatRowsScalar,
+     .from_float_rows = FromFloatRowsScalar,
+     .matmul = MatMulScalar,
+     .rms_norm = RmsNormScalar,
+     .rope = RopeScalar,
+     .swiglu = SwigluScalar,
+     .attend = AttendScalar,
+     .key_logits = KeyLogitsScalar,
+     .add_row_lse = AddRowLseScalar,
+     .add_scores = AddScoresScalar,
+     .assign_nearest = AssignNearestScalar},
+    {.name = "simd",
+     .to_float_rows = ToFloatRowsSimd,
+     .from_float_rows = FromFloatRowsSimd,
+     .matmul = MatMulSimd,
+     .rms_norm = RmsNormSimd,
+     .rope = RopeSimd,
+     .swiglu = SwigluSimd,
+     .attend = AttendSimd,
+     .key_logits = KeyLogitsSimd,
+     .add_row_lse = AddRowLseSimd,
+     .add_scores = AddScoresSimd,
+     .assign_nearest = AssignNearestSimd},
+};
+
+}  // namespace
+
+std::span<const Backend> AvailableBackends() { return kBackends; }
+
+const Backend* FindBackend(std::string_view name) {
+  for (const Backend& backend : kBackends) {
+    if (name == backend.name) return &backend;
+  }
+  return nullptr;
+}
+
+const Backend* DefaultBackend() {
+  const char* forced = std::getenv("LECTERN_BACKEND");
+  if (forced == nullptr || *forced == '\0') return &AvailableBackends().back();
+  return FindBackend(forced);
+}
+
+}  // namespace lectern

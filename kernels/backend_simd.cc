@@ -1,0 +1,27 @@
+#include "kernels/backend.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/backend_simd.cc"
+#include "hwy/foreach_target.h"
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lectern {
+namespace HWY_NAMESPACE {
+
+const char* ThisTarget() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lectern
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lectern {
+
+HWY_EXPORT(ThisTarget);
+
+const char* SimdTarget() { return HWY_DYNAMIC_DISPATCH(ThisTarget)(); }
+
+}  // namespace lectern
+#endif  // HWY_ONCE

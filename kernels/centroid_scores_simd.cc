@@ -1,0 +1,225 @@
+#include "kernels/centroid_scores.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/centroid_scores_simd.cc"
+#include "hwy/foreach_target.h"
+
+#include "hwy/contrib/math/math-inl.h"
+#include "kernels/attention.h"
+#include "kernels/tile-inl.h"
+
+#ifndef LECTERN_CENTROID_SCORES_BLOCKS
+#define LECTERN_CENTROID_SCORES_BLOCKS
+#include <cmath>
+#include <limits>
+
+namespace lectern {
+constexpr size_t kTileColumns = 64;  // keys or centroids that a block of rows meets at a time
+constexpr size_t kPointBlock = 96;   // points that meet all centroids before the next ones do
+constexpr size_t kWidestPanel = 32;  // kPanel and kMaxRows of the largest targets
+constexpr size_t kMostRows = 12;
+constexpr float kNoMass = -std::numeric_limits<float>::infinity();
+}  // namespace lectern
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lectern {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET == HWY_SCALAR
+void KeyLogits(const KeyLogitsArgs& args) { KeyLogitsScalar(args); }
+void AddRowLse(const AddRowLseArgs& args) { AddRowLseScalar(args); }
+void AddScores(const AddScoresArgs& args) { AddScoresScalar(args); }
+void AssignNearest(const AssignNearestArgs& args) { AssignNearestScalar(args); }
+#else
+static_assert(kPanel <= kWidestPanel && kMaxRows <= kMostRows && kTileColumns % kPanel == 0);
+
+void KeyLogits(const KeyLogitsArgs& args) {
+  const auto& [queries, keys, scale, logits, scratch] = args;
+  const FloatTag d;
+  const size_t head_dim = queries.num_cols;
+  float* packed = AlignScratch(scratch.data());
+  for (size_t key = 0; key < keys.num_rows; key += kTileColumns) {
+    const size_t end = std::min(key + kTileColumns, keys.num_rows);
+    PackPanels(keys.Slice(key, end), keys.dtype, 0, head_dim, packed);
+    Multiply({.a = queries.data,
+              .a_stride = queries.stride,
+              .b = {packed, head_dim * kPanel},
+              .depth = head_dim,
+              .c = logits.data + key,
+              .c_stride = logits.stride,
+              .num_columns = end - key,
+              .accumulate = false},
+             queries.num_rows);
+    for (size_t r = 0; r < queries.num_rows; ++r) {
+      size_t j = key;
+      for (; j + kLanes <= end; j += kLanes) {
+        float* logit = logits[r] + j;
+        hn::StoreU(hn::Mul(hn::LoadU(d, logit), hn::Set(d, scale)), d, logit);
+      }
+      for (; j < end; ++j) logits[r][j] *= scale;
+    }
+  }
+}
+
+// x[0, kLanes), padded with `fill` from `count` on.
+HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
+  const FloatTag d;
+  if (count >= kLanes) return hn::LoadU(d, x);
+  float padded[kLanes];
+  std::fill(padded, padded + kLanes, fill);
+  std::memcpy(padded, x, count * sizeof(float));
+  return hn::LoadU(d, padded);
+}
+
+// logits_j + bias_j of one vector; -inf past the end.
+HWY_INLINE FloatVector Biased(const float* logits, std::span<const float> bias, size_t j) {
+  const size_t count = bias.size() - j;
+  return hn::Add(LoadFilled(logits + j, count, 0), LoadFilled(&bias[j], count, kNoMass));
+}
+
+// Float sums of 1024 terms at a time, joined in double: millions of keys lose no digits.
+double SumExp(const float* logits, std::span<const float> bias, float max) {
+  const FloatTag d;
+  double sum = 0;
+  for (size_t begin = 0; begin < bias.size(); begin += 1024) {
+    const size_t end = std::min<size_t>(begin + 1024, bias.size());
+    FloatVector part = hn::Zero(d);
+    for (size_t j = begin; j < end; j += kLanes) {
+      part = hn::Add(part, hn::Exp(d, hn::Sub(Biased(logits, bias, j), hn::Set(d, max))));
+    }
+    sum += hn::GetLane(hn::SumOfLanes(d, part));
+  }
+  return sum;
+}
+
+void AddRowLse(const AddRowLseArgs& args) {
+  const auto& [logits, bias, lse] = args;
+  const FloatTag d;
+  for (size_t r = 0; r < logits.num_rows; ++r) {
+    FloatVector largest = hn::Set(d, lse[r]);
+    for (size_t j = 0; j < bias.size(); j += kLanes) {
+      largest = hn::Max(largest, Biased(logits[r], bias, j));
+    }
+    const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+    if (max == kNoMass) continue;  // nothing to add
+    const double sum = std::exp(static_cast<double>(lse[r]) - max) + SumExp(logits[r], bias, max);
+    lse[r] = static_cast<float>(max + std::log(sum));
+  }
+}
+
+void AddScores(const AddScoresArgs& args) {
+  const auto& [logits, lse, scores] = args;
+  const FloatTag d;
+  for (size_t j = 0; j < scores.size(); j += kLanes) {
+    const size_t count = std::min(kLanes, scores.size() - j);
+    FloatVector sum = LoadFilled(&scores[j], count, 0);
+    for (size_t r = 0; r < lse.size(); ++r) {
+      const FloatVector logit = LoadFilled(logits[r] + j, count, kNoMass);
+      sum = hn::Add(sum, hn::Exp(d, hn::Sub(logit, hn::Set(d, lse[r]))));
+    }
+    float stored[kLanes];
+    hn::StoreU(sum, d, stored);
+    std::memcpy(&scores[j], stored, count * sizeof(float));
+  }
+}
+
+// Takes over what is larger among the dots of centroids first + [0, num_columns). Strictly larger
+// and searched from the left: equal dots go to the lowest index.
+HWY_INLINE void UpdateNearest(const float* dots, size_t first, size_t num_columns, uint32_t& label,
+                              float& best) {
+  const FloatTag d;
+  FloatVector largest = hn::LoadU(d, dots);
+  for (size_t j = kLanes; j < num_columns; j += kLanes) {
+    largest = hn::Max(largest, hn::LoadU(d, dots + j));
+  }
+  const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+  if (!(max > best)) return;
+  best = max;
+  label = static_cast<uint32_t>(
+      first + static_cast<size_t>(std::find(dots, dots + num_columns, max) - dots));
+}
+
+// Points [row, row + num_rows) against centroids [first, first + num_columns) in `packed`.
+// num_columns is whole panels: the padding repeats the last centroid, which then never wins.
+void NearestInTile(const AssignNearestArgs& args, size_t row, size_t num_rows, size_t first,
+                   size_t num_columns, const float* packed, float* dots) {
+  const size_t depth = args.points.num_cols;
+  MultiplyBlock(Product<PanelSource>{.a = args.points[row],
+                                     .a_stride = args.points.stride,
+                                     .b = {packed, depth * kPanel},
+                                     .depth = depth,
+                                     .c = dots,
+                                     .c_stride = kTileColumns,
+                                     .num_columns = num_columns,
+                                     .accumulate = false},
+                num_rows);
+  for (size_t r = 0; r < num_rows; ++r) {
+    UpdateNearest(dots + r * kTileColumns, first, num_columns, args.labels[row + r],
+                  args.dots[row + r]);
+  }
+}
+
+void AssignNearest(const AssignNearestArgs& args) {
+  const size_t num_points = args.points.num_rows, depth = args.points.num_cols;
+  const size_t num_columns = (args.centroids.num_rows + kPanel - 1) / kPanel * kPanel;
+  float* dots = AlignScratch(args.scratch.data());
+  float* packed = dots + kMostRows * kTileColumns;
+  PackPanels(args.centroids, Dtype::kF32, 0, depth, packed);
+  std::fill(args.labels.begin(), args.labels.end(), 0u);
+  std::fill(args.dots.begin(), args.dots.end(), kNoMass);
+  for (size_t block = 0; block < num_points; block += kPointBlock) {
+    const size_t block_end = std::min(block + kPointBlock, num_points);
+    for (size_t first = 0; first < num_columns; first += kTileColumns) {
+      for (size_t row = block; row < block_end; row += kMaxRows) {
+        NearestInTile(args, row, std::min(kMaxRows, block_end - row), first,
+                      std::min(kTileColumns, num_columns - first), packed + first * depth, dots);
+      }
+    }
+  }
+}
+
+#endif  // HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace lectern
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lectern {
+
+HWY_EXPORT(KeyLogits);
+HWY_EXPORT(AddRowLse);
+HWY_EXPORT(AddScores);
+HWY_EXPORT(AssignNearest);
+
+void KeyLogitsSimd(const KeyLogitsArgs& args) {
+  assert(args.queries.num_cols == args.keys.num_cols);
+  assert(args.logits.num_rows == args.queries.num_rows);
+  assert(args.logits.num_cols == args.keys.num_rows);
+  assert(args.scratch.size() >= AttendScratch(args.queries.num_rows, args.queries.num_cols));
+  HWY_DYNAMIC_DISPATCH(KeyLogits)(args);
+}
+
+void AddRowLseSimd(const AddRowLseArgs& args) {
+  assert(args.bias.size() == args.logits.num_cols && args.lse.size() == args.logits.num_rows);
+  HWY_DYNAMIC_DISPATCH(AddRowLse)(args);
+}
+
+void AddScoresSimd(const AddScoresArgs& args) {
+  assert(args.lse.size() == args.logits.num_rows && args.scores.size() == args.logits.num_cols);
+  HWY_DYNAMIC_DISPATCH(AddScores)(args);
+}
+
+size_t AssignScratch(size_t num_centroids, size_t num_cols) {
+  const size_t num_columns = (num_centroids + kWidestPanel - 1) / kWidestPanel * kWidestPanel;
+  return num_columns * num_cols + kMostRows * kTileColumns + 16;  // kAlignFloats
+}
+
+void AssignNearestSimd(const AssignNearestArgs& args) {
+  assert(args.centroids.num_rows >= 1 && args.centroids.num_cols == args.points.num_cols);
+  assert(args.labels.size() == args.points.num_rows && args.dots.size() == args.points.num_rows);
+  assert(args.scratch.size() >= AssignScratch(args.centroids.num_rows, args.centroids.num_cols));
+  HWY_DYNAMIC_DISPATCH(AssignNearest)(args);
+}
+
+}  // namespace lectern
+#endif  // HWY_ONCE

@@ -1,0 +1,371 @@
+// Env::Default(): the file calls of POSIX, retried after EINTR and typed.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "store/env.h"
+
+namespace lectern {
+namespace {
+
+constexpr auto kLockPoll = std::chrono::milliseconds(10);
+
+// Repeats a call that returns -1 with errno EINTR.
+template <typename Call>
+auto Retry(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result == -1 && errno == EINTR);
+  return result;
+}
+
+// A descriptor that closes itself.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.Release()) {}
+  Fd& operator=(Fd&&) = delete;
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+// A NUL inside would make the system see another, shorter path.
+Status CheckPath(const std::string& path) {
+  if (!path.empty() && path.find('\0') == std::string::npos) return {};
+  return Status(Code::kInvalidArgument, "a path is empty or holds a NUL byte");
+}
+
+Result<Fd> Open(const std::string& path, int flags, const char* action) {
+  LECTERN_RETURN_IF_ERROR(CheckPath(path));
+  // O_NONBLOCK: opening a FIFO must not wait for its other end.
+  Fd fd(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600); }));
+  if (fd.get() < 0) return ErrnoStatus(errno, action, path);
+  return fd;
+}
+
+Result<uint64_t> RegularFileSize(int fd, const std::string& path, const char* action) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, action, path);
+  if (!S_ISREG(info.st_mode)) {
+    return Status(Code::kIoError, path + ": not a regular file; move it away and try again");
+  }
+  return static_cast<uint64_t>(info.st_size);
+}
+
+bool FitsOffset(uint64_t offset, uint64_t bytes) {
+  constexpr uint64_t kMax = std::numeric_limits<off_t>::max();
+  return offset <= kMax && bytes <= kMax - offset;
+}
+
+Status TooLarge(const std::string& path) {
+  return Status(Code::kLimitExceeded, path + ": offset beyond what files can have");
+}
+
+class PosixWritableFile : public WritableFile {
+ public:
+  PosixWritableFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status WriteAt(uint64_t offset, const void* data, size_t bytes) override {
+    if (!FitsOffset(offset, bytes)) return TooLarge(path_);
+    const char* from = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = Retry([&] {
+        return ::pwrite(fd_.get(), from, bytes, static_cast<off_t>(offset));
+      });
+      if (n <= 0) return ErrnoStatus(n < 0 ? errno : EIO, "write", path_);
+      from += n;
+      offset += static_cast<uint64_t>(n);
+      bytes -= static_cast<size_t>(n);
+    }
+    return {};
+  }
+
+  Status ReadAt(uint64_t offset, void* data, size_t bytes) const override {
+    if (!FitsOffset(offset, bytes)) return TooLarge(path_);
+    char* to = static_cast<char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = Retry([&] {
+        return ::pread(fd_.get(), to, bytes, static_cast<off_t>(offset));
+      });
+      if (n < 0) return ErrnoStatus(errno, "read", path_);
+      if (n == 0) return Status(Code::kTruncated, path_ + ": ends before the bytes wanted");
+      to += n;
+      offset += static_cast<uint64_t>(n);
+      bytes -= static_cast<size_t>(n);
+    }
+    return {};
+  }
+
+  Status Allocate(uint64_t bytes) override {
+    if (!FitsOffset(0, bytes)) return TooLarge(path_);
+    if (bytes == 0) return {};
+    int error;
+    do {
+      error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
+    } while (error == EINTR);
+    if (error == 0) return {};
+    if (error != EOPNOTSUPP && error != EINVAL) return ErrnoStatus(error, "reserve space for", path_);
+    // This file system reserves nothing; the length is all that can be had.
+    LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd_.get(), path_, "reserve space for"));
+    if (size >= bytes) return {};
+    if (Retry([&] { return ::ftruncate(fd_.get(), static_cast<off_t>(bytes)); }) != 0) {
+      return ErrnoStatus(errno, "reserve space for", path_);
+    }
+    return {};
+  }
+
+  Status Sync() override {
+    if (Retry([&] { return ::fsync(fd_.get()); }) != 0) return ErrnoStatus(errno, "sync", path_);
+    return {};
+  }
+
+  Status Close() override {
+    const int fd = fd_.Release();
+    // Never retried: after EINTR the descriptor is gone, and its number may be someone else's.
+    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return ErrnoStatus(errno, "close", path_);
+    return {};
+  }
+
+ private:
+  Fd fd_;
+  std::string path_;
+};
+
+class PosixMappedFile : public MappedFile {
+ public:
+  PosixMappedFile(void* data, uint64_t size) : data_(data), size_(size) {}
+  ~PosixMappedFile() override {
+    if (size_ > 0) ::munmap(data_, size_);
+  }
+  PosixMappedFile(const PosixMappedFile&) = delete;
+  PosixMappedFile& operator=(const PosixMappedFile&) = delete;
+
+  const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
+  uint64_t size() const override { return size_; }
+  void WillNeed(uint64_t offset, uint64_t bytes) const override {
+    Advise(offset, bytes, MADV_WILLNEED);
+  }
+  void DontNeed(uint64_t offset, uint64_t bytes) const override {
+    Advise(offset, bytes, MADV_DONTNEED);
+  }
+
+ private:
+  // A hint: what it returns is of no interest.
+  void Advise(uint64_t offset, uint64_t bytes, int advice) const {
+    if (offset >= size_) return;
+    const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const uint64_t begin = offset / page * page;
+    const uint64_t end = offset + std::min(bytes, size_ - offset);
+    ::madvise(static_cast<char*>(data_) + begin, end - begin, advice);
+  }
+
+  void* data_;
+  uint64_t size_;
+};
+
+class PosixFileLock : public FileLock {
+ public:
+  explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
+
+ private:
+  Fd fd_;  // closing it releases the lock
+};
+
+class DirectoryStream {
+ public:
+  explicit DirectoryStream(DIR* dir) : dir_(dir) {}
+  ~DirectoryStream() { ::closedir(dir_); }
+  DirectoryStream(const DirectoryStream&) = delete;
+  DirectoryStream& operator=(const DirectoryStream&) = delete;
+  DIR* get() const { return dir_; }
+
+ private:
+  DIR* dir_;
+};
+
+// The names in an open directory, without "." and "..".
+Result<std::vector<std::string>> ReadNames(Fd fd, const std::string& path, const char* action) {
+  DIR* dir = ::fdopendir(fd.get());
+  if (dir == nullptr) return ErrnoStatus(errno, action, path);
+  fd.Release();  // the stream owns it now
+  DirectoryStream stream(dir);
+  std::vector<std::string> names;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(stream.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (errno != 0) return ErrnoStatus(errno, action, path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Removes what `name` in `parent` is, without following links. `path` is for messages.
+Status RemoveAt(int parent, const std::string& name, const std::string& path) {
+  if (::unlinkat(parent, name.c_str(), 0) == 0 || errno == ENOENT) return {};
+  if (errno != EISDIR && errno != EPERM) return ErrnoStatus(errno, "remove", path);
+  const int unlink_error = errno;
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  Fd fd(Retry([&] { return ::openat(parent, name.c_str(), kFlags); }));
+  if (fd.get() < 0) return ErrnoStatus(errno == ENOTDIR ? unlink_error : errno, "remove", path);
+  Fd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (copy.get() < 0) return ErrnoStatus(errno, "remove", path);
+  LECTERN_ASSIGN(const auto names, ReadNames(std::move(copy), path, "remove"));
+  for (const std::string& child : names) {
+    LECTERN_RETURN_IF_ERROR(RemoveAt(fd.get(), child, path + "/" + child));
+  }
+  if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, "remove", path);
+  }
+  return {};
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+class PosixEnv : public Env {
+ public:
+  Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
+                                                     bool exclusive) override {
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | (exclusive ? O_EXCL : 0);
+    LECTERN_ASSIGN(Fd fd, Open(path, flags, "create"));
+    LECTERN_RETURN_IF_ERROR(RegularFileSize(fd.get(), path, "create").status());
+    return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
+  }
+
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
+    LECTERN_ASSIGN(Fd fd, Open(path, O_RDONLY | O_NOFOLLOW, "read"));
+    LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd.get(), path, "read"));
+    void* data = nullptr;
+    if (size > 0) {
+      data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+      if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path);
+    }
+    return std::unique_ptr<MappedFile>(new PosixMappedFile(data, size));
+  }
+
+  Status Rename(const std::string& from, const std::string& to) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(from));
+    LECTERN_RETURN_IF_ERROR(CheckPath(to));
+    if (::rename(from.c_str(), to.c_str()) != 0) return ErrnoStatus(errno, "rename to", to);
+    return {};
+  }
+
+  Status Remove(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(path));
+    if (::unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove", path);
+    return {};
+  }
+
+  Status RemoveTree(const std::string& directory) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(directory));
+    return RemoveAt(AT_FDCWD, directory, directory);
+  }
+
+  Status MakeDirectory(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(path));
+    if (IsDirectory(path)) return {};
+    const std::string parent = ParentDirectory(path);
+    if (parent != path && !IsDirectory(parent)) LECTERN_RETURN_IF_ERROR(MakeDirectory(parent));
+    if (::mkdir(path.c_str(), 0700) != 0 && !(errno == EEXIST && IsDirectory(path))) {
+      return ErrnoStatus(errno, "create directory", path);
+    }
+    return SyncDirectory(parent);
+  }
+
+  Status SyncDirectory(const std::string& path) override {
+    LECTERN_ASSIGN(const Fd fd, Open(path, O_RDONLY | O_DIRECTORY, "sync"));
+    // EINVAL: this file system has no such thing as a directory's fsync.
+    if (Retry([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL) {
+      return ErrnoStatus(errno, "sync", path);
+    }
+    return {};
+  }
+
+  Result<std::vector<std::string>> List(const std::string& directory) override {
+    LECTERN_ASSIGN(Fd fd, Open(directory, O_RDONLY | O_DIRECTORY, "list"));
+    return ReadNames(std::move(fd), directory, "list");
+  }
+
+  Result<bool> Exists(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(path));
+    struct stat info;
+    if (::lstat(path.c_str(), &info) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return ErrnoStatus(errno, "read", path);
+  }
+
+  Result<uint64_t> FreeBytes(const std::string& directory) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(directory));
+    struct statvfs info;
+    if (Retry([&] { return ::statvfs(directory.c_str(), &info); }) != 0) {
+      return ErrnoStatus(errno, "read free space of", directory);
+    }
+    return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+  }
+
+  bool IsWritable(const std::string& directory) override {
+    return CheckPath(directory).ok() &&
+           ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  }
+
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override {
+    LECTERN_ASSIGN(Fd fd, Open(path, O_RDWR | O_CREAT | O_NOFOLLOW, "lock"));
+    LECTERN_RETURN_IF_ERROR(RegularFileSize(fd.get(), path, "lock").status());
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+    while (Retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
+      if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock", path);
+      if (std::chrono::steady_clock::now() >= deadline) {
+        return Status(Code::kLocked, path + ": another process holds this lock; try again when it "
+                                            "is done");
+      }
+      std::this_thread::sleep_for(kLockPoll);
+    }
+    return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
+  }
+};
+
+}  // namespace
+
+std::string ParentDirectory(const std::string& path) {
+  const size_t last = path.find_last_not_of('/');
+  if (last == std::string::npos) return "/";
+  const size_t slash = path.find_last_of('/', last);
+  if (slash == std::string::npos) return ".";
+  const size_t end = path.find_last_not_of('/', slash);
+  return end == std::string::npos ? "/" : path.substr(0, end + 1);
+}
+
+bool IsPlainName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+Env& Env::Default() {
+  static PosixEnv env;  // stateless
+  return env;
+}
+
+}  // namespace lectern

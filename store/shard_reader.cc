@@ -1,0 +1,269 @@
+#include "store/shard_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <tuple>
+
+#include "store/catalog.h"  // ToHex
+#include "store/crc32c.h"
+#include "store/shard_layout.h"
+
+namespace lectern {
+namespace {
+
+constexpr uint64_t kSmallestFile = kBlockBytes + sizeof(uint32_t) + sizeof(ShardFooter);
+constexpr char kWayOut[] = "; index the document again";
+
+auto Key(const SectionEntry& s) { return std::tuple(s.kind, s.kv_head, s.level); }
+
+}  // namespace
+
+struct ShardReader::Impl {
+  std::string path;
+  std::unique_ptr<MappedFile> file;
+  ShardHeader header{};
+  std::vector<uint32_t> block_crcs;
+  std::vector<SectionEntry> sections;  // in file order
+  std::vector<uint32_t> by_key;        // indexes of sections, by (kind, kv_head, level)
+  mutable std::vector<std::atomic<uint64_t>> verified;  // a bit per block
+
+  Impl(std::string p, std::unique_ptr<MappedFile> f) : path(std::move(p)), file(std::move(f)) {}
+
+  Status Error(Code code, const std::string& what) const {
+    return Status(code, path + ": " + what + kWayOut);
+  }
+
+  // In this order a cut file is kTruncated, a changed byte of the header kChecksumMismatch, and
+  // nothing is believed before the header's CRC.
+  Status CheckHeaderBlock() {
+    const uint64_t size = file->size();
+    if (size < sizeof kShardMagic) return Error(Code::kTruncated, "the file is cut short");
+    if (std::memcmp(file->data(), kShardMagic, sizeof kShardMagic) != 0) {
+      return Error(Code::kCorrupt, "not a shard (its first bytes are wrong)");
+    }
+    if (size < kHeaderBytes) return Error(Code::kTruncated, "the file is cut short");
+    std::memcpy(&header, file->data(), sizeof header);
+    if (HeaderCrc(file->data()) != header.header_crc) {
+      return Error(Code::kChecksumMismatch, "checksum mismatch in the header");
+    }
+    return {};
+  }
+
+  Status CheckVersion() const {
+    if (header.major > kFormatMajor) {
+      return Status(Code::kUnsupportedVersion,
+                    path + ": file " + std::to_string(header.major) + ", this build reads " +
+                        std::to_string(kFormatMajor) +
+                        "; use a newer Lectern or index the document again");
+    }
+    if (header.major == 0) return Error(Code::kCorrupt, "format version 0");
+    if ((header.required_features & ~kKnownFeatures) != 0) {
+      return Status(Code::kUnsupportedVersion,
+                    path + ": needs a feature that this build lacks; use a newer Lectern or index "
+                           "the document again");
+    }
+    return {};
+  }
+
+  // The sizes that the header gives against the size that the file has.
+  Status CheckSizes() const {
+    const uint64_t size = file->size();
+    if (header.block_bytes != kBlockBytes) return Error(Code::kCorrupt, "wrong block size");
+    if (header.payload_bytes % kBlockBytes != 0 || header.payload_bytes == 0 ||
+        header.num_blocks != header.payload_bytes / kBlockBytes) {
+      return Error(Code::kCorrupt, "payload and block count contradict each other");
+    }
+    if (size < kSmallestFile || header.payload_bytes > size ||
+        header.num_blocks * sizeof(uint32_t) + sizeof(ShardFooter) !=
+            size - header.payload_bytes) {
+      return Error(Code::kTruncated, "the file has " + std::to_string(size) +
+                                         " bytes, which is not what its header says");
+    }
+    return {};
+  }
+
+  const std::byte* table() const { return file->data() + header.payload_bytes; }
+  uint64_t table_bytes() const { return header.num_blocks * sizeof(uint32_t); }
+
+  // Every bit of the footer is determined by the rest: a difference is damage.
+  Status CheckFooter() const {
+    ShardFooter wanted{};
+    wanted.file_bytes = file->size();
+    wanted.table_crc = Crc32c(0, table(), table_bytes());
+    wanted.header_crc = header.header_crc;
+    std::memcpy(wanted.end_magic, kShardEndMagic, sizeof wanted.end_magic);
+    if (std::memcmp(table() + table_bytes(), &wanted, sizeof wanted) == 0) return {};
+    return Error(Code::kChecksumMismatch, "checksum mismatch in the block table or footer");
+  }
+
+  Status CheckIdentity(const Expected& expected) const {
+    if (header.kind != static_cast<uint32_t>(expected.kind) || header.layer != expected.layer) {
+      return Error(Code::kCorrupt, "the shard of another layer or kind (kind " +
+                                       std::to_string(header.kind) + ", layer " +
+                                       std::to_string(header.layer) + ")");
+    }
+    if (expected.document_id != nullptr &&
+        std::memcmp(expected.document_id, header.document_id, sizeof header.document_id) != 0) {
+      return Error(Code::kCorrupt, "the shard of document " +
+                                       ToHex(header.document_id));
+    }
+    if (expected.generation != 0 && expected.generation != header.generation) {
+      return Error(Code::kCorrupt,
+                   "the shard of generation " + std::to_string(header.generation));
+    }
+    if (expected.fingerprint != nullptr &&
+        std::memcmp(expected.fingerprint, header.fingerprint, sizeof header.fingerprint) != 0) {
+      return Error(Code::kCorrupt, "made with another model (fingerprint " +
+                                       ToHex(header.fingerprint) + ")");
+    }
+    if (expected.table_crc && *expected.table_crc != Crc32c(0, table(), table_bytes())) {
+      return Error(Code::kCorrupt, "not the file that the catalog lists");
+    }
+    return {};
+  }
+
+  void LoadBlockTable() {
+    block_crcs.resize(header.num_blocks);
+    std::memcpy(block_crcs.data(), table(), table_bytes());
+    verified = std::vector<std::atomic<uint64_t>>((header.num_blocks + 63) / 64);
+  }
+
+  Status LoadSections() {
+    const uint64_t offset = header.section_table_offset;
+    const uint64_t bytes = uint64_t{header.num_sections} * sizeof(SectionEntry);
+    if (header.num_sections > kMaxSections || offset % kSectionAlignment != 0 ||
+        offset < kHeaderBytes || offset > header.payload_bytes ||
+        bytes > header.payload_bytes - offset) {
+      return Error(Code::kCorrupt, "the section table lies outside of the payload");
+    }
+    LECTERN_RETURN_IF_ERROR(VerifyBlocks(offset, bytes));
+    sections.resize(header.num_sections);
+    if (bytes > 0) std::memcpy(sections.data(), file->data() + offset, bytes);
+    LECTERN_RETURN_IF_ERROR(CheckSections());
+    return IndexSections();
+  }
+
+  Status CheckSections() const {
+    uint64_t end = kHeaderBytes;  // of the section before
+    for (const SectionEntry& s : sections) {
+      const std::string name = "section " + std::to_string(&s - sections.data());
+      if (const std::string error = SectionError(header, s); !error.empty()) {
+        return Error(Code::kCorrupt, name + ": " + error);
+      }
+      if (s.offset % kSectionAlignment != 0 || s.offset < end ||
+          s.offset > header.section_table_offset ||
+          s.bytes > header.section_table_offset - s.offset) {
+        return Error(Code::kCorrupt, name + " overlaps another or lies outside of the payload");
+      }
+      end = s.offset + s.bytes;
+    }
+    return {};
+  }
+
+  Status IndexSections() {
+    by_key.resize(sections.size());
+    for (uint32_t i = 0; i < by_key.size(); ++i) by_key[i] = i;
+    std::sort(by_key.begin(), by_key.end(),
+              [&](uint32_t a, uint32_t b) { return Key(sections[a]) < Key(sections[b]); });
+    for (size_t i = 1; i < by_key.size(); ++i) {
+      if (Key(sections[by_key[i - 1]]) == Key(sections[by_key[i]])) {
+        return Error(Code::kCorrupt, "section " + std::to_string(by_key[i]) + " comes twice");
+      }
+    }
+    return {};
+  }
+
+  const SectionEntry* Find(SectionKind kind, uint32_t kv_head, uint32_t level) const {
+    const std::tuple key(static_cast<uint32_t>(kind), kv_head, level);
+    const auto it = std::lower_bound(by_key.begin(), by_key.end(), key,
+                                     [&](uint32_t i, const auto& k) { return Key(sections[i]) < k; });
+    return it != by_key.end() && Key(sections[*it]) == key ? &sections[*it] : nullptr;
+  }
+
+  Status VerifyBlock(uint64_t block) const {
+    const uint64_t offset = block * kBlockBytes;
+    if (Crc32c(BlockSeed(header, block), file->data() + offset, kBlockBytes) == block_crcs[block]) {
+      return {};
+    }
+    return Error(Code::kChecksumMismatch,
+                 "checksum mismatch in the block at byte " + std::to_string(offset));
+  }
+
+  Status VerifyBlocks(uint64_t offset, uint64_t bytes) const {
+    if (offset > header.payload_bytes || bytes > header.payload_bytes - offset) {
+      return Error(Code::kCorrupt, "a range lies outside of the payload");
+    }
+    if (bytes == 0) return {};
+    const uint64_t last = (offset + bytes - 1) / kBlockBytes;
+    for (uint64_t block = offset / kBlockBytes; block <= last; ++block) {
+      std::atomic<uint64_t>& word = verified[block / 64];
+      const uint64_t bit = uint64_t{1} << (block % 64);
+      if (word.load(std::memory_order_relaxed) & bit) continue;
+      LECTERN_RETURN_IF_ERROR(VerifyBlock(block));
+      word.fetch_or(bit, std::memory_order_relaxed);
+    }
+    return {};
+  }
+
+  Status Load(const Expected& expected) {
+    LECTERN_RETURN_IF_ERROR(CheckHeaderBlock());
+    LECTERN_RETURN_IF_ERROR(CheckVersion());
+    LECTERN_RETURN_IF_ERROR(CheckSizes());
+    LECTERN_RETURN_IF_ERROR(CheckFooter());
+    if (const std::string error = HeaderError(header); !error.empty()) {
+      return Error(Code::kCorrupt, "header: " + error);
+    }
+    LECTERN_RETURN_IF_ERROR(CheckIdentity(expected));
+    LoadBlockTable();
+    return LoadSections();
+  }
+};
+
+ShardReader::ShardReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ShardReader::~ShardReader() = default;
+
+Result<std::unique_ptr<ShardReader>> ShardReader::Open(Env& env, const std::string& path,
+                                                       const Expected& expected) {
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> file, env.Map(path));
+  auto impl = std::make_unique<Impl>(path, std::move(file));
+  LECTERN_RETURN_IF_ERROR(impl->Load(expected));
+  return std::unique_ptr<ShardReader>(new ShardReader(std::move(impl)));
+}
+
+const std::string& ShardReader::path() const { return impl_->path; }
+const ShardHeader& ShardReader::header() const { return impl_->header; }
+std::span<const SectionEntry> ShardReader::sections() const { return impl_->sections; }
+const std::byte* ShardReader::data() const { return impl_->file->data(); }
+
+const SectionEntry* ShardReader::Find(SectionKind kind, uint32_t kv_head, uint32_t level) const {
+  return impl_->Find(kind, kv_head, level);
+}
+
+Result<std::span<const std::byte>> ShardReader::Section(SectionKind kind, uint32_t kv_head,
+                                                        uint32_t level) const {
+  const SectionEntry* entry = impl_->Find(kind, kv_head, level);
+  if (entry == nullptr) {
+    return impl_->Error(Code::kNotFound,
+                        "no section of kind " + std::to_string(static_cast<uint32_t>(kind)) +
+                            " for kv head " + std::to_string(kv_head) + ", level " +
+                            std::to_string(level));
+  }
+  LECTERN_RETURN_IF_ERROR(impl_->VerifyBlocks(entry->offset, entry->bytes));
+  return std::span<const std::byte>(data() + entry->offset, entry->bytes);
+}
+
+Status ShardReader::Verify(uint64_t offset, uint64_t bytes) const {
+  return impl_->VerifyBlocks(offset, bytes);
+}
+
+Status ShardReader::VerifyAll() const {
+  LECTERN_RETURN_IF_ERROR(impl_->CheckFooter());
+  for (uint64_t block = 0; block < impl_->block_crcs.size(); ++block) {
+    LECTERN_RETURN_IF_ERROR(impl_->VerifyBlock(block));
+  }
+  return {};
+}
+
+}  // namespace lectern

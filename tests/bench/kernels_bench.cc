@@ -1,0 +1,163 @@
+// Throughput of the kernels, beside what the machine can do at best:
+//   kernels_bench --benchmark_filter=MatMul
+// LECTERN_BACKEND chooses the backend. GFLOP/s counts a multiply-add as two.
+#include <benchmark/benchmark.h>
+
+#include <random>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace lectern {
+namespace {
+
+std::vector<float> RandomFloats(size_t count, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(engine);
+  return values;
+}
+
+// Random rows as stored.
+struct Stored {
+  Stored(size_t num_rows, size_t num_cols, Dtype dtype, unsigned seed)
+      : bytes(num_rows * RowBytes(dtype, num_cols)), rows{bytes.data(), dtype, num_rows, num_cols} {
+    std::vector<float> values = RandomFloats(num_rows * num_cols, seed);
+    FromFloatRowsScalar(Rows<const float>(values.data(), num_rows, num_cols), dtype, bytes.data());
+  }
+  std::vector<std::byte> bytes;
+  TypedRows rows;
+};
+
+void Report(benchmark::State& state, double flops, double bytes) {
+  using benchmark::Counter;
+  state.counters["GFLOP/s"] = Counter(flops * 1e-9, Counter::kIsIterationInvariantRate);
+  state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
+}
+
+void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype) {
+  constexpr size_t kSide = 2048;
+  const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
+  const Stored weight(kSide, kSide, dtype, 2);
+  std::vector<float> output(num_rows * kSide), scratch(MatMulScratch(kSide));
+  const MatMulArgs args = {.input = Rows<const float>(input.data(), num_rows, kSide),
+                           .weight = weight.rows,
+                           .output = Rows<float>(output.data(), num_rows, kSide),
+                           .column_begin = 0,
+                           .column_end = kSide,
+                           .accumulate = false,
+                           .scratch = scratch};
+  for (auto _ : state) DefaultBackend()->matmul(args);
+  Report(state, 2.0 * static_cast<double>(num_rows * kSide * kSide),
+         static_cast<double>(weight.bytes.size()));
+}
+BENCHMARK_CAPTURE(BM_MatMul, M1_f32, 1, Dtype::kF32);
+BENCHMARK_CAPTURE(BM_MatMul, M1_bf16, 1, Dtype::kBf16);
+BENCHMARK_CAPTURE(BM_MatMul, M4_bf16, 4, Dtype::kBf16);
+BENCHMARK_CAPTURE(BM_MatMul, M16_f32, 16, Dtype::kF32);
+BENCHMARK_CAPTURE(BM_MatMul, M16_bf16, 16, Dtype::kBf16);
+BENCHMARK_CAPTURE(BM_MatMul, M512_f32, 512, Dtype::kF32);
+BENCHMARK_CAPTURE(BM_MatMul, M512_bf16, 512, Dtype::kBf16);
+
+void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, size_t head_dim) {
+  const std::vector<float> queries = RandomFloats(num_queries * head_dim, 1);
+  const Stored keys(num_keys, head_dim, Dtype::kF16, 2), values(num_keys, head_dim, Dtype::kF16, 3);
+  std::vector<float> out(num_queries * head_dim), max(num_queries), sum(num_queries);
+  std::vector<float> scratch(AttendScratch(num_queries, head_dim));
+  const AttentionState result = {Rows<float>(out.data(), num_queries, head_dim), max, sum};
+  const AttendArgs args = {.queries = Rows<const float>(queries.data(), num_queries, head_dim),
+                           .keys = keys.rows,
+                           .values = values.rows,
+                           .scale = 0.125f,
+                           .bias = {},
+                           .visible = {},
+                           .state = result,
+                           .logits = {},
+                           .scratch = scratch};
+  for (auto _ : state) {
+    ResetState(result);
+    DefaultBackend()->attend(args);
+  }
+  Report(state, 4.0 * static_cast<double>(num_queries * num_keys * head_dim),
+         static_cast<double>(keys.bytes.size() + values.bytes.size()));
+}
+BENCHMARK_CAPTURE(BM_Attend, prefill_R1024_n4096_d64_f16, 1024, 4096, 64);
+BENCHMARK_CAPTURE(BM_Attend, decode_R4_n16384_d64_f16, 4, 16384, 64);
+BENCHMARK_CAPTURE(BM_Attend, decode_R4_n20_d64_f16, 4, 20, 64);
+
+void BM_AssignNearest(benchmark::State& state) {
+  constexpr size_t kPoints = 8192, kCentroids = 512, kDim = 64;
+  const std::vector<float> points = RandomFloats(kPoints * kDim, 1);
+  const std::vector<float> centroids = RandomFloats(kCentroids * kDim, 2);
+  std::vector<uint32_t> labels(kPoints);
+  std::vector<float> dots(kPoints), scratch(AssignScratch(kCentroids, kDim));
+  const AssignNearestArgs args = {
+      .points = Rows<const float>(points.data(), kPoints, kDim),
+      .centroids = Rows<const float>(centroids.data(), kCentroids, kDim),
+      .labels = labels,
+      .dots = dots,
+      .scratch = scratch};
+  for (auto _ : state) DefaultBackend()->assign_nearest(args);
+  Report(state, 2.0 * kPoints * kCentroids * kDim, 4.0 * kPoints * kDim);
+}
+BENCHMARK(BM_AssignNearest);
+
+// Keys of one level of centroids, a query group at a time.
+void BM_KeyLogits(benchmark::State& state) {
+  constexpr size_t kQueries = 4, kKeys = 4096, kDim = 64;
+  const std::vector<float> queries = RandomFloats(kQueries * kDim, 1);
+  const Stored keys(kKeys, kDim, Dtype::kF16, 2);
+  std::vector<float> logits(kQueries * kKeys), scratch(AttendScratch(kQueries, kDim));
+  const KeyLogitsArgs args = {.queries = Rows<const float>(queries.data(), kQueries, kDim),
+                              .keys = keys.rows,
+                              .scale = 0.125f,
+                              .logits = Rows<float>(logits.data(), kQueries, kKeys),
+                              .scratch = scratch};
+  for (auto _ : state) DefaultBackend()->key_logits(args);
+  Report(state, 2.0 * kQueries * kKeys * kDim, static_cast<double>(keys.bytes.size()));
+}
+BENCHMARK(BM_KeyLogits);
+
+// The roof for arithmetic: independent multiply-adds that never leave the registers, compiled for
+// AVX2 as most desktops have it.
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) float MultiplyAddRepeatedly(size_t count) {
+  typedef float Vector __attribute__((vector_size(32)));
+  Vector sum[12], factor = Vector{} + 0.999f;
+  for (size_t i = 0; i < 12; ++i) sum[i] = Vector{} + static_cast<float>(i);
+  for (size_t i = 0; i < count; ++i) {
+#pragma GCC unroll 12
+    for (Vector& s : sum) s = s * factor + factor;
+    asm volatile("" : "+x"(factor));  // the compiler may not sum the series itself
+  }
+  Vector total = {};
+  for (const Vector& s : sum) total += s;
+  return total[0];
+}
+
+void BM_MultiplyAddPeak(benchmark::State& state) {
+  if (!__builtin_cpu_supports("fma")) return state.SkipWithError("no FMA here");
+  constexpr size_t kCount = 100000;
+  for (auto _ : state) benchmark::DoNotOptimize(MultiplyAddRepeatedly(kCount));
+  Report(state, 2.0 * 8 * 12 * kCount, 0);
+}
+BENCHMARK(BM_MultiplyAddPeak);
+#endif
+
+// The roof for bytes: reading 64 MiB once, more than the caches here hold.
+void BM_ReadBandwidth(benchmark::State& state) {
+  const std::vector<uint64_t> words(8 << 20, 1);
+  for (auto _ : state) {
+    uint64_t sum[8] = {};
+    for (size_t i = 0; i < words.size(); i += 8) {
+      for (size_t j = 0; j < 8; ++j) sum[j] += words[i + j];
+    }
+    benchmark::DoNotOptimize(sum);
+  }
+  Report(state, 0, static_cast<double>(words.size() * sizeof(uint64_t)));
+}
+BENCHMARK(BM_ReadBandwidth);
+
+}  // namespace
+}  // namespace lectern

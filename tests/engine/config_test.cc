@@ -1,0 +1,256 @@
+#include "engine/config.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "engine/json.h"
+#include "tests/engine/memory_env.h"
+
+namespace lectern {
+namespace {
+
+using Members = std::map<std::string, std::string>;  // field -> JSON text; empty text removes it
+
+std::string ConfigJson(const Members& changes = {}) {
+  Members members = {{"model_type", "\"llama\""},      {"architectures", "[\"LlamaForCausalLM\"]"},
+                     {"vocab_size", "100"},            {"hidden_size", "64"},
+                     {"intermediate_size", "96"},      {"num_hidden_layers", "3"},
+                     {"num_attention_heads", "4"}};
+  for (const auto& [name, value] : changes) members[name] = value;
+  std::string json;
+  for (const auto& [name, value] : members) {
+    if (!value.empty()) json += (json.empty() ? "\"" : ",\"") + name + "\":" + value;
+  }
+  return "{" + json + "}";
+}
+
+TEST(ParseConfigTest, AbsentFieldsHaveTheDefaultsOfTransformers) {
+  const Result<ModelConfig> config = ParseConfig(ConfigJson(), "config.json");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->num_kv_heads, 4u);
+  EXPECT_EQ(config->head_dim, 16u);
+  EXPECT_EQ(config->max_positions, 2048u);
+  EXPECT_EQ(config->rms_norm_epsilon, 1e-6f);
+  EXPECT_FALSE(config->tie_word_embeddings);
+  EXPECT_EQ(config->rope.kind, RopeRecipe::Kind::kDefault);
+  EXPECT_EQ(config->rope.theta, 10000.0);
+  EXPECT_EQ(config->attention, std::vector(3, AttentionKind::kFull));
+  EXPECT_TRUE(config->eos_ids.empty());
+}
+
+TEST(ParseConfigTest, ReadsTheBundledModel) {
+  const std::string path = LECTERN_SOURCE_DIR "/tools/reader/model/config.json";
+  const Result<ModelConfig> config = ParseConfig(ReadWholeFile(path), path);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->vocab_size, 2048u);
+  EXPECT_EQ(config->num_layers, 4u);
+  EXPECT_EQ(config->query_group(), 2u);
+  EXPECT_EQ(config->head_dim, 64u);
+  EXPECT_EQ(config->rope.theta, 1e7);
+  EXPECT_EQ(config->max_positions, 131072u);
+  EXPECT_TRUE(config->tie_word_embeddings);
+  EXPECT_EQ(config->eos_ids, std::vector<int32_t>{2});
+}
+
+TEST(ParseConfigTest, NullMeansAbsent) {
+  const Result<ModelConfig> config = ParseConfig(
+      ConfigJson({{"rope_scaling", "null"}, {"head_dim", "null"}, {"sliding_window", "null"},
+                  {"num_key_value_heads", "null"}, {"quantization_config", "null"},
+                  {"eos_token_id", "null"}, {"pretraining_tp", "null"}}),
+      "c");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->head_dim, 16u);
+}
+
+TEST(ParseConfigTest, ReadsTheRopeRecipesOfTransformers4And5) {
+  const std::string body =
+      R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192)";
+  const Members spellings[] = {
+      {{"rope_theta", "5e5"}, {"rope_scaling", "{\"rope_type\":\"llama3\"," + body + "}"}},
+      {{"rope_theta", "5e5"}, {"rope_scaling", "{\"type\":\"llama3\"," + body + "}"}},
+      {{"rope_parameters", "{\"rope_theta\":500000,\"rope_type\":\"llama3\"," + body + "}"}}};
+  for (const Members& spelling : spellings) {
+    const Result<ModelConfig> config = ParseConfig(ConfigJson(spelling), "c");
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config->rope.kind, RopeRecipe::Kind::kLlama3);
+    EXPECT_EQ(config->rope.theta, 5e5);
+    EXPECT_EQ(config->rope.factor, 8.0);
+    EXPECT_EQ(config->rope.low_freq_factor, 1.0);
+    EXPECT_EQ(config->rope.high_freq_factor, 4.0);
+    EXPECT_EQ(config->rope.original_max_positions, 8192.0);
+  }
+  const Result<ModelConfig> plain = ParseConfig(
+      ConfigJson({{"rope_parameters", R"({"rope_type":"default","rope_theta":1e6})"}}), "c");
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_EQ(plain->rope.kind, RopeRecipe::Kind::kDefault);
+  EXPECT_EQ(plain->rope.theta, 1e6);
+}
+
+TEST(ParseConfigTest, EosIdsMayBeOneOrMany) {
+  EXPECT_EQ(ParseConfig(ConfigJson({{"eos_token_id", "7"}}), "c")->eos_ids,
+            (std::vector<int32_t>{7}));
+  EXPECT_EQ(ParseConfig(ConfigJson({{"eos_token_id", "[7,99]"}}), "c")->eos_ids,
+            (std::vector<int32_t>{7, 99}));
+}
+
+TEST(ParseConfigTest, HarmlessFieldsAreIgnored) {
+  EXPECT_TRUE(ParseConfig(ConfigJson({{"torch_dtype", "\"bfloat16\""},
+                                      {"attention_dropout", "0.1"},
+                                      {"use_cache", "true"},
+                                      {"sliding_window", "4096"},
+                                      {"use_sliding_window", "false"},
+                                      {"head_dim", "32"},
+                                      {"hidden_act", "\"silu\""},
+                                      {"made_up", "[1]"},
+                                      {"layer_types",
+                                       R"(["full_attention","full_attention","full_attention"])"}}),
+                          "c")
+                  .ok());
+}
+
+struct BadField {
+  std::string field, value;
+  Code code;
+  std::string word;  // in the message, besides the field
+};
+
+TEST(ParseConfigTest, RefusesEachBadFieldByName) {
+  constexpr Code kMalformed = Code::kMalformedModel, kUnsupported = Code::kUnsupportedModel;
+  const BadField cases[] = {
+      {"model_type", "", kMalformed, "missing"},
+      {"model_type", "3", kMalformed, "string"},
+      {"model_type", "\"mistral\"", kUnsupported, "llama"},
+      {"architectures", "[\"LlamaForSequenceClassification\"]", kUnsupported, "LlamaForCausalLM"},
+      {"architectures", "[]", kUnsupported, "[]"},
+      {"architectures", "\"LlamaForCausalLM\"", kMalformed, "list"},
+      {"hidden_act", "\"gelu\"", kUnsupported, "silu"},
+      {"hidden_act", "7", kUnsupported, "silu"},
+      {"attention_bias", "true", kUnsupported, "false"},
+      {"mlp_bias", "true", kUnsupported, "false"},
+      {"quantization_config", R"({"quant_method":"gptq"})", kUnsupported, "gptq"},
+      {"num_local_experts", "8", kUnsupported, "dense"},
+      {"partial_rotary_factor", "0.5", kUnsupported, "0.5"},
+      {"pretraining_tp", "2", kUnsupported, "2"},
+      {"sliding_window", "4096", kUnsupported, "4096"},
+      {"layer_types", R"(["full_attention","full_attention","sliding_attention"])", kUnsupported,
+       "sliding_attention"},
+      {"layer_types", R"(["full_attention"])", kMalformed, "3 layers"},
+      {"vocab_size", "", kMalformed, "missing"},
+      {"vocab_size", "0", kMalformed, "1..4194304"},
+      {"vocab_size", "4194305", kMalformed, "1..4194304"},
+      {"vocab_size", "-1", kMalformed, "-1"},
+      {"vocab_size", "1.5", kMalformed, "1.5"},
+      {"vocab_size", "\"100\"", kMalformed, "whole number"},
+      {"vocab_size", "18446744073709551616", kMalformed, "whole number"},
+      {"hidden_size", "131073", kMalformed, "131072"},
+      {"hidden_size", "66", kMalformed, "multiple"},
+      {"hidden_size", "68", kMalformed, "even"},  // head_dim 17
+      {"intermediate_size", "1048577", kMalformed, "1048576"},
+      {"num_hidden_layers", "1025", kMalformed, "1024"},
+      {"num_attention_heads", "0", kMalformed, "1..1024"},
+      {"num_key_value_heads", "3", kMalformed, "divide"},
+      {"num_key_value_heads", "8", kMalformed, "divide"},
+      {"head_dim", "15", kMalformed, "even"},
+      {"head_dim", "2048", kMalformed, "1024"},
+      {"max_position_embeddings", "134217729", kMalformed, "134217728"},
+      {"rms_norm_eps", "0", kMalformed, "above 0"},
+      {"rms_norm_eps", "1", kMalformed, "below 1"},
+      {"rms_norm_eps", "1e-60", kMalformed, "above 0"},
+      {"rope_theta", "0.5", kMalformed, "0.5"},
+      {"rope_theta", "1e13", kMalformed, "1"},
+      {"rope_theta", "true", kMalformed, "number"},
+      {"rope_scaling", R"({"type":"linear","factor":2.0})", kUnsupported, "linear"},
+      {"rope_scaling", R"({"rope_type":"yarn","factor":2.0})", kUnsupported, "yarn"},
+      {"rope_scaling", R"({"factor":2.0})", kMalformed, "missing"},
+      {"rope_scaling", R"({"type":"llama3","rope_type":"default"})", kMalformed, "llama3"},
+      {"rope_scaling", R"({"type":"llama3","factor":8,"low_freq_factor":1})", kMalformed,
+       "high_freq_factor"},
+      {"rope_scaling", R"({"type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":4})",
+       kMalformed, "above"},
+      {"rope_scaling", "[1]", kMalformed, "object"},
+      {"rope_parameters", R"({"rope_theta":1e4,"partial_rotary_factor":0.25})", kUnsupported,
+       "0.25"},
+      {"tie_word_embeddings", "1", kMalformed, "true or false"},
+      {"eos_token_id", "100", kMalformed, "below 100"},
+      {"eos_token_id", "[2,-1]", kMalformed, "-1"},
+  };
+  for (const BadField& bad : cases) {
+    const Result<ModelConfig> config =
+        ParseConfig(ConfigJson({{bad.field, bad.value}}), "dir/config.json");
+    ASSERT_FALSE(config.ok()) << bad.field << " " << bad.value;
+    const std::string& message = config.status().message();
+    EXPECT_EQ(config.status().code(), bad.code) << message;
+    EXPECT_NE(message.find("dir/config.json: "), std::string::npos) << message;
+    EXPECT_NE(message.find(bad.word), std::string::npos) << message << " lacks " << bad.word;
+    const bool is_named = message.find("\"" + bad.field) != std::string::npos ||
+                          bad.word == "even";  // head_dim is named, which hidden_size made odd
+    EXPECT_TRUE(is_named) << message;
+    EXPECT_FALSE(config.status().param().empty()) << message;
+  }
+}
+
+TEST(ParseConfigTest, RefusesContradictionsBetweenFields) {
+  const auto message = [](const Members& changes) {
+    return ParseConfig(ConfigJson(changes), "c").status().message();
+  };
+  EXPECT_NE(message({{"rope_theta", "1e4"}, {"rope_parameters", R"({"rope_theta":5e5})"}})
+                .find("top level"),
+            std::string::npos);
+  EXPECT_NE(message({{"rope_scaling", R"({"type":"default"})"},
+                     {"rope_parameters", R"({"rope_type":"default"})"}})
+                .find("together"),
+            std::string::npos);
+}
+
+TEST(ParseConfigTest, RefusesWhatIsNotAnObject) {
+  for (const std::string text : {"", "[]", "3", "{\"a\":1,\"a\":2}", "{\"model_type\":\"llama\"",
+                                 "\x80\x02}q\x01."}) {
+    const Result<ModelConfig> config = ParseConfig(text, "c");
+    ASSERT_FALSE(config.ok()) << text;
+    EXPECT_EQ(config.status().code(), Code::kMalformedModel) << text;
+  }
+}
+
+TEST(ParseConfigTest, EveryTruncationIsATypedError) {
+  const std::string json = ConfigJson({{"rope_scaling", R"({"type":"default"})"}});
+  for (size_t length = 0; length < json.size(); ++length) {
+    EXPECT_EQ(ParseConfig(json.substr(0, length), "c").status().code(), Code::kMalformedModel);
+  }
+}
+
+int32_t UlpDistance(float a, int32_t bits) { return std::abs(std::bit_cast<int32_t>(a) - bits); }
+
+TEST(InverseFrequenciesTest, AreWithinOneUlpOfTransformers) {
+  const Result<Json> golden =
+      ParseJson(ReadWholeFile(LECTERN_SOURCE_DIR "/tests/golden/model_golden.json"));
+  ASSERT_TRUE(golden.ok()) << golden.status().message();
+  size_t values = 0, exact = 0;
+  for (const Json& item : *golden->Find("rope")->array()) {
+    RopeRecipe recipe{.theta = *item.Find("theta")->number()};
+    if (item.Find("factor") != nullptr) {
+      recipe.kind = RopeRecipe::Kind::kLlama3;
+      recipe.factor = *item.Find("factor")->number();
+      recipe.low_freq_factor = *item.Find("low")->number();
+      recipe.high_freq_factor = *item.Find("high")->number();
+      recipe.original_max_positions = *item.Find("original")->number();
+    }
+    const auto head_dim = static_cast<uint32_t>(*item.Find("head_dim")->integer());
+    const std::vector<float> ours = InverseFrequencies(recipe, head_dim);
+    const Json::Array& theirs = *item.Find("bits")->array();
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      const int32_t distance = UlpDistance(ours[i], static_cast<int32_t>(*theirs[i].integer()));
+      EXPECT_LE(distance, 1) << "theta " << recipe.theta << " head_dim " << head_dim << " pair " << i
+                             << (item.Find("factor") ? " llama3" : "");
+      ++values;
+      exact += distance == 0;
+    }
+  }
+  RecordProperty("exact", std::to_string(exact) + " of " + std::to_string(values));
+  std::printf("%zu of %zu values are exact\n", exact, values);
+}
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,43 @@
+// A plain dense Llama: whole sequence at once, token order, float64 sums, keys and values rounded to
+// the KV type. It shares no code with the engine: own file reader, own rounding, own everything.
+#ifndef LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
+#define LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lectern::testing {
+
+class DenseOracle {
+ public:
+  // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors.
+  DenseOracle(const std::string& folder, const std::string& kv_type);
+
+  // Appends tokens; returns the logits of each of them, [tokens][vocab].
+  std::vector<std::vector<double>> Append(const std::vector<int32_t>& ids);
+  // Forgets everything after the first `num_tokens`.
+  void Truncate(size_t num_tokens);
+  size_t size() const { return num_tokens_; }
+
+ private:
+  using Matrix = std::vector<double>;
+  double Round(double value) const;
+  const Matrix& Weight(const std::string& name) const { return weights_.at(name); }
+  std::vector<double> Norm(const std::vector<double>& x, const Matrix& weight) const;
+  std::vector<double> Apply(const Matrix& weight, const std::vector<double>& x) const;
+  void Rotate(std::vector<double>& heads, size_t num_heads, size_t position) const;
+
+  std::string kv_type_;
+  size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0, vocab_ = 0;
+  double epsilon_ = 0, theta_ = 0;
+  bool tied_ = false;
+  std::map<std::string, Matrix> weights_;
+  size_t num_tokens_ = 0;
+  std::vector<std::vector<std::vector<double>>> keys_, values_;  // [layer][token][kv heads * dim]
+};
+
+}  // namespace lectern::testing
+
+#endif  // LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_

@@ -1,0 +1,256 @@
+// Exact mode against the independent dense oracle, and the bits it promises.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/index_document.h"
+#include "tests/engine/dense_oracle.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern {
+namespace {
+
+using testing::DenseOracle;
+using testing::InventedText;
+using testing::ReadWholeFile;
+using testing::TempFolder;
+using testing::TinyModel;
+
+std::unique_ptr<Engine> MakeEngine(const std::string& store, const std::string& model,
+                                   size_t threads = 2) {
+  auto engine = Engine::Create({.store = store, .model = model, .num_threads = threads});
+  EXPECT_TRUE(engine.ok());
+  return std::move(engine).value();
+}
+
+double Std(const std::vector<double>& x) {
+  double sum = 0, squares = 0;
+  for (const double v : x) {
+    sum += v;
+    squares += v * v;
+  }
+  const double n = static_cast<double>(x.size());
+  return std::sqrt(squares / n - sum / n * (sum / n));
+}
+
+class ExactModeTest : public ::testing::TestWithParam<Dtype> {};
+
+// 10 documents x 10 questions: logits of every step within 2e-3 of their spread, and the same greedy
+// token wherever the oracle's two best differ by more than that.
+TEST_P(ExactModeTest, EqualsTheDenseOracle) {
+  const Dtype dtype = GetParam();
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(model.ok());
+  ThreadPool threads(2);
+  double worst = 0;
+  for (uint64_t d = 0; d < 10; ++d) {
+    const TempFolder store;
+    const auto engine = MakeEngine(store.path(), TinyModel());
+    // Short ones are one exact run, long ones have clusters of 1, 2 or 3 levels.
+    const std::string text = InventedText(d < 3 ? 700 : 7500 + 150 * d, 100 + d);
+    IndexOptions options;
+    options.kv_dtype = dtype;
+    options.num_levels = 1 + d % 3;
+    const auto report = engine->Index(text, options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    const auto tokens = (*model)->EncodeDocument(text);
+    ASSERT_EQ(tokens->ids.size(), report->tokens);
+    EXPECT_EQ(d >= 3, report->tokens >= kMinClusteredTokens) << report->tokens;
+    DenseOracle oracle(TinyModel(), std::string(DtypeName(dtype)));
+    oracle.Append(tokens->ids);
+    for (int q = 0; q < 10; ++q) {
+      auto opened = engine->Open("");
+      ASSERT_TRUE(opened.ok());
+      auto& session = static_cast<DocumentSession&>(**opened);
+      const auto ids = (*model)->EncodeQuestion(InventedText(30, 1000 * d + q));
+      std::vector<int32_t> next = *ids;
+      for (int step = 0; step < 6; ++step) {
+        const auto logits = session.Step(next, 1, q % 2 == 0, nullptr);
+        ASSERT_TRUE(logits.ok());
+        const std::vector<double> expected = oracle.Append(next).back();
+        const double tolerance = 2e-3 * Std(expected);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_NEAR((*logits)[i], expected[i], tolerance);
+          worst = std::max(worst, std::abs((*logits)[i] - expected[i]) / Std(expected));
+        }
+        const auto best = std::max_element(expected.begin(), expected.end());
+        std::vector<double> sorted = expected;
+        std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end(), std::greater<>());
+        const auto ours = std::max_element(logits->begin(), logits->end()) - logits->begin();
+        if (*best - sorted[1] > tolerance) {
+          ASSERT_EQ(ours, best - expected.begin());
+        }
+        next = {static_cast<int32_t>(best - expected.begin())};
+      }
+      oracle.Truncate(tokens->ids.size());
+    }
+  }
+  std::printf("largest logit error: %.2e of the logits' spread\n", worst);
+}
+
+INSTANTIATE_TEST_SUITE_P(KvTypes, ExactModeTest,
+                         ::testing::Values(Dtype::kF32, Dtype::kF16, Dtype::kBf16),
+                         [](const auto& param) { return std::string(DtypeName(param.param)); });
+
+Result<Answer> AskOnce(Engine& engine, float budget, const char* question = "Which road?") {
+  auto session = engine.Open("");
+  if (!session.ok()) return session.status();
+  AskOptions options;
+  options.kv_budget = budget;
+  options.max_tokens = 12;
+  return (*session)->Ask(question, options);
+}
+
+void ExpectSameAnswer(const Answer& a, const Answer& b) {
+  EXPECT_EQ(a.text, b.text);
+  EXPECT_EQ(a.kv.bytes_read, b.kv.bytes_read);
+  EXPECT_EQ(a.kv.missed_mass_estimate, b.kv.missed_mass_estimate);
+  ASSERT_EQ(a.evidence.size(), b.evidence.size());
+  for (size_t i = 0; i < a.evidence.size(); ++i) {
+    EXPECT_EQ(a.evidence[i].begin, b.evidence[i].begin);
+    EXPECT_EQ(a.evidence[i].end, b.evidence[i].end);
+    EXPECT_EQ(a.evidence[i].mass, b.evidence[i].mass);
+  }
+}
+
+std::vector<std::string> ShardFiles(const std::string& store, const IndexReport& report) {
+  std::vector<std::string> files;
+  const std::string directory =
+      store + "/docs/" + report.document + "/" + std::to_string(report.generation) + "/";
+  for (const char* name : {"document.shard", "layer-000.shard", "layer-001.shard"}) {
+    files.push_back(ReadWholeFile(directory + name));
+  }
+  return files;
+}
+
+TEST(ThreadsTest, AnyNumberGivesTheSameBytesAndAnswers) {
+  const std::string text = InventedText(14000, 5);
+  std::vector<std::string> shards;
+  std::vector<Answer> answers;
+  for (const size_t threads : {1, 2, 3, 7}) {
+    const TempFolder store;
+    const auto engine = MakeEngine(store.path(), TinyModel(), threads);
+    const auto report = engine->Index(text, {});
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    const auto files = ShardFiles(store.path(), *report);
+    if (shards.empty()) shards = files;
+    EXPECT_TRUE(files == shards) << threads << " threads";
+    for (const float budget : {0.1f, 0.3f, 1.0f}) {
+      const auto answer = AskOnce(*engine, budget);
+      ASSERT_TRUE(answer.ok()) << answer.status().message();
+      if (answers.size() < 3) {
+        answers.push_back(*answer);
+      } else {
+        ExpectSameAnswer(*answer, answers[budget == 0.1f ? 0 : budget == 0.3f ? 1 : 2]);
+      }
+    }
+  }
+}
+
+TEST(AskTest, AnotherEngineOnTheSameStoreAnswersTheSame) {
+  const TempFolder store;
+  const std::string text = InventedText(12000, 6);
+  Result<Answer> first = Status(Code::kInternal, "");
+  {
+    const auto engine = MakeEngine(store.path(), TinyModel());
+    ASSERT_TRUE(engine->Index(text, {}).ok());
+    first = AskOnce(*engine, 0.2f);
+    ASSERT_TRUE(first.ok());
+  }
+  // No model named: the one that the document was indexed with.
+  const auto engine = MakeEngine(store.path(), "");
+  const auto second = AskOnce(*engine, 0.2f);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  ExpectSameAnswer(*first, *second);
+}
+
+TEST(AskTest, FollowUpEqualsTheWholeConversationFedAtOnce) {
+  const TempFolder store;
+  const auto engine = MakeEngine(store.path(), TinyModel());
+  ASSERT_TRUE(engine->Index(InventedText(9000, 7), {}).ok());
+  AskOptions options;
+  options.kv_budget = 1;
+  options.max_tokens = 5;
+  auto opened = engine->Open("");
+  const auto first = (*opened)->Ask("Which old bridge?", options);
+  ASSERT_TRUE(first.ok());
+  const auto second = (*opened)->Ask("And the tower?", options);
+  ASSERT_TRUE(second.ok());
+
+  // The same tokens by hand: question, answer, question.
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  auto fresh = engine->Open("");
+  auto& session = static_cast<DocumentSession&>(**fresh);
+  const auto greedy = [](std::span<const float> logits) {
+    return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  };
+  std::vector<int32_t> all = *(*model)->EncodeQuestion("Which old bridge?");
+  for (int i = 0; i < 5; ++i) {
+    auto trial = engine->Open("");
+    all.push_back(greedy(*static_cast<DocumentSession&>(**trial).Step(all, 1, true, nullptr)));
+    if ((*model)->IsEndOfText(all.back())) break;
+  }
+  const auto question = *(*model)->EncodeQuestion("And the tower?");
+  all.insert(all.end(), question.begin(), question.end());
+  TokenStream stream((*model)->tokenizer(), true);
+  std::string text;
+  auto logits = session.Step(all, 1, true, nullptr);
+  for (int i = 0; i < 5; ++i) {
+    const int32_t id = greedy(*logits);
+    if ((*model)->IsEndOfText(id)) break;
+    text += stream.Push(id);
+    logits = session.Step({&id, 1}, 1, true, nullptr);
+  }
+  text += stream.Flush();
+  EXPECT_EQ(second->text, text);
+}
+
+TEST(IndexTest, ResumedRunHasTheSameBytesAsAnUninterruptedOne) {
+  const std::string text = InventedText(15000, 8);
+  const TempFolder whole, cut;
+  const auto uninterrupted = MakeEngine(whole.path(), TinyModel())->Index(text, {});
+  ASSERT_TRUE(uninterrupted.ok());
+  ASSERT_GT(uninterrupted->tokens, 3 * 512u);
+
+  // Cancelled again and again, at other places, each time in a new engine.
+  int runs = 0;
+  Result<IndexReport> report = Status(Code::kInternal, "");
+  for (; runs < 200; ++runs) {
+    IndexOptions options;
+    options.checkpoint_seconds = 0;
+    int calls = 0;
+    options.on_progress = [&](const IndexProgress&) { return ++calls <= 1 + runs / 3; };
+    report = MakeEngine(cut.path(), TinyModel())->Index(text, options);
+    if (report.ok()) break;
+    ASSERT_EQ(report.status().code(), Code::kCancelled) << report.status().message();
+  }
+  ASSERT_TRUE(report.ok());
+  EXPECT_GT(runs, 4);
+  EXPECT_GT(report->resumed_tokens, 0u);
+  EXPECT_TRUE(ShardFiles(cut.path(), *report) == ShardFiles(whole.path(), *uninterrupted));
+}
+
+TEST(IndexTest, SameDocumentAgainIsANoOpAndGetsTheNewName) {
+  const TempFolder store;
+  const auto engine = MakeEngine(store.path(), TinyModel());
+  const std::string text = InventedText(9000, 9);
+  IndexOptions options;
+  options.name = "first";
+  const auto before = engine->Index(text, options);
+  ASSERT_TRUE(before.ok());
+  EXPECT_FALSE(before->existed);
+  options.name = "second";
+  const auto after = engine->Index(text, options);
+  ASSERT_TRUE(after.ok());
+  EXPECT_TRUE(after->existed);
+  EXPECT_EQ(after->document, before->document);
+  EXPECT_EQ(after->bytes_on_disk, before->bytes_on_disk);
+  ASSERT_EQ(after->levels.size(), 2u);
+  EXPECT_EQ(after->levels[1].centroids, before->levels[1].centroids);
+  EXPECT_TRUE(engine->Open("second").ok());
+  EXPECT_EQ(engine->Open("third").status().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace lectern

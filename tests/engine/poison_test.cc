@@ -1,0 +1,265 @@
+// What the receipt says was not read is not read: it is overwritten with NaN, and nothing changes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "engine/index_document.h"
+#include "store/crc32c.h"
+#include "store/shard_layout.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern {
+namespace {
+
+using testing::InventedText;
+using testing::ReadWholeFile;
+using testing::TempFolder;
+using testing::TinyModel;
+using testing::WriteWholeFile;
+
+// Everything that some steps read, by layer and kv head.
+struct ReadSet {
+  std::vector<std::set<uint32_t>> looked_up, tail;  // per level: clusters
+  std::set<uint32_t> clusters;                      // finest: rows
+};
+using Reads = std::map<std::pair<uint32_t, uint32_t>, ReadSet>;
+
+void Add(std::set<uint32_t>& to, const std::vector<IndexRange>& ranges) {
+  for (const IndexRange& range : ranges) {
+    for (uint32_t i = range.begin; i < range.end; ++i) to.insert(i);
+  }
+}
+
+void Record(Reads& reads, uint32_t layer, const DocumentRead& read) {
+  ASSERT_FALSE(read.exact);
+  for (uint32_t head = 0; head < read.heads.size(); ++head) {
+    ReadSet& set = reads[{layer, head}];
+    const HeadSelection& selection = read.heads[head];
+    set.looked_up.resize(selection.looked_up.size());
+    set.tail.resize(selection.tail.size());
+    for (size_t l = 0; l < selection.looked_up.size(); ++l) {
+      Add(set.looked_up[l], selection.looked_up[l]);
+      Add(set.tail[l], selection.tail[l]);
+    }
+    set.clusters.insert(selection.clusters.begin(), selection.clusters.end());
+  }
+}
+
+// Makes the block checksums of a changed shard right again.
+void RepairChecksums(std::string& shard) {
+  ShardHeader header;
+  std::memcpy(&header, shard.data(), sizeof header);
+  std::vector<uint32_t> table(header.num_blocks);
+  for (uint64_t i = 0; i < header.num_blocks; ++i) {
+    table[i] = Crc32c(BlockSeed(header, i), shard.data() + i * kBlockBytes, kBlockBytes);
+  }
+  std::memcpy(shard.data() + header.payload_bytes, table.data(), table.size() * 4);
+  const uint32_t crc = Crc32c(0, table.data(), table.size() * 4);
+  std::memcpy(shard.data() + header.payload_bytes + table.size() * 4 +
+                  offsetof(ShardFooter, table_crc),
+              &crc, 4);
+}
+
+// NaN over every float of the shard that is not in the set; returns how many bytes.
+size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& document,
+                   const Reads& reads, bool tail) {
+  std::string shard = ReadWholeFile(path);
+  ShardHeader header;
+  std::memcpy(&header, shard.data(), sizeof header);
+  const auto* entries =
+      reinterpret_cast<const SectionEntry*>(shard.data() + header.section_table_offset);
+  const std::vector<SectionEntry> sections(entries, entries + header.num_sections);
+  size_t poisoned = 0;
+  const auto poison = [&](uint64_t offset, uint64_t bytes, size_t element) {
+    const uint16_t half = 0x7E00;
+    const float whole = std::numeric_limits<float>::quiet_NaN();
+    for (uint64_t at = offset; at < offset + bytes; at += element) {
+      std::memcpy(shard.data() + at,
+                  element == 2 ? static_cast<const void*>(&half) : &whole, element);
+    }
+    poisoned += bytes;
+  };
+  const auto heads = document.Heads(layer);
+  for (const SectionEntry& section : sections) {
+    const HeadIndex& head = (*heads)[section.kv_head];
+    const ReadSet& set = reads.at({layer, section.kv_head});
+    const uint64_t row = uint64_t{header.head_dim} * 2;
+    const auto kind = static_cast<SectionKind>(section.kind);
+    if (kind == SectionKind::kRows) {
+      for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
+        if (set.clusters.contains(i)) continue;
+        const IndexRange rows = head.ClusterRows(i);
+        poison(section.offset + rows.begin * 2 * row, rows.size() * 2 * row, 2);
+      }
+    } else if (kind == SectionKind::kCentroids || kind == SectionKind::kMeanValues) {
+      const auto& read =
+          (kind == SectionKind::kCentroids ? set.looked_up : set.tail)[section.level - 1];
+      for (uint32_t i = 0; i < section.bytes / row; ++i) {
+        if (!read.contains(i)) poison(section.offset + i * row, row, 2);
+      }
+      if (kind == SectionKind::kMeanValues && !tail) {
+        EXPECT_TRUE(read.empty());
+      }
+    } else if (kind == SectionKind::kRadii || kind == SectionKind::kVariances) {
+      poison(section.offset, section.bytes, 4);  // bounds are not read yet
+    }
+  }
+  RepairChecksums(shard);
+  WriteWholeFile(path, shard);
+  return poisoned;
+}
+
+// The catalog's view of the shards must fit the new checksums: they are opened without it.
+std::shared_ptr<const Document> Reopen(const Document& before, const std::string& directory) {
+  std::vector<ShardSummary> shards;
+  for (const auto& file : std::filesystem::directory_iterator(directory)) {
+    if (file.path().extension() != ".shard") continue;
+    const std::string bytes = ReadWholeFile(file.path());
+    ShardFooter footer;
+    std::memcpy(&footer, bytes.data() + bytes.size() - sizeof footer, sizeof footer);
+    shards.push_back(
+        {file.path().filename(), bytes.size(), footer.table_crc, footer.header_crc});
+  }
+  auto document = Document::Open(Env::Default(), directory, before.row(), shards);
+  EXPECT_TRUE(document.ok()) << document.status().message();
+  return std::move(document).value();
+}
+
+struct PoisonCase {
+  uint32_t levels;
+  bool tail;
+};
+
+class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
+ protected:
+  void SetUp() override {
+    auto model = Model::Load(Env::Default(), TinyModel());
+    ASSERT_TRUE(model.ok());
+    model_ = *model;
+    const auto tokens = model_->EncodeDocument(InventedText(26000, 11));
+    ASSERT_GT(tokens->ids.size(), 5000u);
+    testing::TokenDocumentOptions options;
+    options.kv_dtype = Dtype::kF16;
+    options.num_levels = GetParam().levels;
+    document_ = testing::IndexTokens(TinyModel(), tokens->ids, folder_.path(), options).document;
+  }
+
+  std::unique_ptr<DocumentSession> NewSession(std::shared_ptr<const Document> document) {
+    auto session =
+        DocumentSession::Create(std::move(document), model_, *DefaultBackend(), threads_, 0);
+    EXPECT_TRUE(session.ok());
+    return std::move(session).value();
+  }
+
+  // Poisons a copy of the shards and opens it.
+  std::shared_ptr<const Document> Poisoned(const Reads& reads) {
+    const std::string copy = folder_.path() + "/poisoned-" + std::to_string(++copies_);
+    std::filesystem::copy(folder_.path() + "/shards", copy);
+    size_t poisoned = 0, total = 0;
+    for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
+      const std::string path = copy + "/" + LayerFile(layer);
+      poisoned += PoisonLayer(path, layer, *document_, reads, GetParam().tail);
+      total += std::filesystem::file_size(path);
+    }
+    // A good part of the file must have been left alone, whatever the steps added up to.
+    EXPECT_GT(poisoned, total / 3);
+    return Reopen(*document_, copy);
+  }
+
+  static constexpr float kBudget = 0.15f;
+  TempFolder folder_;
+  ThreadPool threads_{2};
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Document> document_;
+  int copies_ = 0;
+};
+
+TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
+  const auto ids = *model_->EncodeQuestion("Which quiet farmer crossed the river?");
+  Reads reads;
+  auto session = NewSession(document_);
+  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    Record(reads, step.layer, step.read);
+  };
+  const auto logits = session->Step(ids, kBudget, GetParam().tail, nullptr);
+  ASSERT_TRUE(logits.ok());
+  auto poisoned = NewSession(Poisoned(reads));
+  const auto again = poisoned->Step(ids, kBudget, GetParam().tail, nullptr);
+  ASSERT_TRUE(again.ok());
+  for (const float logit : *again) ASSERT_FALSE(std::isnan(logit));
+  EXPECT_EQ(0, std::memcmp(logits->data(), again->data(), logits->size_bytes()));
+}
+
+TEST_P(PoisonTest, DecodeStepReadsWhatItSays) {
+  const std::vector<int32_t> token = {42};
+  Reads reads;
+  auto session = NewSession(document_);
+  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    Record(reads, step.layer, step.read);
+  };
+  const auto logits = session->Step(token, kBudget, GetParam().tail, nullptr);
+  ASSERT_TRUE(logits.ok());
+  auto poisoned = NewSession(Poisoned(reads));
+  const auto again = poisoned->Step(token, kBudget, GetParam().tail, nullptr);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(0, std::memcmp(logits->data(), again->data(), logits->size_bytes()));
+}
+
+TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
+  AskOptions options;
+  options.kv_budget = kBudget;
+  options.tail = GetParam().tail;
+  options.max_tokens = 8;
+  Reads reads;
+  auto session = NewSession(document_);
+  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    Record(reads, step.layer, step.read);
+  };
+  const auto answer = session->Ask("What did the old clerk watch?", options);
+  ASSERT_TRUE(answer.ok());
+  auto poisoned = NewSession(Poisoned(reads));
+  const auto again = poisoned->Ask("What did the old clerk watch?", options);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(answer->text, again->text);
+  EXPECT_EQ(answer->kv.bytes_read, again->kv.bytes_read);
+  ASSERT_EQ(answer->evidence.size(), again->evidence.size());
+  ASSERT_FALSE(answer->evidence.empty());
+  for (size_t i = 0; i < answer->evidence.size(); ++i) {
+    EXPECT_EQ(answer->evidence[i].begin, again->evidence[i].begin);
+    EXPECT_EQ(answer->evidence[i].mass, again->evidence[i].mass);
+  }
+}
+
+// The test must be able to fail: poison in something that is read shows.
+TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
+  const std::vector<int32_t> token = {42};
+  Reads reads;
+  auto session = NewSession(document_);
+  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    Record(reads, step.layer, step.read);
+  };
+  ASSERT_TRUE(session->Step(token, kBudget, GetParam().tail, nullptr).ok());
+  for (auto& [place, set] : reads) {
+    ASSERT_FALSE(set.clusters.empty());
+    set.clusters.erase(set.clusters.begin());
+  }
+  auto poisoned = NewSession(Poisoned(reads));
+  const auto again = poisoned->Step(token, kBudget, GetParam().tail, nullptr);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(std::isnan((*again)[0]));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LevelsAndTail, PoisonTest,
+    ::testing::Values(PoisonCase{1, false}, PoisonCase{2, false}, PoisonCase{3, false},
+                      PoisonCase{1, true}, PoisonCase{2, true}, PoisonCase{3, true}),
+    [](const auto& param) {
+      return std::to_string(param.param.levels) + "Levels" + (param.param.tail ? "Tail" : "NoTail");
+    });
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,152 @@
+#include "tests/engine/test_documents.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <stdexcept>
+
+#include "engine/index_document.h"
+#include "engine/layer_shard.h"
+#include "engine/prefill.h"
+
+namespace lectern::testing {
+namespace {
+
+// Tests have no use for a status: it ends them.
+void Check(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+template <typename T>
+T Take(Result<T> result) {
+  Check(result.status());
+  return std::move(result).value();
+}
+
+}  // namespace
+
+TempFolder::TempFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "lectern-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = name;
+}
+
+TempFolder::~TempFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+std::string SourcePath(const std::string& relative) {
+  return std::string(LECTERN_SOURCE_DIR) + "/" + relative;
+}
+
+std::string InventedText(size_t bytes, uint64_t seed) {
+  static const char* const kWords[] = {
+      "the",    "old",     "road",    "market",  "river",  "garden", "letter", "window", "crossed",
+      "farmer", "quiet",   "clerk",   "visitor", "child",  "boat",   "horse",  "basket", "watched",
+      "lamp",   "table",   "wall",    "field",   "bridge", "tower",  "opened", "slowly", "again",
+      "before", "after",   "evening", "rain",    "winter", "stone",  "copper", "wooden", "narrow"};
+  std::mt19937_64 random(seed);
+  std::string text;
+  while (text.size() < bytes) {
+    const size_t words = 5 + random() % 9;
+    std::string sentence;
+    for (size_t i = 0; i < words; ++i) {
+      if (i > 0) sentence += ' ';
+      sentence += random() % 17 == 0 ? std::to_string(random() % 1000)
+                                     : kWords[random() % std::size(kWords)];
+    }
+    sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
+    text += sentence + (random() % 7 == 0 ? ".\n" : ". ");
+  }
+  return text;
+}
+
+std::string ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void WriteWholeFile(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int32_t>& ids,
+                          const std::string& directory, const TokenDocumentOptions& options) {
+  Env& env = Env::Default();
+  TokenDocument result;
+  result.model = Take(Model::Load(env, model_folder));
+  const ModelConfig& config = result.model->config();
+  const std::string temp = directory + "/tmp", shards_dir = directory + "/shards";
+  Check(env.MakeDirectory(temp));
+  Check(env.MakeDirectory(shards_dir));
+
+  const bool clustered = ids.size() >= kMinClusteredTokens;
+  const RowLayout layout = {.num_tokens = ids.size(),
+                            .num_sinks = clustered ? kSinkTokens : 0,
+                            .num_window = clustered ? kWindowTokens : 0,
+                            .num_levels = clustered ? options.num_levels : 0,
+                            .dtype = options.kv_dtype};
+  SpillShape shape;
+  shape.generation = 1;
+  shape.num_tokens = ids.size();
+  shape.num_layers = config.num_layers;
+  shape.num_kv_heads = config.num_kv_heads;
+  shape.head_dim = config.head_dim;
+  shape.query_cols = config.num_heads * config.head_dim;
+  shape.dtype = options.kv_dtype == Dtype::kQ8 ? Dtype::kF16 : options.kv_dtype;
+  shape.num_calibration = layout.num_window;
+  ThreadPool threads(options.num_threads);
+  const Backend& backend = *DefaultBackend();
+  const auto spill = Take(KvSpill::Open(env, directory + "/spill", temp, shape));
+  Check(Prefill(Transformer(*result.model, backend, threads), ids, *spill, {}));
+
+  DocumentRow row;
+  row.generation = 1;
+  row.fingerprint = result.model->fingerprint();
+  row.num_tokens = ids.size();
+  row.state = DocumentState::kReady;
+  ShardHeader header{};
+  std::copy(row.fingerprint.begin(), row.fingerprint.end(), header.fingerprint);
+  header.generation = 1;
+  header.num_tokens = ids.size();
+  header.num_layers = config.num_layers;
+  header.num_kv_heads = config.num_kv_heads;
+  header.head_dim = config.head_dim;
+  header.kv_dtype = static_cast<uint32_t>(layout.dtype);
+  header.num_levels = layout.num_levels;
+  header.num_sinks = layout.num_sinks;
+  header.num_window = layout.num_window;
+  std::vector<ShardSummary> shards;
+  for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
+    std::vector<HeadClusters> heads;
+    for (uint32_t head = 0; clustered && head < config.num_kv_heads; ++head) {
+      BuildOptions build;
+      build.fractions = LevelFractions(options.num_levels);
+      heads.push_back(Take(ClusterHead(backend, *spill, layer, head, layout, build)));
+    }
+    shards.push_back(Take(WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, layout,
+                                          header, heads)));
+  }
+  header.kind = static_cast<uint32_t>(ShardKind::kDocument);
+  const auto writer = Take(ShardWriter::Create(env, temp, shards_dir, kDocumentFile, header));
+  const std::string text(ids.size(), 'x'), json = R"({"kv_budget":0.1})";
+  std::vector<TokenizedText::Range> ranges;
+  for (size_t i = 0; i < ids.size(); ++i) ranges.push_back({i, i + 1});
+  Check(writer->AddSection(SectionKind::kText, 0, 0, text.data(), text.size()));
+  Check(writer->AddSection(SectionKind::kTokens, 0, 0, ids.data(), ids.size() * 4));
+  Check(writer->AddSection(SectionKind::kTokenRanges, 0, 0, ranges.data(),
+                           ranges.size() * sizeof ranges[0]));
+  Check(writer->AddSection(SectionKind::kModel, 0, 0, json.data(), json.size()));
+  shards.push_back(Take(writer->Finish()));
+  result.document = Take(Document::Open(env, shards_dir, row, shards));
+  return result;
+}
+
+}  // namespace lectern::testing

@@ -1,0 +1,53 @@
+// Documents for the engine's tests: temporary stores, invented text, shards made from token ids.
+#ifndef LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
+#define LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/ask.h"
+#include "engine/engine.h"
+#include "engine/model.h"
+
+namespace lectern::testing {
+
+// A folder that is deleted at the end.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string SourcePath(const std::string& relative);
+inline std::string TinyModel() { return SourcePath("tests/golden/tiny"); }
+inline std::string ReaderModel() { return SourcePath("tools/reader/model"); }
+
+// About `bytes` of plain sentences; the same for the same seed.
+std::string InventedText(size_t bytes, uint64_t seed);
+
+std::string ReadWholeFile(const std::string& path);
+void WriteWholeFile(const std::string& path, const std::string& bytes);
+
+// Model and shards without text or catalog: for tests that work on token ids.
+struct TokenDocument {
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Document> document;
+};
+struct TokenDocumentOptions {
+  Dtype kv_dtype = Dtype::kF32;
+  uint32_t num_levels = 2;
+  size_t num_threads = 2;
+};
+// `ids`: the fixed context. Fewer than kMinClusteredTokens: no clusters, as in the product.
+TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int32_t>& ids,
+                          const std::string& directory, const TokenDocumentOptions& options = {});
+
+}  // namespace lectern::testing
+
+#endif  // LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_

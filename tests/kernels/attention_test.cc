@@ -1,0 +1,297 @@
+#include "kernels/attention.h"
+
+#include <cmath>
+
+#include "tests/kernels/kernel_case.h"
+
+namespace lectern {
+namespace {
+
+// Owns an attention state.
+struct State {
+  State(size_t num_rows, size_t head_dim)
+      : out(num_rows, head_dim, NAN), max(num_rows), sum(num_rows), view{out.rows, max, sum} {
+    ResetState(view);
+  }
+  State(const State&) = delete;
+  Matrix Finish() const {
+    Matrix output(out.rows.num_rows, out.rows.num_cols);
+    FinishState(view, output.rows, {});
+    return output;
+  }
+
+  Matrix out;
+  std::vector<float> max, sum;
+  AttentionState view;
+};
+
+// One random problem. `bias` and `visible` may be emptied.
+struct AttentionCase {
+  AttentionCase(size_t num_rows, size_t num_keys, size_t head_dim, Dtype dtype)
+      : queries(Matrix::Random(num_rows, head_dim, 1, 2)),
+        keys(Matrix::Random(num_keys, head_dim, 2), dtype),
+        values(Matrix::Random(num_keys, head_dim, 3), dtype),
+        bias(Matrix::Random(1, num_keys, 4).data),
+        scale(1 / std::sqrt(static_cast<float>(head_dim))) {
+    for (size_t r = 0; r < num_rows; ++r) {
+      visible.push_back(static_cast<uint32_t>((r * 37 + 1) % (num_keys + 1)));
+    }
+  }
+  size_t num_rows() const { return queries.rows.num_rows; }
+  size_t num_keys() const { return keys.rows.num_rows; }
+  size_t head_dim() const { return queries.rows.num_cols; }
+
+  // Attends rows [begin, end) to all keys.
+  void Run(const Backend& kernels, const AttentionState& state, size_t begin, size_t end,
+           Rows<float> logits = {}) const {
+    std::vector<float> scratch(AttendScratch(end - begin, head_dim()));
+    const std::span<const uint32_t> all = visible;
+    kernels.attend({.queries = queries.rows.Slice(begin, end),
+                    .keys = keys.rows,
+                    .values = values.rows,
+                    .scale = scale,
+                    .bias = bias,
+                    .visible = all.empty() ? all : all.subspan(begin, end - begin),
+                    .state = state,
+                    .logits = logits,
+                    .scratch = scratch});
+  }
+  void Run(const Backend& kernels, const State& state, Rows<float> logits = {}) const {
+    Run(kernels, state.view, 0, num_rows(), logits);
+  }
+
+  Matrix queries;
+  StoredMatrix keys, values;
+  std::vector<float> bias;
+  std::vector<uint32_t> visible;
+  float scale;
+};
+
+// softmax(scale q K^T + bias) V in double, written without any online step. Row of zeros: nothing
+// was visible.
+Matrix DenseAttention(const AttentionCase& c, std::vector<double>* lse = nullptr) {
+  const Matrix keys = c.keys.ToFloats(), values = c.values.ToFloats();
+  Matrix output(c.num_rows(), c.head_dim());
+  for (size_t r = 0; r < c.num_rows(); ++r) {
+    const size_t seen = c.visible.empty() ? c.num_keys() : c.visible[r];
+    std::vector<double> weights, out(c.head_dim());
+    double total = 0;
+    for (size_t j = 0; j < seen; ++j) {
+      double dot = 0;
+      for (size_t i = 0; i < c.head_dim(); ++i) dot += double(c.queries[r][i]) * keys[j][i];
+      weights.push_back(std::exp(c.scale * dot + (c.bias.empty() ? 0 : c.bias[j])));
+      total += weights.back();
+      for (size_t i = 0; i < c.head_dim(); ++i) out[i] += weights.back() * values[j][i];
+    }
+    if (lse != nullptr) lse->push_back(std::log(total));
+    for (size_t i = 0; i < c.head_dim() && seen > 0; ++i) {
+      output[r][i] = static_cast<float>(out[i] / total);
+    }
+  }
+  return output;
+}
+
+float Largest(const Matrix& values) {
+  float largest = 0;
+  for (const float x : values.data) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+void ExpectNear(const Matrix& a, const Matrix& b, double tolerance) {
+  for (size_t i = 0; i < a.data.size(); ++i) ASSERT_NEAR(a.data[i], b.data[i], tolerance) << i;
+}
+
+class AttentionTest : public KernelTest {};
+
+TEST_P(AttentionTest, IsSoftmaxOfLogitsTimesValues) {
+  for (const size_t num_rows : {1, 4, 40}) {
+    const AttentionCase c(num_rows, 150, 48, Dtype::kF32);
+    State state(num_rows, 48);
+    c.Run(kernels(), state);
+    std::vector<double> expected_lse;
+    ExpectNear(state.Finish(), DenseAttention(c, &expected_lse),
+               1e-5 * Largest(c.values.ToFloats()));
+    Matrix output(num_rows, 48);
+    std::vector<float> lse(num_rows);
+    FinishState(state.view, output.rows, lse);
+    for (size_t r = 0; r < num_rows; ++r) {
+      if (c.visible[r] > 0) {
+        EXPECT_NEAR(lse[r], expected_lse[r], 1e-5);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, MatchesScalarAroundVectorWidths) {
+  const auto check = [&](size_t num_rows, size_t num_keys, size_t head_dim, Dtype dtype) {
+    AttentionCase c(num_rows, num_keys, head_dim, dtype);
+    if (num_keys % 2 == 0) c.bias.clear();
+    if (head_dim % 2 == 0) c.visible.clear();
+    State expected(num_rows, head_dim), state(num_rows, head_dim);
+    c.Run(*FindBackend("scalar"), expected);
+    c.Run(kernels(), state);
+    SCOPED_TRACE(testing::Message() << num_rows << " rows, " << num_keys << " keys, " << head_dim);
+    ExpectNear(state.Finish(), expected.Finish(), 1e-5 * Largest(c.values.ToFloats()));
+  };
+  for (const Dtype dtype : kAllDtypes) {
+    for (const size_t width : kWidths) {
+      for (const size_t num_rows : {1, 4, 15}) {
+        if (num_rows == 4 || width < 1000) check(num_rows, width, 32, dtype);
+        if (num_rows == 4 || width < 1000)
+          check(num_rows, 70, dtype == Dtype::kQ8 ? 96 : width, dtype);
+      }
+      check(width, 33, 64, dtype);
+    }
+  }
+}
+
+// Needs no reference: weights are a softmax, so constant values come out unchanged.
+TEST_P(AttentionTest, WeightsSumToOne) {
+  AttentionCase c(20, 500, 64, Dtype::kF16);
+  c.visible.clear();
+  const StoredMatrix ones(Matrix(500, 64, 1), Dtype::kF16);
+  c.values.rows = ones.rows;
+  State state(20, 64);
+  c.Run(kernels(), state);
+  ExpectNear(state.Finish(), Matrix(20, 64, 1), 1e-5);
+}
+
+// The promise of attention.h, to the last bit.
+TEST_P(AttentionTest, RowsDoNotDependOnEachOther) {
+  constexpr size_t kRows = 50;
+  const AttentionCase c(kRows, 333, 64, Dtype::kF16);
+  State whole(kRows, 64);
+  c.Run(kernels(), whole);
+  for (const size_t rows : {1, 2, 4, 7, 15, 33}) {
+    State state(kRows, 64);
+    for (size_t r = 0; r < kRows; r += rows) {
+      const size_t end = std::min(r + rows, kRows);
+      c.Run(kernels(), state.view.Slice(r, end), r, end);
+    }
+    EXPECT_TRUE(SameBits(state.out[0], whole.out[0], kRows * 64)) << rows << " rows at a time";
+    EXPECT_EQ(state.sum, whole.sum);
+    EXPECT_EQ(state.max, whole.max);
+  }
+}
+
+TEST_P(AttentionTest, StatesOfSplitKeysMergeToOne) {
+  AttentionCase c(9, 400, 64, Dtype::kBf16);
+  c.visible.clear();
+  State whole(9, 64), first(9, 64), second(9, 64), in_turn(9, 64);
+  c.Run(kernels(), whole);
+  const TypedRows keys = c.keys.rows, values = c.values.rows;
+  const std::vector<float> bias = c.bias;
+  const auto attend_part = [&](const State& state, size_t begin, size_t end) {
+    c.keys.rows = keys.Slice(begin, end);
+    c.values.rows = values.Slice(begin, end);
+    c.bias.assign(&bias[begin], &bias[begin] + (end - begin));
+    c.Run(kernels(), state);
+  };
+  for (const State* state : {&first, &in_turn}) attend_part(*state, 0, 131);
+  for (const State* state : {&second, &in_turn}) attend_part(*state, 131, 400);
+  MergeStates(first.view, second.view);
+  const Matrix expected = whole.Finish();
+  ExpectNear(first.Finish(), expected, 1e-5);
+  ExpectNear(in_turn.Finish(), expected, 1e-5);
+}
+
+TEST_P(AttentionTest, RowThatSeesNothingKeepsItsState) {
+  AttentionCase c(20, 100, 64, Dtype::kF32);
+  State state(20, 64), before(20, 64);
+  c.Run(kernels(), state);
+  c.Run(kernels(), before);
+  c.visible.assign(20, 0);
+  c.visible[3] = 70;
+  c.Run(kernels(), state);
+  for (size_t r = 0; r < 20; ++r) {
+    EXPECT_EQ(SameBits(state.out[r], before.out[r], 64), r != 3) << r;
+    EXPECT_EQ(state.sum[r] == before.sum[r], r != 3);
+  }
+}
+
+TEST_P(AttentionTest, NothingAttendedFinishesAsZeroAndMinusInfinity) {
+  AttentionCase c(2, 10, 32, Dtype::kF32);
+  c.visible = {0, 5};
+  State state(2, 32);
+  c.Run(kernels(), state);
+  Matrix output(2, 32, NAN);
+  std::vector<float> lse(2);
+  FinishState(state.view, output.rows, lse);
+  EXPECT_EQ(lse[0], -kInf);
+  EXPECT_TRUE(std::isfinite(lse[1]));
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(output[0][i], 0);
+  State empty(2, 32);
+  MergeStates(empty.view, state.view);  // one row empty on both sides
+  EXPECT_TRUE(SameBits(empty.out[0], state.out[0], 64));
+  MergeStates(state.view, State(2, 32).view);
+  EXPECT_TRUE(SameBits(empty.out[0], state.out[0], 64));
+}
+
+// Rows behind the last visible key may not be there at all: with ASan this also proves no read.
+TEST_P(AttentionTest, ReadsNothingPastTheLastVisibleKey) {
+  for (const size_t num_rows : {4, 30}) {
+    AttentionCase c(num_rows, 90, 64, Dtype::kF16);
+    for (uint32_t& count : c.visible) count = std::min(count, 70u);
+    State expected(num_rows, 64), state(num_rows, 64);
+    c.Run(kernels(), expected);
+    for (StoredMatrix* stored : {&c.keys, &c.values}) {
+      std::fill(stored->bytes.begin() + 1 + 70 * 128, stored->bytes.end(), std::byte{0xFF});  // NaN
+    }
+    c.Run(kernels(), state);
+    EXPECT_TRUE(SameBits(state.out[0], expected.out[0], num_rows * 64));
+  }
+}
+
+TEST_P(AttentionTest, ReturnsLogits) {
+  const AttentionCase c(14, 100, 32, Dtype::kF16);
+  const Matrix keys = c.keys.ToFloats();
+  State state(14, 32);
+  Matrix logits(14, 110, 7);
+  c.Run(kernels(), state, Rows<float>(logits[0], 14, 100, 110));
+  for (size_t r = 0; r < 14; ++r) {
+    for (size_t j = 0; j < 110; ++j) {
+      double expected = j < 100 ? -kInf : 7;  // the gap between rows is left alone
+      if (j < c.visible[r]) {
+        expected = c.bias[j];
+        for (size_t i = 0; i < 32; ++i) expected += c.scale * double(c.queries[r][i]) * keys[j][i];
+      }
+      if (std::isinf(expected)) {
+        ASSERT_EQ(logits[r][j], expected);
+      } else {
+        ASSERT_NEAR(logits[r][j], expected, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, KeyWithBiasOfMinusInfinityIsLeftOut) {
+  AttentionCase c(8, 100, 32, Dtype::kF32);
+  c.visible.clear();
+  State all_out(8, 32), some_out(8, 32);
+  for (size_t j = 0; j < 100; ++j) {
+    if (j < 64 || j % 3 == 0) c.bias[j] = -kInf;  // a whole tile and parts of the next
+  }
+  c.Run(kernels(), some_out);
+  ExpectNear(some_out.Finish(), DenseAttention(c), 1e-5 * Largest(c.values.ToFloats()));
+  c.bias.assign(100, -kInf);
+  c.Run(kernels(), all_out);
+  ExpectNear(all_out.Finish(), Matrix(8, 32), 0);
+}
+
+TEST_P(AttentionTest, LargeLogitsDoNotOverflow) {
+  AttentionCase c(5, 80, 32, Dtype::kF32);
+  c.visible.clear();
+  c.bias.clear();
+  for (size_t j = 0; j < 80; ++j) c.bias.push_back(1000.0f * static_cast<float>(j));
+  State state(5, 32);
+  c.Run(kernels(), state);
+  const Matrix output = state.Finish(), values = c.values.ToFloats();
+  for (size_t r = 0; r < 5; ++r) {  // the last key takes all
+    for (size_t i = 0; i < 32; ++i) EXPECT_FLOAT_EQ(output[r][i], values[79][i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionTest, testing::ValuesIn(AllRuns()), RunName);
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,120 @@
+// What the kernel tests share: every way to run a kernel here, and random unaligned inputs.
+#ifndef LECTERN_TESTS_KERNELS_KERNEL_CASE_H_
+#define LECTERN_TESTS_KERNELS_KERNEL_CASE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hwy/targets.h"
+#include "kernels/backend.h"
+
+namespace lectern {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr size_t kWidths[] = {1, 7, 8, 9, 31, 33, 1000};  // around whole vectors
+inline constexpr Dtype kAllDtypes[] = {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kQ8};
+
+// A backend; for "simd" also the Highway target that it is held to, else 0.
+struct KernelRun {
+  const Backend* backend;
+  int64_t target;
+};
+
+// Every backend, "simd" once for each instruction set that this machine has.
+inline std::vector<KernelRun> AllRuns() {
+  // Not compiled: kernels/CMakeLists.txt says why.
+  constexpr int64_t kLeftOut =
+      HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV;
+  std::vector<KernelRun> runs;
+  for (const Backend& backend : AvailableBackends()) {
+    if (std::string(backend.name) != "simd") {
+      runs.push_back({&backend, 0});
+      continue;
+    }
+    const int64_t attainable = HWY_TARGETS & ~kLeftOut;
+    for (int64_t left = hwy::SupportedTargets() & attainable; left != 0; left &= left - 1) {
+      runs.push_back({&backend, left & -left});
+    }
+  }
+  return runs;
+}
+
+inline std::string RunName(const testing::TestParamInfo<KernelRun>& info) {
+  const KernelRun& run = info.param;
+  return run.target == 0 ? run.backend->name
+                         : std::string(run.backend->name) + "_" + hwy::TargetName(run.target);
+}
+
+class KernelTest : public testing::TestWithParam<KernelRun> {
+ protected:
+  void SetUp() override {
+    if (GetParam().target == 0) return;
+    hwy::SetSupportedTargetsForTest(GetParam().target);
+    hwy::GetChosenTarget().DeInit();
+    ASSERT_STREQ(SimdTarget(), hwy::TargetName(GetParam().target));  // the forced one really runs
+  }
+  void TearDown() override {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().DeInit();
+  }
+  const Backend& kernels() const { return *GetParam().backend; }
+};
+
+// Own floats and a view of them.
+struct Matrix {
+  Matrix(size_t num_rows, size_t num_cols, float value = 0)
+      : data(num_rows * num_cols, value), rows(data.data(), num_rows, num_cols) {}
+  Matrix(const Matrix& other)
+      : data(other.data), rows(data.data(), other.rows.num_rows, other.rows.num_cols) {}
+  Matrix& operator=(const Matrix&) = delete;
+  static Matrix Of(size_t num_rows, size_t num_cols, const std::vector<float>& values) {
+    Matrix result(num_rows, num_cols);
+    std::copy(values.begin(), values.end(), result.data.begin());
+    return result;
+  }
+  static Matrix Random(size_t num_rows, size_t num_cols, unsigned seed, float deviation = 1) {
+    Matrix result(num_rows, num_cols);
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal(0, deviation);
+    for (float& value : result.data) value = normal(engine);
+    return result;
+  }
+  operator Rows<const float>() const { return rows; }
+  float* operator[](size_t r) const { return rows[r]; }
+
+  std::vector<float> data;
+  Rows<float> rows;
+};
+
+// Rows as stored, one byte off every alignment and with nothing behind the last one.
+struct StoredMatrix {
+  StoredMatrix(const Matrix& values, Dtype dtype)
+      : bytes(1 + values.rows.num_rows * RowBytes(dtype, values.rows.num_cols)),
+        rows{bytes.data() + 1, dtype, values.rows.num_rows, values.rows.num_cols} {
+    FromFloatRowsScalar(values.rows, dtype, bytes.data() + 1);
+  }
+  StoredMatrix(const StoredMatrix&) = delete;
+  // What the stored values are worth.
+  Matrix ToFloats() const {
+    Matrix result(rows.num_rows, rows.num_cols);
+    ToFloatRowsScalar(rows, result.rows);
+    return result;
+  }
+
+  std::vector<std::byte> bytes;
+  TypedRows rows;
+};
+
+inline bool SameBits(const float* a, const float* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_TESTS_KERNELS_KERNEL_CASE_H_

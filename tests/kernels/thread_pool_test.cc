@@ -1,0 +1,83 @@
+#include "kernels/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace lectern {
+namespace {
+
+TEST(ThreadPoolTest, RunsEveryItemExactlyOnce) {
+  for (const size_t num_threads : {1, 2, 3, 8}) {
+    ThreadPool pool(num_threads);
+    EXPECT_EQ(pool.num_threads(), num_threads);
+    for (const size_t num_items : {0, 1, 2, 3, 7, 8, 100, 10000}) {
+      std::vector<std::atomic<int>> counts(num_items);
+      pool.ParallelFor(num_items, [&](size_t item, size_t) { ++counts[item]; });
+      for (const auto& count : counts) ASSERT_EQ(count, 1);
+    }
+  }
+}
+
+// No lock around the sums: under TSan a slot shared by two threads is a reported race.
+TEST(ThreadPoolTest, SlotsAreDistinctWhileTheyRun) {
+  ThreadPool pool(4);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    std::vector<size_t> sums(pool.num_threads());
+    std::vector<std::atomic<bool>> busy(pool.num_threads());
+    std::atomic<bool> shared = false;
+    pool.ParallelFor(100, [&](size_t item, size_t slot) {
+      if (slot >= sums.size() || busy[slot].exchange(true)) shared = true;
+      sums[slot] += item;
+      busy[slot] = false;
+    });
+    ASSERT_FALSE(shared);
+    ASSERT_EQ(std::accumulate(sums.begin(), sums.end(), size_t{0}), 4950u);
+  }
+}
+
+TEST(ThreadPoolTest, ServesConcurrentCallers) {
+  ThreadPool pool(3);
+  std::vector<std::thread> callers;
+  std::vector<size_t> wrong(4);
+  for (size_t caller = 0; caller < wrong.size(); ++caller) {
+    callers.emplace_back([&pool, &wrong, caller] {
+      for (size_t repeat = 0; repeat < 300; ++repeat) {
+        const size_t num_items = 1 + (repeat * 7 + caller) % 40;
+        std::vector<std::atomic<int>> counts(num_items);
+        std::vector<std::atomic<int>> in_slot(pool.num_threads());
+        std::atomic<int> shared = 0;
+        pool.ParallelFor(num_items, [&](size_t item, size_t slot) {
+          if (in_slot[slot]++ != 0) ++shared;
+          ++counts[item];
+          --in_slot[slot];
+        });
+        for (const auto& count : counts) wrong[caller] += count != 1;
+        wrong[caller] += static_cast<size_t>(shared.load());
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (const size_t count : wrong) EXPECT_EQ(count, 0u);
+}
+
+TEST(ThreadPoolTest, WorkOfItemsIsVisibleToTheCaller) {
+  ThreadPool pool(4);
+  for (int repeat = 0; repeat < 500; ++repeat) {
+    std::vector<int> values(64);
+    pool.ParallelFor(values.size(), [&](size_t item, size_t) { values[item] = int(item); });
+    ASSERT_EQ(std::accumulate(values.begin(), values.end(), 0), 2016);
+  }
+}
+
+TEST(ThreadPoolTest, EndsWithoutWork) {
+  for (int repeat = 0; repeat < 50; ++repeat) ThreadPool pool(4);
+}
+
+TEST(DefaultThreadsTest, IsAtLeastOne) { EXPECT_GE(DefaultThreads(), 1u); }
+
+}  // namespace
+}  // namespace lectern

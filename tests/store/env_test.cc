@@ -1,0 +1,151 @@
+#include "store/env.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/store/sample_shard.h"
+
+namespace lectern {
+namespace {
+
+Env& env = Env::Default();
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::lstat(path.c_str(), &info), 0);
+  return info.st_mode & 0777;
+}
+
+TEST(EnvTest, WritesReadsAndMaps) {
+  TempDirectory dir;
+  auto file = env.OpenWritable(dir / "a", true);
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE((*file)->WriteAt(3, "defg", 4).ok());
+  EXPECT_TRUE((*file)->WriteAt(0, "abc", 3).ok());
+  char bytes[7];
+  EXPECT_TRUE((*file)->ReadAt(0, bytes, 7).ok());
+  EXPECT_EQ(std::string(bytes, 7), "abcdefg");
+  EXPECT_EQ((*file)->ReadAt(1, bytes, 7).code(), Code::kTruncated);
+  EXPECT_TRUE((*file)->Sync().ok());
+  EXPECT_TRUE((*file)->Close().ok());
+  EXPECT_TRUE((*file)->Close().ok());
+  EXPECT_EQ(ModeOf(dir / "a"), 0600u);
+  const auto map = env.Map(dir / "a");
+  ASSERT_TRUE(map.ok());
+  EXPECT_EQ((*map)->size(), 7u);
+  EXPECT_EQ(std::memcmp((*map)->data(), "abcdefg", 7), 0);
+  (*map)->WillNeed(0, 100);
+  (*map)->DontNeed(6, 1);
+  (*map)->DontNeed(7, 1);
+}
+
+TEST(EnvTest, MapsAnEmptyFile) {
+  TempDirectory dir;
+  WriteBytes(dir / "a", "");
+  const auto map = env.Map(dir / "a");
+  ASSERT_TRUE(map.ok());
+  EXPECT_EQ((*map)->size(), 0u);
+}
+
+TEST(EnvTest, AllocateGrowsAndNeverShrinks) {
+  TempDirectory dir;
+  auto file = env.OpenWritable(dir / "a", true);
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE((*file)->Allocate(0).ok());
+  EXPECT_TRUE((*file)->Allocate(10000).ok());
+  EXPECT_TRUE((*file)->Allocate(10).ok());
+  EXPECT_EQ(std::filesystem::file_size(dir / "a"), 10000u);
+  EXPECT_EQ((*file)->Allocate(~uint64_t{0}).code(), Code::kLimitExceeded);
+}
+
+TEST(EnvTest, ExclusiveRefusesWhatIsThere) {
+  TempDirectory dir;
+  WriteBytes(dir / "a", "abc");
+  EXPECT_EQ(env.OpenWritable(dir / "a", true).status().code(), Code::kIoError);
+  EXPECT_TRUE(env.OpenWritable(dir / "a", false).ok());
+  EXPECT_EQ(ReadBytes(dir / "a"), "abc");
+}
+
+TEST(EnvTest, RefusesWhatIsNoRegularFile) {
+  TempDirectory dir;
+  WriteBytes(dir / "a", "abc");
+  std::filesystem::create_symlink(dir / "a", dir / "link");
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_directory(dir / "dir");
+  for (const std::string name : {"link", "fifo", "dir", "/dev/null"}) {
+    const std::string path = name[0] == '/' ? name : dir / name;
+    EXPECT_EQ(env.Map(path).status().code(), Code::kIoError) << name;
+    EXPECT_EQ(env.OpenWritable(path, false).status().code(), Code::kIoError) << name;
+    EXPECT_EQ(env.Lock(path, 0).status().code(), Code::kIoError) << name;
+  }
+  EXPECT_EQ(env.Map(dir / "none").status().code(), Code::kMissingFile);
+  EXPECT_EQ(env.Map(std::string("a\0b", 3)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(env.Map("").status().code(), Code::kInvalidArgument);
+}
+
+TEST(EnvTest, MakesDirectoriesWithParents) {
+  TempDirectory dir;
+  EXPECT_TRUE(env.MakeDirectory(dir / "a/b//c/").ok());
+  EXPECT_TRUE(env.MakeDirectory(dir / "a/b/c").ok());
+  EXPECT_EQ(ModeOf(dir / "a/b/c"), 0700u);
+  WriteBytes(dir / "file", "");
+  EXPECT_EQ(env.MakeDirectory(dir / "file").code(), Code::kIoError);
+  EXPECT_EQ(env.MakeDirectory(dir / "file/x").code(), Code::kIoError);
+}
+
+TEST(EnvTest, RemovesATreeButNothingBehindLinks) {
+  TempDirectory dir, other;
+  WriteBytes(other / "kept", "abc");
+  ASSERT_TRUE(env.MakeDirectory(dir / "tree/deep/deeper").ok());
+  WriteBytes(dir / "tree/deep/file", "abc");
+  std::filesystem::create_directory_symlink(other.path(), dir / "tree/deep/link");
+  EXPECT_TRUE(env.RemoveTree(dir / "tree").ok());
+  EXPECT_FALSE(*env.Exists(dir / "tree"));
+  EXPECT_TRUE(*env.Exists(other / "kept"));
+  EXPECT_TRUE(env.RemoveTree(dir / "tree").ok());
+}
+
+TEST(EnvTest, ListsSortedAndRenamesAndRemoves) {
+  TempDirectory dir;
+  for (const char* name : {"b", "c", "a"}) WriteBytes(dir / name, name);
+  EXPECT_EQ(*env.List(dir.path()), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_TRUE(env.Rename(dir / "a", dir / "d").ok());
+  EXPECT_TRUE(env.Remove(dir / "b").ok());
+  EXPECT_EQ(env.Remove(dir / "b").code(), Code::kMissingFile);
+  EXPECT_TRUE(env.SyncDirectory(dir.path()).ok());
+  EXPECT_EQ(*env.List(dir.path()), (std::vector<std::string>{"c", "d"}));
+  EXPECT_EQ(env.List(dir / "none").status().code(), Code::kMissingFile);
+  EXPECT_GT(*env.FreeBytes(dir.path()), 0u);
+  EXPECT_TRUE(env.IsWritable(dir.path()));
+  EXPECT_FALSE(env.IsWritable(dir / "none"));
+}
+
+TEST(EnvTest, ALockIsHeldOnceAndFreedByItsOwner) {
+  TempDirectory dir;
+  auto lock = env.Lock(dir / "writer.lock", 0);
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(env.Lock(dir / "writer.lock", 30).status().code(), Code::kLocked);
+  std::thread later([held = std::move(*lock)]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    held.reset();
+  });
+  EXPECT_TRUE(env.Lock(dir / "writer.lock", 10000).ok());
+  later.join();
+}
+
+TEST(EnvTest, PathPartsAreTakenApart) {
+  EXPECT_EQ(ParentDirectory("/a/b"), "/a");
+  EXPECT_EQ(ParentDirectory("/a//b//"), "/a");
+  EXPECT_EQ(ParentDirectory("/a"), "/");
+  EXPECT_EQ(ParentDirectory("/"), "/");
+  EXPECT_EQ(ParentDirectory("a"), ".");
+  EXPECT_TRUE(IsPlainName("layer-000.shard"));
+  for (const std::string_view name : {"", ".", "..", "a/b", "/"}) EXPECT_FALSE(IsPlainName(name));
+  EXPECT_FALSE(IsPlainName(std::string_view("a\0b", 3)));
+}
+
+}  // namespace
+}  // namespace lectern

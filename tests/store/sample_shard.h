@@ -1,0 +1,136 @@
+// Small shards for the tests of writer, reader and format.
+#ifndef LECTERN_TESTS_STORE_SAMPLE_SHARD_H_
+#define LECTERN_TESTS_STORE_SAMPLE_SHARD_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "store/crc32c.h"
+#include "store/shard_layout.h"
+#include "store/shard_reader.h"
+#include "store/shard_writer.h"
+
+namespace lectern {
+
+// Removed with everything in it at the end of the test.
+class TempDirectory {
+ public:
+  TempDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "lectern-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~TempDirectory() { std::filesystem::remove_all(path_); }
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  size_t num_files() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string ReadBytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void WriteBytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+// Layer 1 of 2; document id 00 01 … 0f, fingerprint 20 21 … 3f.
+inline ShardHeader SampleHeader() {
+  ShardHeader header{};
+  header.kind = static_cast<uint32_t>(ShardKind::kLayer);
+  header.layer = 1;
+  for (size_t i = 0; i < 16; ++i) header.document_id[i] = static_cast<uint8_t>(i);
+  for (size_t i = 0; i < 32; ++i) header.fingerprint[i] = static_cast<uint8_t>(0x20 + i);
+  header.generation = 7;
+  header.num_tokens = 3;
+  header.num_layers = 2;
+  header.num_kv_heads = 2;
+  header.head_dim = 2;
+  header.kv_dtype = 1;  // f16
+  header.num_levels = 2;
+  return header;
+}
+
+inline ShardReader::Expected SampleExpected() {
+  ShardReader::Expected expected{};
+  expected.kind = ShardKind::kLayer;
+  expected.layer = 1;
+  expected.generation = 7;
+  return expected;
+}
+
+struct SampleSection {
+  SectionKind kind;
+  uint32_t kv_head = 0;
+  uint32_t level = 0;
+  std::string bytes;
+};
+
+// The shard of FORMAT.md's example and of the golden file.
+inline std::vector<SampleSection> SampleSections() {
+  return {{SectionKind::kPositions, 0, 0, std::string("\0\0\0\0\1\0\0\0\2\0\0\0", 12)},
+          {SectionKind::kRadii, 1, 2, ""},
+          {SectionKind::kMeanValues, 1, 2, "mean"}};
+}
+
+inline Result<ShardSummary> WriteShard(Env& env, const TempDirectory& temp,
+                                       const TempDirectory& directory, const ShardHeader& header,
+                                       const std::vector<SampleSection>& sections) {
+  LECTERN_ASSIGN(auto writer, ShardWriter::Create(env, temp.path(), directory.path(),
+                                                  "layer-001.shard", header));
+  for (const SampleSection& s : sections) {
+    LECTERN_RETURN_IF_ERROR(
+        writer->AddSection(s.kind, s.kv_head, s.level, s.bytes.data(), s.bytes.size()));
+  }
+  return writer->Finish();
+}
+
+// The bytes of a shard that our writer makes of these.
+inline std::string ShardBytes(const ShardHeader& header,
+                              const std::vector<SampleSection>& sections) {
+  TempDirectory temp, directory;
+  const auto summary = WriteShard(Env::Default(), temp, directory, header, sections);
+  EXPECT_TRUE(summary.ok()) << summary.status().message();
+  return ReadBytes(directory / "layer-001.shard");
+}
+
+inline std::string SampleShard() { return ShardBytes(SampleHeader(), SampleSections()); }
+
+// Makes every checksum fit again after a test changed header or payload: what is left for the reader
+// to find are contradictions.
+inline void RepairShard(std::string& bytes) {
+  ShardHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.header_crc = HeaderCrc(bytes.data());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  const size_t num_blocks = (bytes.size() - sizeof(ShardFooter)) / (kBlockBytes + 4);
+  char* table = bytes.data() + num_blocks * kBlockBytes;
+  for (size_t i = 0; i < num_blocks; ++i) {
+    const uint32_t crc = Crc32c(BlockSeed(header, i), bytes.data() + i * kBlockBytes, kBlockBytes);
+    std::memcpy(table + 4 * i, &crc, 4);
+  }
+  ShardFooter footer{};
+  footer.file_bytes = bytes.size();
+  footer.table_crc = Crc32c(0, table, 4 * num_blocks);
+  footer.header_crc = header.header_crc;
+  std::memcpy(footer.end_magic, kShardEndMagic, sizeof footer.end_magic);
+  std::memcpy(table + 4 * num_blocks, &footer, sizeof footer);
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_TESTS_STORE_SAMPLE_SHARD_H_

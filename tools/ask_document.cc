@@ -1,0 +1,297 @@
+// ask-document: answers questions about an indexed document.
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/lectern.h"
+#include "tools/command_line.h"
+#include "tools/interrupts.h"
+#include "tools/quantities.h"
+#include "tools/questions.h"
+#include "tools/terminal.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr char kTool[] = "ask-document";
+
+constexpr char kExamples[] = R"(
+Without QUESTION: a conversation. One question per line; /new starts afresh, Ctrl-D ends.
+
+Examples:
+  ask-document "Who pays for repairs?"                    the only document of the store
+  ask-document --document contract.txt --exact "Who pays for repairs?"
+  ask-document --document contract.txt --questions questions.jsonl --json
+
+Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
+6 corrupt store, 130 Ctrl-C, 143 SIGTERM.)";
+
+const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
+    {"utf8", LECTERN_OFFSET_UTF8},
+    {"utf16", LECTERN_OFFSET_UTF16},
+    {"codepoint", LECTERN_OFFSET_CODEPOINT}};
+
+struct AskFlags {
+  EngineFlags engine;
+  std::string document, questions;
+  std::optional<std::string> question;
+  bool exact = false, no_tail = false;
+  std::string offset_unit = "utf8";
+  api::AskOptions options;
+};
+
+void AddReadingFlags(CLI::App& app, AskFlags& flags) {
+  CLI::Option* const budget =
+      app.add_option("--kv-budget", flags.options.kv_budget,
+                     "Share of the document's keys and values to read (else the document's own)");
+  budget->type_name("F")->check(Share());
+  app.add_flag("--exact", flags.exact, "Read all of them")->excludes(budget);
+  app.add_flag("--no-tail", flags.no_tail, "Ignore what is not read instead of summarising it");
+}
+
+void AddAnswerFlags(CLI::App& app, AskFlags& flags) {
+  app.add_option("--max-tokens", flags.options.max_tokens, "Of an answer (else 256)")
+      ->type_name("N")
+      ->check(NumberBetween(1, 1 << 20));
+  app.add_option("--temperature", flags.options.temperature, "0 takes the likeliest (default) … 10")
+      ->type_name("T")
+      ->check(NumberBetween(0, 10));
+  app.add_option("--sample-top-p", flags.options.top_p, "Sample from the likeliest P (else 1)")
+      ->type_name("P")
+      ->check(Share());
+  app.add_option("--seed", flags.options.seed, "Of the sampling (else 0)")->type_name("N");
+}
+
+void AddFlags(CLI::App& app, AskFlags& flags) {
+  AddStoreFlags(app, flags.engine);
+  AddModelFlags(app, flags.engine);
+  app.add_option("--document", flags.document, "Name or id (else the only one of the store)")
+      ->type_name("NAME");
+  AddReadingFlags(app, flags);
+  AddAnswerFlags(app, flags);
+  app.add_option("--offset-unit", flags.offset_unit, "Of --json: utf8 (default), utf16, codepoint")
+      ->type_name("U")
+      ->check(OneOf(kOffsetUnits));
+  CLI::Option* const questions = app.add_option(
+      "--questions", flags.questions, "Ask each {\"question\", \"answer\"?} of a JSON Lines file");
+  questions->type_name("FILE");
+  app.add_option("QUESTION", flags.question, "What to ask")->type_name("")->excludes(questions);
+}
+
+std::string OnOneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    if (!is_space) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  if (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+// "[1] 34.2 %, bytes 120-260: "…"" per passage.
+std::string PassagesText(const api::Answer& answer) {
+  std::string text;
+  size_t number = 0;
+  for (const lectern_evidence& passage : answer.evidence()) {
+    text += "[" + std::to_string(++number) + "] " + Percent(passage.mass) + ", bytes " +
+            std::to_string(passage.begin) + "-" + std::to_string(passage.end);
+    if (passage.page > 0) text += ", page " + std::to_string(passage.page);
+    text += ": \"" + OnOneLine({passage.text, passage.text_len}) + "\"\n";
+  }
+  return text;
+}
+
+// What was read of the document, and how long it took.
+std::string ReceiptText(const api::Answer& answer) {
+  const lectern_receipt receipt = answer.receipt();
+  std::string text = "read " + Percent(receipt.read_fraction_prefill) + " of the document";
+  if (receipt.read_fraction_decode >= 0) {
+    text += " for the question, " + Percent(receipt.read_fraction_decode) + " per answer token";
+  }
+  text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
+  if (!answer.note().empty()) text += "; " + std::string(answer.note());
+  return text + "\n";
+}
+
+// Asks and prints, in each of the three ways that the command line has.
+class AskDocument {
+ public:
+  AskDocument(const AskFlags& flags, Interrupts& interrupts, api::Engine engine)
+      : flags_(flags), interrupts_(interrupts), engine_(std::move(engine)) {}
+
+  int AskOne(std::string_view question) {
+    auto session = Open();
+    if (!session.ok()) return Fail(session.error());
+    return output_.Finish(kTool, Ask(*session, {0, std::string(question), std::nullopt}));
+  }
+
+  // Every question in a conversation of its own. One that fails does not stop the others; the first
+  // failure is the exit status.
+  int AskAll(const std::vector<Question>& questions) {
+    int first_failure = 0;
+    for (const Question& question : questions) {
+      auto session = Open();
+      if (!session.ok()) return Fail(session.error());
+      const int status = Ask(*session, question);
+      if (first_failure == 0) first_failure = status;
+      if (interrupts_.requested() || is_output_gone_) break;
+    }
+    return output_.Finish(kTool, first_failure);
+  }
+
+  // A conversation over stdin. On a terminal mistakes do not matter in the end.
+  int Converse() {
+    auto session = Open();
+    if (!session.ok()) return Fail(session.error());
+    const bool is_terminal = CanConfirm();
+    int first_failure = 0;
+    for (std::string line; !is_output_gone_ && ReadLine(line);) {
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      if (line == "/new") {
+        session = Open();
+        if (!session.ok()) return Fail(session.error());
+        continue;
+      }
+      const int status = Ask(*session, {0, line, std::nullopt});
+      if (interrupts_.exit_status() == 143) return 143;
+      if (first_failure == 0 && !interrupts_.requested()) first_failure = status;
+    }
+    return output_.Finish(kTool, is_terminal ? 0 : first_failure);
+  }
+
+ private:
+  api::Result<api::Session> Open() { return engine_.Open(flags_.document); }
+
+  int Fail(const api::Error& error) const {
+    return PrintError(kTool, error, flags_.engine.style);
+  }
+
+  static bool ReadLine(std::string& line) {
+    if (CanConfirm()) std::cerr << "> " << std::flush;
+    if (std::getline(std::cin, line)) {
+      if (line.ends_with('\r')) line.pop_back();
+      return true;
+    }
+    if (CanConfirm()) std::cerr << '\n';
+    return false;
+  }
+
+  // Prints the answer or the error; the exit status of this question.
+  int Ask(api::Session& session, const Question& question) {
+    if (question.line > 0 && !flags_.engine.json()) Print("? " + OnOneLine(question.text) + "\n");
+    const Interrupts::Scope scope(interrupts_, [&session] { session.Cancel(); });
+    auto answer = session.Ask(question.text, Options());
+    if (!answer.ok()) return FailQuestion(question, answer.error());
+    if (flags_.engine.json()) {
+      PrintJson(*answer, question);
+    } else {
+      PrintText(*answer, question);
+    }
+    return interrupts_.exit_status();
+  }
+
+  int FailQuestion(const Question& question, api::Error error) const {
+    if (question.line > 0) {
+      error.message = flags_.questions + ":" + std::to_string(question.line) + ": " + error.message;
+    }
+    const int status = Fail(error);
+    return interrupts_.requested() ? interrupts_.exit_status() : status;
+  }
+
+  api::AskOptions Options() {
+    api::AskOptions options = flags_.options;
+    options.tail = !flags_.no_tail;
+    if (flags_.exact) options.kv_budget = 1;
+    options.on_text = [this](std::string_view piece) {
+      return (flags_.engine.json() || Print(piece)) && !interrupts_.requested();
+    };
+    return options;
+  }
+
+  void PrintJson(const api::Answer& answer, const Question& question) {
+    auto json = answer.Json(kOffsetUnits.at(flags_.offset_unit));
+    if (json.ok() && question.line > 0) json = api::SetString(*json, "question", question.text);
+    if (json.ok() && question.expected) {
+      json = api::SetString(*json, "expected", *question.expected);
+    }
+    if (json.ok()) {
+      Print(*json + "\n");
+    } else {
+      Fail(json.error());
+    }
+  }
+
+  // The text itself has been streamed.
+  void PrintText(const api::Answer& answer, const Question& question) {
+    if (answer.finish_reason() == "cancelled") {
+      Print("\n");
+      return;
+    }
+    std::string text = "\n\n" + PassagesText(answer);
+    if (question.expected) text += "expected: " + OnOneLine(*question.expected) + "\n";
+    text += ReceiptText(answer);
+    if (question.line > 0) text += "\n";
+    Print(text);
+  }
+
+  bool Print(std::string_view text) {
+    is_output_gone_ = !output_.Print(text);
+    return !is_output_gone_;
+  }
+
+  const AskFlags& flags_;
+  Interrupts& interrupts_;
+  api::Engine engine_;
+  Output output_;
+  bool is_output_gone_ = false;
+};
+
+int Run(const AskFlags& flags) {
+  const auto fail = [&](const api::Error& error) {
+    return PrintError(kTool, error, flags.engine.style);
+  };
+  if (flags.question && flags.question->empty()) {
+    return fail({LECTERN_INVALID_ARGUMENT, "the question is empty", "question"});
+  }
+  Interrupts interrupts;
+  std::vector<Question> questions;
+  if (!flags.questions.empty()) {
+    auto read = ReadQuestions(flags.questions);
+    if (!read.ok()) return fail(read.error());
+    questions = std::move(*read);
+  }
+  auto engine = api::Engine::Create(flags.engine.options());
+  if (!engine.ok()) return fail(engine.error());
+  AskDocument ask(flags, interrupts, std::move(*engine));
+  if (!flags.questions.empty()) return ask.AskAll(questions);
+  return flags.question ? ask.AskOne(*flags.question) : ask.Converse();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Answers questions about an indexed document.", kTool);
+  app.footer(kExamples);
+  AskFlags flags;
+  AddFlags(app, flags);
+  AddVersionFlag(app);
+  if (const std::optional<int> status = ParseCommandLine(app, argc, argv)) return *status;
+  auto engine_flags = WithEnvironment(flags.engine);
+  if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
+  flags.engine = *engine_flags;
+  return Run(flags);
+}
+
+}  // namespace
+}  // namespace lectern::tools
+
+int main(int argc, char** argv) {
+  using namespace lectern::tools;
+  return RunTool(kTool, [=] { return Main(argc, argv); });
+}

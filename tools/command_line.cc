@@ -1,0 +1,155 @@
+#include "tools/command_line.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <new>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+namespace lectern::tools {
+namespace {
+
+constexpr uint64_t kMaxThreads = 4096;
+
+// Empty counts as not set, as everywhere.
+std::string_view Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+template <typename T>
+std::optional<T> ParseNumber(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+api::Result<uint64_t> ThreadsFromEnvironment() {
+  const std::string_view text = Variable("LECTERN_THREADS");
+  if (text.empty()) return uint64_t{0};
+  const std::optional<uint64_t> number = ParseNumber<uint64_t>(text);
+  if (number && *number >= 1 && *number <= kMaxThreads) return *number;
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    "LECTERN_THREADS=\"" + std::string(text) +
+                        "\" is not a number of threads (1 to " + std::to_string(kMaxThreads) + ")",
+                    "LECTERN_THREADS"};
+}
+
+api::Result<std::string> DefaultStore() {
+  const std::string_view data = Variable("XDG_DATA_HOME"), home = Variable("HOME");
+  if (data.starts_with('/')) return std::string(data) + "/lectern";  // others are to be ignored
+  if (!home.empty()) return std::string(home) + "/.local/share/lectern";
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    "no store: give --store, or set LECTERN_STORE, XDG_DATA_HOME or HOME", "store"};
+}
+
+bool WantsJson(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    if (std::string_view(argv[i]) == "--json") return true;
+  }
+  return false;
+}
+
+CLI::Validator NumberCheck(std::function<bool(double)> is_good, std::string range) {
+  return CLI::Validator(
+      [is_good, range](std::string& text) {
+        const std::optional<double> number = ParseNumber<double>(text);
+        return number && is_good(*number) ? std::string() : text + " is not " + range;
+      },
+      "");
+}
+
+}  // namespace
+
+void AddStoreFlags(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--store", flags.store,
+                 "Directory of the documents (LECTERN_STORE; else $XDG_DATA_HOME/lectern)")
+      ->type_name("DIR")
+      ->check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
+  app.add_flag_callback(
+      "--json", [&flags] { flags.style = ErrorStyle::kJson; }, "Print JSON; errors too");
+}
+
+void AddModelFlags(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--model", flags.model, "Hugging Face model folder (LECTERN_MODEL)")
+      ->type_name("PATH");
+  app.add_option("--threads", flags.num_threads,
+                 "Threads to compute with (LECTERN_THREADS; else one per physical core)")
+      ->type_name("N")
+      ->check(NumberBetween(1, kMaxThreads));
+}
+
+void AddVersionFlag(CLI::App& app) {
+  app.set_version_flag("--version", app.get_name() + " " + lectern_version(),
+                       "Print the version and exit");
+}
+
+CLI::Validator Share() {
+  return NumberCheck([](double x) { return x > 0 && x <= 1; }, "a share above 0 and up to 1");
+}
+
+CLI::Validator NumberBetween(double low, double high) {
+  std::ostringstream range;
+  range << "a number from " << low << " to " << high;
+  return NumberCheck([=](double x) { return x >= low && x <= high; }, range.str());
+}
+
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    const ErrorStyle style = WantsJson(argc, argv) ? ErrorStyle::kJson : ErrorStyle::kText;
+    const std::string message = std::string(error.what()) + " (see " + app.get_name() + " --help)";
+    return PrintError(app.get_name(), {LECTERN_INVALID_ARGUMENT, message, {}}, style);
+  }
+}
+
+api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
+  if (flags.store.empty()) flags.store = Variable("LECTERN_STORE");
+  if (flags.store.empty()) {
+    auto store = DefaultStore();
+    if (!store.ok()) return store.error();
+    flags.store = std::move(*store);
+  }
+  if (flags.model.empty()) flags.model = Variable("LECTERN_MODEL");
+  if (flags.num_threads == 0) {
+    auto threads = ThreadsFromEnvironment();
+    if (!threads.ok()) return threads.error();
+    flags.num_threads = *threads;
+  }
+  return flags;
+}
+
+api::Result<std::string> BundledReader() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = executable.parent_path().parent_path() / "share/lectern/reader";
+  for (const fs::path& folder : {installed, fs::path(LECTERN_READER_DIR)}) {
+    if (fs::is_directory(folder, error)) return folder.string();
+  }
+  return api::Error{LECTERN_NOT_FOUND,
+                    "the bundled model is neither in " + installed.string() + " nor in " +
+                        LECTERN_READER_DIR + "; give --model",
+                    "model"};
+}
+
+int RunTool(const char* tool, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return PrintError(tool, {LECTERN_OUT_OF_MEMORY, "out of memory", {}}, ErrorStyle::kText);
+  } catch (const std::exception& exception) {
+    return PrintError(tool, {LECTERN_INTERNAL, exception.what(), {}}, ErrorStyle::kText);
+  }
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,60 @@
+// What the command lines of all tools share: flags, environment variables, defaults, exit status.
+#ifndef LECTERN_TOOLS_COMMAND_LINE_H_
+#define LECTERN_TOOLS_COMMAND_LINE_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/lectern.h"
+#include "tools/terminal.h"
+
+namespace lectern::tools {
+
+// Each: the flag, else the environment variable, else the default.
+struct EngineFlags {
+  std::string store;         // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
+  std::string model;         // --model, LECTERN_MODEL, empty
+  uint64_t num_threads = 0;  // --threads, LECTERN_THREADS, 0: physical cores
+  ErrorStyle style = ErrorStyle::kText;  // --json
+
+  bool json() const { return style == ErrorStyle::kJson; }
+  api::EngineOptions options() const { return {store, model, num_threads}; }
+};
+
+// Adds --store and --json; --model and --threads; --version.
+void AddStoreFlags(CLI::App& app, EngineFlags& flags);
+void AddModelFlags(CLI::App& app, EngineFlags& flags);
+void AddVersionFlag(CLI::App& app);
+
+// Checks for Option::check: a number in (0, 1]; a number in [low, high]; a key of `choices`.
+CLI::Validator Share();
+CLI::Validator NumberBetween(double low, double high);
+template <typename Value>
+CLI::Validator OneOf(const std::map<std::string, Value>& choices) {
+  std::vector<std::string> names;
+  for (const auto& choice : choices) names.push_back(choice.first);
+  return CLI::IsMember(names).description("");
+}
+
+// Parses. A value is the exit status to end with: --help, --version, or a usage error that has been
+// printed.
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv);
+
+// Fills what no flag gave. INVALID_ARGUMENT names the variable that does not parse.
+api::Result<EngineFlags> WithEnvironment(EngineFlags flags);
+
+// The model that indexes when none is named: installed beside the executable, else of the source
+// tree. NOT_FOUND.
+api::Result<std::string> BundledReader();
+
+// Runs a tool's main; memory that runs out becomes an exit status.
+int RunTool(const char* tool, const std::function<int()>& body);
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_COMMAND_LINE_H_

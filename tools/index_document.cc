@@ -1,0 +1,225 @@
+// index-document: reads a text once and stores what questions about it need.
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "engine/lectern.h"
+#include "tools/command_line.h"
+#include "tools/input_file.h"
+#include "tools/interrupts.h"
+#include "tools/progress.h"
+#include "tools/quantities.h"
+#include "tools/terminal.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr char kTool[] = "index-document";
+constexpr double kAskAboveSeconds = 600;
+
+constexpr char kExamples[] = R"(
+Examples:
+  index-document contract.txt                 index a file under its own name
+  index-document --estimate contract.txt      time, disk and memory; does nothing
+  pdftotext report.pdf - | index-document --name report -
+  ask-document --document contract.txt "Who pays for repairs?"
+
+Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
+6 corrupt store, 130 Ctrl-C (the same command continues), 143 SIGTERM.)";
+
+const std::map<std::string, lectern_kv_type> kKvTypes = {{"f16", LECTERN_KV_F16},
+                                                         {"bf16", LECTERN_KV_BF16},
+                                                         {"f32", LECTERN_KV_F32},
+                                                         {"q8", LECTERN_KV_Q8}};
+
+struct IndexFlags {
+  EngineFlags engine;
+  std::string file, name;
+  std::string kv_type = "f16", progress = "auto";
+  float kv_budget = 0;
+  uint32_t num_levels = 0;
+  bool estimate = false, yes = false;
+
+  api::IndexOptions options() const {
+    return {.name = name,
+            .kv_type = kKvTypes.at(kv_type),
+            .kv_budget = kv_budget,
+            .num_levels = num_levels};
+  }
+};
+
+void AddFlags(CLI::App& app, IndexFlags& flags) {
+  AddStoreFlags(app, flags.engine);
+  AddModelFlags(app, flags.engine);
+  app.add_option("--name", flags.name, "Name of the document (else the file's name)");
+  app.add_option("--kv-type", flags.kv_type, "Of stored keys and values: f16 (default), bf16, f32, q8")
+      ->type_name("TYPE")
+      ->check(OneOf(kKvTypes));
+  app.add_option("--kv-budget", flags.kv_budget,
+                 "Share of the keys and values that later asks read by default (else 0.1)")
+      ->type_name("F")
+      ->check(Share());
+  app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
+      ->type_name("N")
+      ->check(NumberBetween(1, 3));
+  app.add_flag("--estimate", flags.estimate, "Say what it would cost, and stop");
+  app.add_flag("--yes", flags.yes, "Do not ask before a run of more than 10 minutes");
+  app.add_option("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")
+      ->type_name("M")
+      ->check(OneOf(ProgressStyles()));
+  app.add_option("FILE", flags.file, "Text file; - for stdin")->required()->type_name("");
+}
+
+std::string NameOrId(const api::IndexReport& report) {
+  return std::string(report.name().empty() ? report.document() : report.name());
+}
+
+// The name, when a shell takes it as one word; else the id.
+std::string AskArgument(const api::IndexReport& report) {
+  const bool is_plain = report.name().find_first_not_of(
+                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") ==
+                            std::string_view::npos &&
+                        !report.name().starts_with('-');
+  return std::string(is_plain && !report.name().empty() ? report.name() : report.document());
+}
+
+std::string ReportText(const api::IndexReport& report) {
+  const lectern_index_numbers numbers = report.numbers();
+  const std::string did = numbers.existed ? "already indexed: " : "indexed ";
+  std::string text = did + NameOrId(report) + ", " + Grouped(numbers.tokens) + " tokens, " +
+                     Bytes(numbers.bytes_on_disk) + " on disk";
+  if (!numbers.existed) text += ", in " + Duration(numbers.seconds);
+  return text + "\ndocument " + std::string(report.document()) + "\n";
+}
+
+void PrintNotes(const api::IndexReport& report) {
+  const lectern_index_numbers numbers = report.numbers();
+  if (numbers.resumed_tokens > 0) {
+    PrintNote(kTool, "continued an interrupted run after " + Grouped(numbers.resumed_tokens) +
+                         " tokens");
+  }
+  if (numbers.replaced_bytes > 0) {
+    PrintNote(kTool, Grouped(numbers.replaced_bytes) + " bytes were not UTF-8 and were replaced");
+  }
+  PrintNote(kTool, "next: ask-document --document " + AskArgument(report) + " \"…\"");
+}
+
+std::string EstimateText(const lectern_index_estimate& estimate) {
+  if (estimate.existed) return "already indexed: nothing to do\n";
+  return Grouped(estimate.tokens) + " tokens, about " + Duration(estimate.seconds) + "\ndisk: " +
+         Bytes(estimate.bytes_on_disk) + ", while indexing " + Bytes(estimate.peak_bytes_on_disk) +
+         " (" + Bytes(estimate.free_bytes) + " free)\nmemory: " + Bytes(estimate.anonymous_bytes) +
+         "\n";
+}
+
+class IndexDocument {
+ public:
+  IndexDocument(const IndexFlags& flags, Interrupts& interrupts)
+      : flags_(flags), interrupts_(interrupts) {}
+
+  int Run() {
+    auto text = ReadInputFile(flags_.file);
+    if (!text.ok()) return Fail(text.error());
+    auto engine = api::Engine::Create(flags_.engine.options());
+    if (!engine.ok()) return Fail(engine.error());
+    if (flags_.estimate) return PrintEstimate(*engine, *text);
+    if (!flags_.yes && flags_.file != "-" && CanConfirm()) {
+      auto agreed = AskWhenLong(*engine, *text);
+      if (!agreed.ok()) return Fail(agreed.error());
+      if (!*agreed) return Fail({LECTERN_CANCELLED, "not indexed", {}});
+    }
+    return Index(*engine, *text);
+  }
+
+ private:
+  int Fail(const api::Error& error) const {
+    const int status = PrintError(kTool, error, flags_.engine.style);
+    const bool is_cancelled = error.code == LECTERN_CANCELLED && interrupts_.requested();
+    return is_cancelled ? interrupts_.exit_status() : status;
+  }
+
+  api::Result<lectern_index_estimate> Estimate(api::Engine& engine, const std::string& text) {
+    const Interrupts::Scope scope(interrupts_, [&engine] { engine.Cancel(); });
+    return engine.Estimate(text, flags_.options());
+  }
+
+  int PrintEstimate(api::Engine& engine, const std::string& text) {
+    auto estimate = Estimate(engine, text);
+    if (!estimate.ok()) return Fail(estimate.error());
+    if (!flags_.engine.json()) return Print(EstimateText(*estimate));
+    auto json = api::ToJson(*estimate);
+    return json.ok() ? Print(*json + "\n") : Fail(json.error());
+  }
+
+  // True: go on.
+  api::Result<bool> AskWhenLong(api::Engine& engine, const std::string& text) {
+    auto estimate = Estimate(engine, text);
+    if (!estimate.ok()) return estimate.error();
+    if (estimate->existed || estimate->seconds <= kAskAboveSeconds) return true;
+    return Confirm(EstimateText(*estimate) + "Index it now?");
+  }
+
+  int Index(api::Engine& engine, const std::string& text) {
+    ProgressDisplay display(ProgressStyles().at(flags_.progress));
+    api::IndexOptions options = flags_.options();
+    options.on_progress = [&](const api::Progress& progress) {
+      display.Show(progress);
+      return !interrupts_.requested();
+    };
+    const Interrupts::Scope scope(interrupts_, [&engine] { engine.Cancel(); });
+    auto report = engine.Index(text, options);
+    display.Clear();
+    if (!report.ok()) return Fail(Explained(report.error()));
+    const int status = Print(flags_.engine.json() ? std::string(report->json()) + "\n"
+                                                  : ReportText(*report));
+    if (!flags_.engine.json()) PrintNotes(*report);
+    return status;
+  }
+
+  static api::Error Explained(api::Error error) {
+    if (error.code == LECTERN_CANCELLED) {
+      error.message = "cancelled; what is done is kept: the same command continues";
+    }
+    return error;
+  }
+
+  int Print(const std::string& text) {
+    Output output;
+    output.Print(text);
+    return output.Finish(kTool, 0);
+  }
+
+  const IndexFlags& flags_;
+  Interrupts& interrupts_;
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app("Reads a text once and stores what questions about it need.", kTool);
+  app.footer(kExamples);
+  IndexFlags flags;
+  AddFlags(app, flags);
+  AddVersionFlag(app);
+  if (const std::optional<int> status = ParseCommandLine(app, argc, argv)) return *status;
+
+  auto engine_flags = WithEnvironment(flags.engine);
+  if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
+  flags.engine = *engine_flags;
+  if (flags.engine.model.empty()) {
+    auto reader = BundledReader();
+    if (!reader.ok()) return PrintError(kTool, reader.error(), flags.engine.style);
+    flags.engine.model = *reader;
+  }
+  if (flags.name.empty() && flags.file != "-") {
+    flags.name = std::filesystem::path(flags.file).filename().string();
+  }
+  Interrupts interrupts;
+  return IndexDocument(flags, interrupts).Run();
+}
+
+}  // namespace
+}  // namespace lectern::tools
+
+int main(int argc, char** argv) {
+  using namespace lectern::tools;
+  return RunTool(kTool, [=] { return Main(argc, argv); });
+}

@@ -1,0 +1,17 @@
+// Numbers as people read them. ASCII, the same in every locale.
+#ifndef LECTERN_TOOLS_QUANTITIES_H_
+#define LECTERN_TOOLS_QUANTITIES_H_
+
+#include <cstdint>
+#include <string>
+
+namespace lectern::tools {
+
+std::string Grouped(uint64_t number);     // "12,345"
+std::string Bytes(uint64_t bytes);        // "812 bytes", "1.2 GB" (powers of 1000)
+std::string Duration(double seconds);     // "850 ms", "12 s", "3 min 2 s", "2 h 5 min"
+std::string Percent(double share);        // 0.1034: "10.3 %"
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_QUANTITIES_H_

@@ -1,0 +1,178 @@
+// lectern-store: what is in the store, whether it is whole, and how to be rid of it.
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "engine/lectern.h"
+#include "tools/command_line.h"
+#include "tools/interrupts.h"
+#include "tools/quantities.h"
+#include "tools/terminal.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr char kTool[] = "lectern-store";
+
+constexpr char kExamples[] = R"(
+Examples:
+  lectern-store list
+  lectern-store show contract.txt
+  lectern-store verify --full                 read and check every byte of every document
+  lectern-store remove contract.txt
+
+Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 5 disk or memory, 6 damage found,
+130 Ctrl-C, 143 SIGTERM.)";
+
+struct StoreFlags {
+  EngineFlags engine;
+  std::string document;
+  bool full = false, yes = false;
+};
+
+struct Commands {
+  CLI::App *list, *show, *verify, *remove;
+};
+
+void AddDocument(CLI::App& command, StoreFlags& flags, const char* help, bool is_required) {
+  command.add_option("DOC", flags.document, help)->type_name("")->required(is_required);
+}
+
+Commands AddCommands(CLI::App& app, StoreFlags& flags) {
+  app.require_subcommand(1);
+  app.fallthrough();  // --store and --json may come behind the command too
+  const Commands commands = {
+      app.add_subcommand("list", "Every document, ready or still being indexed"),
+      app.add_subcommand("show", "One document and its files"),
+      app.add_subcommand("verify", "Check the files of one document, or of all"),
+      app.add_subcommand("remove", "Delete a document")};
+  AddDocument(*commands.show, flags, "Name or id", true);
+  AddDocument(*commands.verify, flags, "Name or id (else all)", false);
+  AddDocument(*commands.remove, flags, "Name or id", true);
+  commands.verify->add_flag("--full", flags.full, "Check every byte, not just the headers");
+  commands.remove->add_flag("--yes", flags.yes, "Do not ask");
+  return commands;
+}
+
+std::string NameOrId(const std::string& name, const std::string& id) {
+  return name.empty() ? id : name;
+}
+
+std::string ListText(const api::DocumentList& list) {
+  std::string text;
+  for (const api::Document& document : list.documents) {
+    text += document.id + "  " + Grouped(document.tokens) + " tokens  " +
+            Bytes(document.bytes_on_disk) + "  " + document.state + "  " + document.name + "\n";
+  }
+  return text;
+}
+
+std::string ShowText(const api::DocumentDetails& details) {
+  const api::Document& document = details.document;
+  std::string text = "document     " + document.id + "\nname         " + document.name +
+                     "\nstate        " + document.state + "\ntokens       " +
+                     Grouped(document.tokens) + "\ntext         " + Bytes(document.text_bytes) +
+                     "\non disk      " + Bytes(document.bytes_on_disk) + "\nmodel        " +
+                     document.model + "\nfingerprint  " + document.fingerprint +
+                     "\ngeneration   " + std::to_string(document.generation) + "\n";
+  for (const api::Shard& shard : details.shards) {
+    text += "  " + shard.file + "  " + Bytes(shard.bytes) + "\n";
+  }
+  return text;
+}
+
+std::string VerifyText(const api::DamageList& list) {
+  if (list.damaged.empty()) return "no damage found\n";
+  std::string text;
+  for (const api::Damage& damage : list.damaged) {
+    text += NameOrId(damage.name, damage.document) + ": " + damage.error.message + "\n";
+  }
+  return text;
+}
+
+class Store {
+ public:
+  Store(const StoreFlags& flags, api::Engine engine) : flags_(flags), engine_(std::move(engine)) {}
+
+  int List() {
+    auto list = engine_.List();
+    if (!list.ok()) return Fail(list.error());
+    if (list->documents.empty() && !flags_.engine.json()) PrintNote(kTool, "no documents");
+    return Print(list->json, ListText(*list));
+  }
+
+  int Show() {
+    auto details = engine_.Show(flags_.document);
+    if (!details.ok()) return Fail(details.error());
+    return Print(details->json, ShowText(*details));
+  }
+
+  int Verify() {
+    using Depth = api::Engine::Depth;
+    auto list = engine_.Verify(flags_.document, flags_.full ? Depth::kEveryByte : Depth::kHeaders);
+    if (!list.ok()) return Fail(list.error());
+    const auto& damaged = list->damaged;
+    const int status = damaged.empty() ? 0 : lectern_exit_status(damaged.front().error.code);
+    return Print(list->json, VerifyText(*list), status);
+  }
+
+  int Remove() {
+    auto details = engine_.Show(flags_.document);
+    if (!details.ok()) return Fail(details.error());
+    const api::Document& document = details->document;
+    const std::string name = NameOrId(document.name, document.id);
+    if (!flags_.yes && !CanConfirm()) {
+      return Fail({LECTERN_INVALID_ARGUMENT, "there is no terminal to ask on: give --yes", "yes"});
+    }
+    const std::string question = "Remove " + name + " (" + Grouped(document.tokens) + " tokens, " +
+                                 Bytes(document.bytes_on_disk) + ")?";
+    if (!flags_.yes && !Confirm(question)) return Fail({LECTERN_CANCELLED, "not removed", {}});
+    auto removed = engine_.Remove(document.id);
+    if (!removed.ok()) return Fail(removed.error());
+    return Print("{\"removed\":\"" + document.id + "\"}", "removed " + name + "\n");
+  }
+
+ private:
+  int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
+
+  int Print(const std::string& json, const std::string& text, int status = 0) {
+    Output output;
+    output.Print(flags_.engine.json() ? json + "\n" : text);
+    return output.Finish(kTool, status);
+  }
+
+  const StoreFlags& flags_;
+  api::Engine engine_;
+};
+
+int Run(const StoreFlags& flags, const Commands& commands) {
+  const Interrupts interrupts;  // no scope: a signal ends any command at once
+  auto engine = api::Engine::Create(flags.engine.options());
+  if (!engine.ok()) return PrintError(kTool, engine.error(), flags.engine.style);
+  Store store(flags, std::move(*engine));
+  if (commands.list->parsed()) return store.List();
+  if (commands.show->parsed()) return store.Show();
+  return commands.verify->parsed() ? store.Verify() : store.Remove();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Lists, shows, checks and removes indexed documents.", kTool);
+  app.footer(kExamples);
+  StoreFlags flags;
+  AddStoreFlags(app, flags.engine);
+  AddVersionFlag(app);
+  const Commands commands = AddCommands(app, flags);
+  if (const std::optional<int> status = ParseCommandLine(app, argc, argv)) return *status;
+  auto engine_flags = WithEnvironment(flags.engine);
+  if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
+  flags.engine = *engine_flags;
+  return Run(flags, commands);
+}
+
+}  // namespace
+}  // namespace lectern::tools
+
+int main(int argc, char** argv) {
+  using namespace lectern::tools;
+  return RunTool(kTool, [=] { return Main(argc, argv); });
+}

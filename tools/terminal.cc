@@ -1,0 +1,105 @@
+#include "tools/terminal.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+
+namespace lectern::tools {
+namespace {
+
+// The code point that begins at text[at] and its length; a byte that begins none stands for itself.
+struct CodePoint {
+  uint32_t value;
+  size_t length;
+};
+CodePoint DecodeAt(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
+  const uint8_t lead = byte(0);
+  const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (length == 1 || at + length > text.size()) return {lead, 1};
+  uint32_t value = lead & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) value = value << 6 | (byte(i) & 0x3Fu);
+  return {value, length};
+}
+
+bool IsControl(uint32_t c) {
+  const bool reorders = c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
+                        (c >= 0x2066 && c <= 0x2069);
+  return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) || reorders;
+}
+
+std::string Escape(uint32_t c) {
+  char text[16];
+  std::snprintf(text, sizeof(text), c < 0x100 ? "\\x%02X" : "\\u{%04X}", static_cast<unsigned>(c));
+  return text;
+}
+
+void PrintToStderr(std::string_view text) {
+  const std::string line = Printable(text, stderr);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace
+
+bool IsTerminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
+
+std::string Printable(std::string_view text, std::FILE* file) {
+  if (!IsTerminal(file)) return std::string(text);
+  std::string printable;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = DecodeAt(text, at);
+    if (IsControl(c.value)) {
+      printable += Escape(c.value);
+    } else {
+      printable += text.substr(at, c.length);
+    }
+    at += c.length;
+  }
+  return printable;
+}
+
+bool Output::Print(std::string_view text) {
+  if (error_ != 0) return false;
+  const std::string printable = Printable(text, stdout);
+  if (std::fwrite(printable.data(), 1, printable.size(), stdout) == printable.size() &&
+      std::fflush(stdout) == 0) {
+    return true;
+  }
+  error_ = errno != 0 ? errno : EIO;
+  return false;
+}
+
+int Output::Finish(std::string_view tool, int status) const {
+  if (error_ == 0) return status;
+  if (error_ == EPIPE) return 141;
+  const lectern_code code = error_ == ENOSPC ? LECTERN_NO_SPACE : LECTERN_IO_ERROR;
+  return PrintError(tool, {code, std::string("write the result: ") + std::strerror(error_), {}},
+                    ErrorStyle::kText);
+}
+
+int PrintError(std::string_view tool, const api::Error& error, ErrorStyle style) {
+  if (style == ErrorStyle::kJson) {
+    if (auto json = api::ToJson(error); json.ok()) PrintToStderr(*json + "\n");
+  } else {
+    PrintToStderr(std::string(tool) + ": " + error.message + "\n");
+  }
+  return lectern_exit_status(error.code);
+}
+
+void PrintNote(std::string_view tool, std::string_view text) {
+  PrintToStderr(std::string(tool) + ": " + std::string(text) + "\n");
+}
+
+bool CanConfirm() { return IsTerminal(stdin) && IsTerminal(stderr); }
+
+bool Confirm(std::string_view question) {
+  PrintToStderr(std::string(question) + " [y/N] ");
+  std::string line;
+  std::getline(std::cin, line);
+  return line == "y" || line == "Y" || line == "yes";
+}
+
+}  // namespace lectern::tools
