@@ -334,6 +334,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   in_prefill_ = true;
   auto logits = Step(ids, budget, options.tail, options.cancel);
   if (!logits.ok()) return std::move(logits).status();
+  if (on_first_logits) on_first_logits(logits.value());
   in_prefill_ = false;
   answer.timings_ms.prefill = Since(start);
 

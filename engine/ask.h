@@ -46,6 +46,8 @@ class DocumentSession : public Session {
     std::span<const std::span<float>> document_lse;
   };
   std::function<void(const LayerStep&)> on_layer;
+  // Called in Ask with the logits that the first answer token is drawn from.
+  std::function<void(std::span<const float>)> on_first_logits;
   // Attention of the running step and layer at another budget, into `output` [kv heads][R, head_dim]
   // (only from within on_layer).
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,

@@ -19,8 +19,8 @@ inline constexpr size_t kMaxReplacement = 100;  // bytes that one key may become
 
 // What is wrong with `charsmap`, or nothing. When it returns nothing then, on any valid UTF-8 text,
 // the library's search stays inside the array, finds at most 32 keys at a place (the size of its
-// result buffer), every key ends between characters, and every replacement is valid UTF-8 of at most
-// kMaxReplacement bytes.
+// result buffer), every key ends between characters, and every replacement is valid UTF-8 of at
+// most kMaxReplacement bytes.
 std::optional<std::string> FindCharsmapFault(std::string_view charsmap);
 
 }  // namespace lectern

@@ -1,4 +1,5 @@
-// config.json to ModelConfig: one line a field, absent fields as transformers' LlamaConfig has them.
+// config.json to ModelConfig: one line a field, absent fields as transformers' LlamaConfig has
+// them.
 #include "engine/config.h"
 
 #include <cmath>
@@ -104,8 +105,8 @@ Status CheckArchitecture(const Fields& fields) {
       *(*list)[0].string() == "LlamaForCausalLM") {
     return Status();
   }
-  return fields.Unsupported("architectures", "is " + Shown(*architectures) +
-                                                 "; this build runs [\"LlamaForCausalLM\"]");
+  return fields.Unsupported(
+      "architectures", "is " + Shown(*architectures) + "; this build runs [\"LlamaForCausalLM\"]");
 }
 
 bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.boolean(); }
@@ -158,9 +159,8 @@ Status CheckAttentionKinds(const Fields& fields, uint32_t num_layers) {
   const Json::Array* list = layer_types->array();
   if (list == nullptr) return fields.WrongValue("layer_types", *layer_types, "a list");
   if (list->size() != num_layers) {
-    return fields.Malformed("layer_types", "has " + std::to_string(list->size()) +
-                                               " items for " + std::to_string(num_layers) +
-                                               " layers");
+    return fields.Malformed("layer_types", "has " + std::to_string(list->size()) + " items for " +
+                                               std::to_string(num_layers) + " layers");
   }
   for (const Json& kind : *list) {
     if (kind.string() == nullptr || *kind.string() != "full_attention") {
@@ -178,8 +178,8 @@ Status ReadSizes(const Fields& fields, ModelConfig* config) {
       fields.Whole("intermediate_size", 1, 1u << 20, &config->intermediate_size));
   LECTERN_RETURN_IF_ERROR(fields.Whole("num_hidden_layers", 1, 1024, &config->num_layers));
   LECTERN_RETURN_IF_ERROR(fields.Whole("num_attention_heads", 1, 1024, &config->num_heads));
-  LECTERN_RETURN_IF_ERROR(fields.Whole("num_key_value_heads", 1, 1024, &config->num_kv_heads,
-                                       config->num_heads));
+  LECTERN_RETURN_IF_ERROR(
+      fields.Whole("num_key_value_heads", 1, 1024, &config->num_kv_heads, config->num_heads));
   LECTERN_RETURN_IF_ERROR(
       fields.Whole("max_position_embeddings", 1, kMaxPositions, &config->max_positions, 2048));
   const bool has_head_dim = fields.Find("head_dim") != nullptr;
@@ -192,8 +192,8 @@ Status ReadSizes(const Fields& fields, ModelConfig* config) {
                                                ", not a multiple of the " + heads + " heads");
   }
   if (config->head_dim < 2 || config->head_dim > 1024 || config->head_dim % 2 != 0) {
-    return fields.Malformed("head_dim", "is " + std::to_string(config->head_dim) +
-                                            "; it must be even and in 2..1024");
+    return fields.Malformed(
+        "head_dim", "is " + std::to_string(config->head_dim) + "; it must be even and in 2..1024");
   }
   if (config->num_heads % config->num_kv_heads != 0) {
     return fields.Malformed("num_key_value_heads", "is " + std::to_string(config->num_kv_heads) +
@@ -237,8 +237,8 @@ Status ReadRopeNumber(const Fields& top, const Fields& rope, std::string_view na
   const double at_top = *out;
   LECTERN_RETURN_IF_ERROR(rope.Real(name, low, high, out));
   if (top.Find(name) != nullptr && *out != at_top) {
-    return rope.Malformed(name, "is " + Shown(*out) + " but " + Shown(at_top) +
-                                    " at the top level");
+    return rope.Malformed(name,
+                          "is " + Shown(*out) + " but " + Shown(at_top) + " at the top level");
   }
   return Status();
 }
@@ -260,8 +260,7 @@ Status ReadLlama3(const Fields& top, const Fields& rope, const ModelConfig& conf
                         static_cast<double>(kMaxPositions), &recipe->original_max_positions);
 }
 
-Status ReadRope(const Json& root, const Fields& top, const std::string& path,
-                ModelConfig* config) {
+Status ReadRope(const Json& root, const Fields& top, const std::string& path, ModelConfig* config) {
   RopeRecipe* recipe = &config->rope;
   LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
   const Json no_fields{Json::Object{}};
@@ -273,8 +272,8 @@ Status ReadRope(const Json& root, const Fields& top, const std::string& path,
   const Json* type = rope.Find("rope_type");
   const Json* old_type = rope.Find("type");
   if (type != nullptr && old_type != nullptr && Shown(*type) != Shown(*old_type)) {
-    return rope.Malformed("rope_type", "is " + Shown(*type) + " but \"type\" is " +
-                                           Shown(*old_type));
+    return rope.Malformed("rope_type",
+                          "is " + Shown(*type) + " but \"type\" is " + Shown(*old_type));
   }
   const std::string_view field = type != nullptr ? "rope_type" : "type";
   if (type == nullptr) type = old_type;

@@ -14,35 +14,85 @@ constexpr size_t kSplitRunsUpTo = 256;
 constexpr size_t kQueryRowsPerItem = 256;
 constexpr uint64_t kBytesPerItem = 128 << 10;
 
-// Rows that are attended together: the exact block, one finest cluster, or a range of clusters of a
-// level that stand in for their keys.
-struct RowRun {
-  enum class Kind { kRows, kTail } kind;
-  IndexRange range;     // rows, or clusters
-  uint32_t level = 0;   // of the tail
+constexpr size_t kGatheredRows = 256;
+
+// What is attended in one call: a block of rows as stored, some chosen rows gathered side by side,
+// or clusters that stand in for keys that are not read.
+struct Run {
+  enum class Kind {
+    kBlock,      // rows `range`: the exact block, or one finest cluster
+    kGathered,   // selection.rows [range.begin, range.end)
+    kTail,       // clusters `range` of `level`, by centroid and mean value
+    kCodedTail,  // finest clusters `range`, by coded logits [column, …) and mean value
+  } kind;
+  IndexRange range;
+  uint32_t level = 0;
+  size_t column = 0;
   uint64_t bytes = 0;
 };
 
-std::vector<RowRun> RunsOf(const HeadIndex& head, const HeadSelection* selection) {
-  std::vector<RowRun> runs;
-  const auto add_rows = [&](IndexRange rows) {
-    if (rows.size() > 0) runs.push_back({RowRun::Kind::kRows, rows, 0, head.BlockBytes(rows)});
+void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<Run>& runs) {
+  for (uint32_t level = 0; level < selection.tail.size(); ++level) {
+    const uint64_t bytes = 2 * head.levels()[level].centroids.row_bytes();
+    for (const IndexRange& range : selection.tail[level]) {
+      runs.push_back({Run::Kind::kTail, range, level, 0, range.size() * bytes});
+    }
+  }
+  if (selection.coded_logits.empty()) return;
+  size_t column = 0;
+  for (const IndexRange& range : selection.coded) {
+    runs.push_back({Run::Kind::kCodedTail, range, 0, column,
+                    range.size() * head.levels().back().mean_values.row_bytes()});
+    column += range.size();
+  }
+}
+
+// `selection`: nullptr reads everything.
+std::vector<Run> RunsOf(const HeadIndex& head, const HeadSelection* selection) {
+  std::vector<Run> runs;
+  const auto add_block = [&](IndexRange rows) {
+    if (rows.size() > 0) {
+      runs.push_back({Run::Kind::kBlock, rows, 0, 0, head.BlockBytes(rows)});
+    }
   };
-  add_rows({0, head.num_exact()});
+  add_block({0, head.num_exact()});
   if (selection == nullptr) {
     if (head.levels().empty()) return runs;
     const size_t num_clusters = head.levels().back().num_clusters();
-    for (uint32_t i = 0; i < num_clusters; ++i) add_rows(head.ClusterRows(i));
+    for (uint32_t i = 0; i < num_clusters; ++i) add_block(head.ClusterRows(i));
     return runs;
   }
-  for (const uint32_t cluster : selection->clusters) add_rows(head.ClusterRows(cluster));
-  for (uint32_t level = 0; level < selection->tail.size(); ++level) {
-    const uint64_t bytes = 2 * head.levels()[level].centroids.row_bytes();
-    for (const IndexRange& range : selection->tail[level]) {
-      runs.push_back({RowRun::Kind::kTail, range, level, range.size() * bytes});
-    }
+  const auto num_rows = static_cast<uint32_t>(selection->rows.size());
+  for (uint32_t begin = 0; begin < num_rows; begin += kGatheredRows) {
+    const uint32_t end = std::min<uint32_t>(begin + kGatheredRows, num_rows);
+    runs.push_back(
+        {Run::Kind::kGathered, {begin, end}, 0, 0, (end - begin) * head.BlockBytes({0, 1})});
   }
+  AddTail(head, *selection, runs);
   return runs;
+}
+
+// Buffers of one thread.
+struct Workspace {
+  std::vector<float> scratch;
+  std::vector<std::byte> keys, values;  // gathered rows
+};
+
+// The keys and values of a run of rows. kTail and kCodedTail are not rows.
+Status ReadRows(const HeadIndex& head, const HeadSelection* selection, const Run& run,
+                Workspace& workspace, TypedRows& keys, TypedRows& values) {
+  if (run.kind == Run::Kind::kBlock) {
+    LECTERN_RETURN_IF_ERROR(head.VerifyRows(run.range));
+    keys = head.Keys(run.range);
+    values = head.Values(run.range);
+    return {};
+  }
+  const std::span<const uint32_t> rows =
+      std::span<const uint32_t>(selection->rows).subspan(run.range.begin, run.range.size());
+  LECTERN_RETURN_IF_ERROR(head.GatherRows(rows, workspace.keys, workspace.values));
+  keys = head.AsRows(workspace.keys);
+  values = head.AsRows(workspace.values);
+  return {};
 }
 
 // Part of one kv head's work: runs [run_begin, run_end) for query rows [row_begin, row_end).
@@ -58,25 +108,29 @@ class LayerAttention {
  public:
   LayerAttention(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                  const DocumentRead& read)
-      : args_(args), heads_(heads), scale_(1 / std::sqrt(static_cast<float>(HeadDim()))) {
+      : args_(args),
+        heads_(heads),
+        read_(read),
+        scale_(1 / std::sqrt(static_cast<float>(HeadDim()))) {
     for (uint32_t h = 0; h < heads.size(); ++h) {
-      runs_.push_back(RunsOf(heads[h], read.exact ? nullptr : &read.heads[h]));
+      runs_.push_back(RunsOf(heads[h], Selection(h)));
       CutItems(h);
     }
   }
 
-  Status Run() {
-    const size_t dim = HeadDim();
+  Status Attend() {
     const size_t max_rows = std::max(kSplitRunsUpTo, kQueryRowsPerItem);
-    const size_t scratch_size = AttendScratch(max_rows, dim);
-    std::vector<float> scratch(args_.threads.num_threads() * scratch_size);
+    std::vector<Workspace> workspaces(args_.threads.num_threads());
+    for (Workspace& workspace : workspaces) {
+      workspace.scratch.resize(AttendScratch(max_rows, HeadDim()));
+    }
     partial_.resize(num_partial_floats_);
     std::atomic<bool> failed = false;
     std::mutex mutex;
     Status first;
     args_.threads.ParallelFor(items_.size(), [&](size_t i, size_t slot) {
       if (failed.load(std::memory_order_relaxed)) return;
-      Status status = RunItem(items_[i], {scratch.data() + slot * scratch_size, scratch_size});
+      Status status = AttendItem(items_[i], workspaces[slot]);
       if (status.ok()) return;
       std::lock_guard lock(mutex);
       if (first.ok()) first = std::move(status);
@@ -92,9 +146,12 @@ class LayerAttention {
  private:
   size_t HeadDim() const { return args_.queries.front().num_cols; }
   size_t NumRows() const { return args_.queries.front().num_rows; }
+  const HeadSelection* Selection(uint32_t head) const {
+    return read_.exact ? nullptr : &read_.heads[head];
+  }
 
   void CutItems(uint32_t head) {
-    const std::vector<RowRun>& runs = runs_[head];
+    const std::vector<Run>& runs = runs_[head];
     if (NumRows() > kSplitRunsUpTo) {
       for (size_t row = 0; row < NumRows(); row += kQueryRowsPerItem) {
         items_.push_back({head, 0, runs.size(), row,
@@ -120,7 +177,7 @@ class LayerAttention {
     return {{base, rows, dim}, {base + rows * dim, rows}, {base + rows * dim + rows, rows}};
   }
 
-  Status RunItem(const Item& item, std::span<float> scratch) {
+  Status AttendItem(const Item& item, Workspace& workspace) {
     AttentionState state;
     if (item.state == kDirect) {
       state = args_.states[item.head].Slice(item.row_begin, item.row_end);
@@ -128,50 +185,67 @@ class LayerAttention {
       state = PartialState(item);
       ResetState(state);
     }
-    const Rows<const float> queries =
-        args_.queries[item.head].Slice(item.row_begin, item.row_end);
     for (size_t i = item.run_begin; i < item.run_end; ++i) {
       if (args_.is_cancelled && args_.is_cancelled()) {
         return {Code::kCancelled, "the answer was cancelled"};
       }
-      LECTERN_RETURN_IF_ERROR(AttendRun(item.head, runs_[item.head][i], queries, state, scratch));
+      LECTERN_RETURN_IF_ERROR(AttendRun(item, runs_[item.head][i], state, workspace));
     }
     return {};
   }
 
-  Status AttendRun(uint32_t head, const RowRun& run, Rows<const float> queries,
-                   const AttentionState& state, std::span<float> scratch) {
-    const HeadIndex& index = heads_[head];
-    AttendArgs attend = {.queries = queries,
-                         .keys = {},
-                         .values = {},
-                         .scale = scale_,
-                         .bias = {},
-                         .visible = {},
-                         .state = state,
-                         .logits = {},
-                         .scratch = scratch};
-    if (run.kind == RowRun::Kind::kRows) {
-      LECTERN_RETURN_IF_ERROR(index.VerifyRows(run.range));
-      attend.keys = index.Keys(run.range);
-      attend.values = index.Values(run.range);
-    } else {
+  Status AttendRun(const Item& item, const Run& run, const AttentionState& state,
+                   Workspace& workspace) {
+    const HeadIndex& head = heads_[item.head];
+    if (run.kind == Run::Kind::kCodedTail) {
+      return AttendCodedTail(item, run, state, workspace);
+    }
+    AttendArgs attend = {
+        .queries = args_.queries[item.head].Slice(item.row_begin, item.row_end),
+        .keys = {},
+        .values = {},
+        .scale = scale_,
+        .bias = {},
+        .visible = {},
+        .state = state,
+        .logits = {},
+        .scratch = workspace.scratch};
+    if (run.kind == Run::Kind::kTail) {
       // The centroids were verified when they were looked up.
-      LECTERN_RETURN_IF_ERROR(index.VerifyMeanValues(run.level, run.range));
-      const HeadIndex::Level& level = index.levels()[run.level];
+      LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
+      const HeadIndex::Level& level = head.levels()[run.level];
       attend.keys = level.centroids.Slice(run.range.begin, run.range.end);
       attend.values = level.mean_values.Slice(run.range.begin, run.range.end);
-      attend.bias = std::span<const float>(level.log_counts)
-                        .subspan(run.range.begin, run.range.size());
+      attend.bias =
+          std::span<const float>(level.log_counts).subspan(run.range.begin, run.range.size());
+    } else {
+      LECTERN_RETURN_IF_ERROR(
+          ReadRows(head, Selection(item.head), run, workspace, attend.keys, attend.values));
     }
     args_.backend.attend(attend);
     return {};
   }
 
+  Status AttendCodedTail(const Item& item, const Run& run, const AttentionState& state,
+                         Workspace& workspace) {
+    const HeadIndex& head = heads_[item.head];
+    const HeadSelection& selection = read_.heads[item.head];
+    const size_t finest = head.levels().size() - 1, num_coded = selection.num_coded();
+    LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(finest, run.range));
+    args_.backend.attend_logits(
+        {.logits = {selection.coded_logits.data() + item.row_begin * num_coded + run.column,
+                    item.row_end - item.row_begin, run.range.size(), num_coded},
+         .values = head.levels()[finest].mean_values.Slice(run.range.begin, run.range.end),
+         .state = state,
+         .scratch = workspace.scratch});
+    return {};
+  }
+
   const DocumentAttentionArgs& args_;
   const std::span<const HeadIndex> heads_;
+  const DocumentRead& read_;
   const float scale_;
-  std::vector<std::vector<RowRun>> runs_;  // per kv head
+  std::vector<std::vector<Run>> runs_;  // per kv head
   std::vector<Item> items_;
   std::vector<float> partial_;  // states of items that are merged
   size_t num_partial_floats_ = 0;
@@ -200,7 +274,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
       read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
     }
   }
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, read).Run());
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, read).Attend());
   return read;
 }
 
@@ -211,18 +285,25 @@ void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& rea
   if (!heads.ok()) return;  // it was readable a moment ago; no evidence then
   const HeadIndex& head = heads.value()[kv_head];
   const size_t rows = queries.num_rows;
-  std::vector<float> logits, scratch(AttendScratch(rows, queries.num_cols));
-  for (const RowRun& run : RunsOf(head, read.exact ? nullptr : &read.heads[kv_head])) {
-    if (run.kind != RowRun::Kind::kRows) continue;
+  const HeadSelection* selection = read.exact ? nullptr : &read.heads[kv_head];
+  std::vector<float> logits;
+  Workspace workspace;
+  workspace.scratch.resize(AttendScratch(rows, queries.num_cols));
+  for (const Run& run : RunsOf(head, selection)) {
+    if (run.kind != Run::Kind::kBlock && run.kind != Run::Kind::kGathered) continue;
+    TypedRows keys, values;
+    if (!ReadRows(head, selection, run, workspace, keys, values).ok()) return;
     logits.resize(rows * run.range.size());
     args.backend.key_logits({.queries = queries,
-                             .keys = head.Keys(run.range),
+                             .keys = keys,
                              .scale = 1 / std::sqrt(static_cast<float>(queries.num_cols)),
                              .logits = {logits.data(), rows, run.range.size()},
-                             .scratch = scratch});
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t i = 0; i < run.range.size(); ++i) {
-        mass[head.positions()[run.range.begin + i]] +=
+                             .scratch = workspace.scratch});
+    for (uint32_t i = 0; i < run.range.size(); ++i) {
+      const uint32_t row = run.kind == Run::Kind::kBlock ? run.range.begin + i
+                                                         : selection->rows[run.range.begin + i];
+      for (size_t r = 0; r < rows; ++r) {
+        mass[head.positions()[row]] +=
             std::exp(double{logits[r * run.range.size() + i]} - lse[r]);
       }
     }

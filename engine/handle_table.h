@@ -46,7 +46,8 @@ class HandleTable {
     return slot ? slot->object : nullptr;
   }
 
-  // The object, now without a ticket; nullptr as for Find. The caller destroys it, outside the lock.
+  // The object, now without a ticket; nullptr as for Find. The caller destroys it, outside the
+  // lock.
   std::shared_ptr<void> Remove(HandleKind kind, uintptr_t ticket) {
     const std::lock_guard lock(mutex_);
     Slot* slot = SlotOf(kind, ticket);

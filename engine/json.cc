@@ -66,9 +66,11 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: <what we want>"
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: <what we want>", or
+    // "[json.exception.out_of_range.406] number overflow parsing '1e999'".
     std::string what = error.what();
-    if (const size_t colon = what.find(": "); colon != std::string::npos) what.erase(0, colon + 2);
+    what.erase(0, what.find("] ") + 2);
+    if (what.starts_with("parse error")) what.erase(0, what.find(": ") + 2);
     status_ = Status(Code::kMalformedModel,
                      "not valid JSON at byte " + std::to_string(position) + ": " + what);
     return false;

@@ -56,8 +56,8 @@ class Json {
 
 struct JsonLimits {
   size_t max_depth = 16;
-  size_t max_values = 1u << 20;    // members and items in total
-  size_t max_string = 1u << 20;    // bytes of one string or key
+  size_t max_values = 1u << 20;  // members and items in total
+  size_t max_string = 1u << 20;  // bytes of one string or key
 };
 // Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
 // kMalformedModel (message has the byte offset) or kLimitExceeded.

@@ -70,7 +70,9 @@ class LayerShard {
     for (uint32_t level = 1; level <= layout_.num_levels; ++level) {
       LECTERN_RETURN_IF_ERROR(WriteLevel(kv_head, level, clusters->tree));
     }
-    return Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds);
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
+    if (clusters->tree.row_codes.empty()) return {};
+    return Add(SectionKind::kRowCodes, kv_head, 0, clusters->tree.row_codes);
   }
 
  private:

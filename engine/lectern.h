@@ -162,9 +162,7 @@ class IndexReport {
   std::string_view document() const {  // id, 32 hex digits
     return internal::View(lectern_index_report_document, handle_.get());
   }
-  std::string_view name() const {
-    return internal::View(lectern_index_report_name, handle_.get());
-  }
+  std::string_view name() const { return internal::View(lectern_index_report_name, handle_.get()); }
   std::string_view json() const {  // what `index-document --json` prints
     return internal::View(lectern_index_report_json, handle_.get());
   }
@@ -356,8 +354,8 @@ class Engine {
     const lectern_index_options c = ToC(options, callback);
     auto estimate = internal::Sized<lectern_index_estimate>();
     lectern_error* error = nullptr;
-    const lectern_code code = lectern_engine_estimate(handle_.get(), bytes.data(), bytes.size(), &c,
-                                                      &estimate, &error);
+    const lectern_code code =
+        lectern_engine_estimate(handle_.get(), bytes.data(), bytes.size(), &c, &estimate, &error);
     callback.Rethrow();
     if (code != LECTERN_OK) return internal::TakeError(code, error);
     return estimate;
@@ -419,11 +417,15 @@ class Engine {
   explicit Engine(internal::Owned<lectern_engine> handle) : handle_(std::move(handle)) {}
 
   static Document FromC(const lectern_document& item) {
-    return {{item.id, item.id_len},       {item.name, item.name_len},
-            {item.state, item.state_len}, {item.model, item.model_len},
+    return {{item.id, item.id_len},
+            {item.name, item.name_len},
+            {item.state, item.state_len},
+            {item.model, item.model_len},
             {item.fingerprint, item.fingerprint_len},
-            item.generation,              item.tokens,
-            item.text_bytes,              item.bytes_on_disk};
+            item.generation,
+            item.tokens,
+            item.text_bytes,
+            item.bytes_on_disk};
   }
   static void Append(DocumentList& list, const lectern_document& item) {
     list.documents.push_back(FromC(item));

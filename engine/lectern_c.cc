@@ -144,8 +144,7 @@ HandleTable& Handles() {
 
 template <typename Handle>
 Handle* Issue(std::shared_ptr<ObjectOf<Handle>> object) {
-  return reinterpret_cast<Handle*>(
-      Handles().Add(HandleTraits<Handle>::kKind, std::move(object)));
+  return reinterpret_cast<Handle*>(Handles().Add(HandleTraits<Handle>::kKind, std::move(object)));
 }
 
 // nullptr: not a handle of this kind, or freed.
@@ -246,7 +245,8 @@ Status CheckStructSize(size_t size) {
   if (size >= sizeof(size_t) && size <= kMaxStructSize && size % alignof(void*) == 0) {
     return Status();
   }
-  return InvalidArgument("struct_size", "struct_size is not the size of this struct in any version");
+  return InvalidArgument("struct_size",
+                         "struct_size is not the size of this struct in any version");
 }
 
 // Fields that the caller does not know are 0; those that we do not know have to be.
@@ -288,20 +288,26 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
 
 Result<Dtype> ReadKvType(int32_t kv_type) {
   switch (kv_type) {
-    case LECTERN_KV_DEFAULT: return IndexOptions().kv_dtype;
-    case LECTERN_KV_F16: return Dtype::kF16;
-    case LECTERN_KV_BF16: return Dtype::kBf16;
-    case LECTERN_KV_F32: return Dtype::kF32;
-    case LECTERN_KV_Q8: return Dtype::kQ8;
-    default: return InvalidArgument("kv_type", "kv_type is not one of lectern_kv_type");
+    case LECTERN_KV_DEFAULT:
+      return IndexOptions().kv_dtype;
+    case LECTERN_KV_F16:
+      return Dtype::kF16;
+    case LECTERN_KV_BF16:
+      return Dtype::kBf16;
+    case LECTERN_KV_F32:
+      return Dtype::kF32;
+    case LECTERN_KV_Q8:
+      return Dtype::kQ8;
+    default:
+      return InvalidArgument("kv_type", "kv_type is not one of lectern_kv_type");
   }
 }
 
 bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
   const std::string stage(StageName(progress.stage));
-  const lectern_progress event = {sizeof(lectern_progress),   stage.c_str(),
-                                  progress.done,              progress.total,
-                                  progress.tokens_per_second, progress.eta_seconds};
+  const lectern_progress event = {
+      sizeof(lectern_progress),   stage.c_str(),       progress.done, progress.total,
+      progress.tokens_per_second, progress.eta_seconds};
   return read.on_progress(&event, read.progress_user) == 0;
 }
 
@@ -342,18 +348,25 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
 
 Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit) {
   switch (unit) {
-    case LECTERN_OFFSET_UTF8: return OffsetUnit::kUtf8;
-    case LECTERN_OFFSET_UTF16: return OffsetUnit::kUtf16;
-    case LECTERN_OFFSET_CODEPOINT: return OffsetUnit::kCodepoint;
+    case LECTERN_OFFSET_UTF8:
+      return OffsetUnit::kUtf8;
+    case LECTERN_OFFSET_UTF16:
+      return OffsetUnit::kUtf16;
+    case LECTERN_OFFSET_CODEPOINT:
+      return OffsetUnit::kCodepoint;
   }
   return InvalidArgument("offset_unit", "offset_unit is not one of lectern_offset_unit");
 }
 
 lectern_index_estimate ToC(const IndexEstimate& estimate) {
-  return {sizeof(lectern_index_estimate), estimate.tokens,
-          estimate.bytes_on_disk,         estimate.peak_bytes_on_disk,
-          estimate.free_bytes,            estimate.anonymous_bytes,
-          estimate.flops,                 estimate.seconds,
+  return {sizeof(lectern_index_estimate),
+          estimate.tokens,
+          estimate.bytes_on_disk,
+          estimate.peak_bytes_on_disk,
+          estimate.free_bytes,
+          estimate.anonymous_bytes,
+          estimate.flops,
+          estimate.seconds,
           estimate.existed};
 }
 
@@ -371,9 +384,14 @@ IndexEstimate FromC(const lectern_index_estimate& read) {
 }
 
 lectern_index_numbers ToC(const IndexReport& report) {
-  return {sizeof(lectern_index_numbers), report.tokens,     report.replaced_bytes,
-          report.bytes_on_disk,          report.generation, report.resumed_tokens,
-          report.existed,                report.seconds.total};
+  return {sizeof(lectern_index_numbers),
+          report.tokens,
+          report.replaced_bytes,
+          report.bytes_on_disk,
+          report.generation,
+          report.resumed_tokens,
+          report.existed,
+          report.seconds.total};
 }
 
 lectern_evidence ToC(const Evidence& evidence) {
@@ -404,14 +422,11 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
   if (!on_document) return;
   const std::string id = ToHex(row.id), state(StateName(row.state)),
                     fingerprint = ToHex(row.fingerprint);
-  const lectern_document document = {sizeof(lectern_document),
-                                     id.c_str(), id.size(),
-                                     row.name.c_str(), row.name.size(),
-                                     state.c_str(), state.size(),
-                                     row.model_path.c_str(), row.model_path.size(),
-                                     fingerprint.c_str(), fingerprint.size(),
-                                     row.generation, row.num_tokens,
-                                     row.text_bytes, row.bytes_on_disk};
+  const lectern_document document = {
+      sizeof(lectern_document), id.c_str(),          id.size(),          row.name.c_str(),
+      row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
+      row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
+      row.num_tokens,           row.text_bytes,      row.bytes_on_disk};
   on_document(&document, user);
 }
 
@@ -425,11 +440,11 @@ void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user) 
 void CallBack(const Engine::Damage& damage, lectern_damage_fn on_damage, void* user) {
   if (!on_damage) return;
   const std::string& message = damage.status.message();
-  const lectern_damage item = {sizeof(lectern_damage),
-                               damage.document.c_str(), damage.document.size(),
-                               damage.name.c_str(), damage.name.size(),
-                               static_cast<lectern_code>(damage.status.code()),
-                               message.c_str(), message.size()};
+  const lectern_damage item = {
+      sizeof(lectern_damage), damage.document.c_str(),
+      damage.document.size(), damage.name.c_str(),
+      damage.name.size(),     static_cast<lectern_code>(damage.status.code()),
+      message.c_str(),        message.size()};
   on_damage(&item, user);
 }
 
@@ -445,7 +460,7 @@ Result<Json> ParseObject(std::string_view json) {
 
 using namespace lectern;  // every function below is extern "C" and has its prefix
 
-// --- codes ----------------------------------------------------------------------------------------
+// --- codes --------------------------------------------------------------------------------------
 
 const char* lectern_code_name(lectern_code code) {
   return CodeName(static_cast<Code>(code)).data();  // a literal
@@ -454,7 +469,7 @@ int32_t lectern_exit_status(lectern_code code) { return ExitStatus(static_cast<C
 const char* lectern_version(void) { return LECTERN_VERSION; }
 uint32_t lectern_abi_version(void) { return LECTERN_ABI_VERSION; }
 
-// --- errors and texts -----------------------------------------------------------------------------
+// --- errors and texts ---------------------------------------------------------------------------
 
 lectern_code lectern_error_code(const lectern_error* error) {
   const auto status = Find(error);
@@ -475,7 +490,7 @@ const char* lectern_text_data(const lectern_text* text, size_t* len) {
 }
 lectern_code lectern_text_free(lectern_text* text) { return Free(text); }
 
-// --- the engine -----------------------------------------------------------------------------------
+// --- the engine ---------------------------------------------------------------------------------
 
 lectern_code lectern_engine_create(const lectern_engine_options* options, lectern_engine** engine,
                                    lectern_error** error) {
@@ -500,7 +515,7 @@ lectern_code lectern_engine_cancel(lectern_engine* engine) {
   });
 }
 
-// --- indexing -------------------------------------------------------------------------------------
+// --- indexing -----------------------------------------------------------------------------------
 
 lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                   const lectern_index_options* options,
@@ -567,11 +582,10 @@ lectern_code lectern_index_report_numbers(const lectern_index_report* report,
 
 lectern_code lectern_index_report_free(lectern_index_report* report) { return Free(report); }
 
-// --- asking ---------------------------------------------------------------------------------------
+// --- asking -------------------------------------------------------------------------------------
 
-lectern_code lectern_session_open(lectern_engine* engine, const char* document,
-                                  size_t document_len, lectern_session** session,
-                                  lectern_error** error) {
+lectern_code lectern_session_open(lectern_engine* engine, const char* document, size_t document_len,
+                                  lectern_session** session, lectern_error** error) {
   return Call(error, [&]() -> Status {
     LECTERN_RETURN_IF_ERROR(Clear(session));
     auto object = std::make_shared<SessionObject>();
@@ -664,7 +678,7 @@ lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_un
 
 lectern_code lectern_answer_free(lectern_answer* answer) { return Free(answer); }
 
-// --- the store ------------------------------------------------------------------------------------
+// --- the store ----------------------------------------------------------------------------------
 
 lectern_code lectern_engine_list(lectern_engine* engine, lectern_document_fn on_document,
                                  void* user, lectern_text** json, lectern_error** error) {
@@ -715,7 +729,7 @@ lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
   });
 }
 
-// --- JSON -----------------------------------------------------------------------------------------
+// --- JSON ---------------------------------------------------------------------------------------
 
 lectern_code lectern_error_json(lectern_code code, const char* message, size_t message_len,
                                 const char* param, size_t param_len, lectern_text** json,

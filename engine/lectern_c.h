@@ -15,8 +15,8 @@
  *  - Codes and fields are only ever added, at the end. struct_size = sizeof(the struct) says which
  *    you know. In options 0 always means the default, and NULL options mean all defaults. Fields
  *    that this library is too old to know must be 0, otherwise LECTERN_INVALID_ARGUMENT.
- *  - Every function may be called from any thread at any time. Callbacks come on the calling thread,
- *    may call the API, and must return (no exception, no longjmp).
+ *  - Every function may be called from any thread at any time. Callbacks come on the calling
+ *    thread, may call the API, and must return (no exception, no longjmp).
  */
 #ifndef LECTERN_ENGINE_LECTERN_C_H_
 #define LECTERN_ENGINE_LECTERN_C_H_
@@ -37,38 +37,38 @@
 extern "C" {
 #endif
 
-/* --- codes -------------------------------------------------------------------------------------- */
+/* --- codes ----------------------------------------------------------------------------------- */
 
 /* Same numbers and meaning as Code in store/status.h. New ones may come: treat an unknown one as a
  * failure. */
 typedef int32_t lectern_code;
 enum lectern_codes {
   LECTERN_OK = 0,
-  LECTERN_INVALID_ARGUMENT = 1,    /* an option or argument is out of its range, or missing */
-  LECTERN_NOT_FOUND = 2,           /* no such document, store or model */
-  LECTERN_AMBIGUOUS = 3,           /* a name was left out and several would fit */
-  LECTERN_MODEL_MISMATCH = 4,      /* indexed with another model, tokenizer or template */
+  LECTERN_INVALID_ARGUMENT = 1, /* an option or argument is out of its range, or missing */
+  LECTERN_NOT_FOUND = 2,        /* no such document, store or model */
+  LECTERN_AMBIGUOUS = 3,        /* a name was left out and several would fit */
+  LECTERN_MODEL_MISMATCH = 4,   /* indexed with another model, tokenizer or template */
   LECTERN_EMPTY_DOCUMENT = 5,
-  LECTERN_CONTEXT_TOO_LONG = 6,    /* document, question or answer exceed the model's positions */
-  LECTERN_BUDGET_TOO_SMALL = 7,    /* the message has the smallest kv budget */
-  LECTERN_NO_SPACE = 8,            /* the disk (or its quota) is full or would be */
+  LECTERN_CONTEXT_TOO_LONG = 6, /* document, question or answer exceed the model's positions */
+  LECTERN_BUDGET_TOO_SMALL = 7, /* the message has the smallest kv budget */
+  LECTERN_NO_SPACE = 8,         /* the disk (or its quota) is full or would be */
   LECTERN_OUT_OF_MEMORY = 9,
-  LECTERN_READ_ONLY = 10,          /* the store cannot be written */
-  LECTERN_LOCKED = 11,             /* someone else is writing this store, or using this session */
+  LECTERN_READ_ONLY = 10, /* the store cannot be written */
+  LECTERN_LOCKED = 11,    /* someone else is writing this store, or using this session */
   LECTERN_CANCELLED = 12,
   LECTERN_IO_ERROR = 13,
-  LECTERN_MISSING_FILE = 14,       /* a file that the catalog or a model names is not there */
-  LECTERN_TRUNCATED = 15,          /* a file is shorter (or longer) than it says */
-  LECTERN_CHECKSUM_MISMATCH = 16,  /* bytes changed after they were written */
-  LECTERN_CORRUPT = 17,            /* the bytes verify but contradict each other */
+  LECTERN_MISSING_FILE = 14,      /* a file that the catalog or a model names is not there */
+  LECTERN_TRUNCATED = 15,         /* a file is shorter (or longer) than it says */
+  LECTERN_CHECKSUM_MISMATCH = 16, /* bytes changed after they were written */
+  LECTERN_CORRUPT = 17,           /* the bytes verify but contradict each other */
   LECTERN_UNSUPPORTED_VERSION = 18,
   LECTERN_UNSUPPORTED_MODEL = 19,
   LECTERN_MALFORMED_MODEL = 20,
-  LECTERN_UNSAFE_FORMAT = 21,      /* pickle files are never opened */
-  LECTERN_LIMIT_EXCEEDED = 22,     /* a count or size is beyond what is accepted */
-  LECTERN_NOT_READY = 23,          /* the document is still being indexed */
-  LECTERN_INVALID_HANDLE = 24,     /* NULL, freed, or of another kind */
-  LECTERN_INTERNAL = 25            /* a bug in Lectern */
+  LECTERN_UNSAFE_FORMAT = 21,  /* pickle files are never opened */
+  LECTERN_LIMIT_EXCEEDED = 22, /* a count or size is beyond what is accepted */
+  LECTERN_NOT_READY = 23,      /* the document is still being indexed */
+  LECTERN_INVALID_HANDLE = 24, /* NULL, freed, or of another kind */
+  LECTERN_INTERNAL = 25        /* a bug in Lectern */
 };
 
 /* "model_mismatch"; "internal" for a number that is no code. Static, never freed. */
@@ -80,13 +80,13 @@ LECTERN_API int32_t lectern_exit_status(lectern_code code);
 LECTERN_API const char* lectern_version(void);
 LECTERN_API uint32_t lectern_abi_version(void);
 
-/* --- handles ------------------------------------------------------------------------------------ */
+/* --- handles --------------------------------------------------------------------------------- */
 
 typedef struct lectern_engine lectern_engine;   /* a store and the models its documents need */
 typedef struct lectern_session lectern_session; /* one conversation about one document */
 typedef struct lectern_answer lectern_answer;
 typedef struct lectern_index_report lectern_index_report;
-typedef struct lectern_text lectern_text;       /* a string that you own, mostly JSON */
+typedef struct lectern_text lectern_text; /* a string that you own, mostly JSON */
 typedef struct lectern_error lectern_error;
 
 LECTERN_API lectern_code lectern_error_code(const lectern_error* error);
@@ -99,7 +99,7 @@ LECTERN_API lectern_code lectern_error_free(lectern_error* error);
 LECTERN_API const char* lectern_text_data(const lectern_text* text, size_t* len);
 LECTERN_API lectern_code lectern_text_free(lectern_text* text);
 
-/* --- the engine --------------------------------------------------------------------------------- */
+/* --- the engine ------------------------------------------------------------------------------ */
 
 typedef struct lectern_engine_options {
   size_t struct_size;
@@ -119,7 +119,7 @@ LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
  * LECTERN_CANCELLED. Any thread. Does nothing to calls that begin later. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
-/* --- indexing ----------------------------------------------------------------------------------- */
+/* --- indexing -------------------------------------------------------------------------------- */
 
 typedef int32_t lectern_kv_type;
 enum lectern_kv_types {
@@ -146,10 +146,10 @@ typedef struct lectern_index_options {
   const char* name; /* points to the document afterwards; empty: none */
   size_t name_len;
   lectern_kv_type kv_type;
-  float kv_budget;     /* (0, 1]: the default of later asks; 0: 0.1 */
-  uint32_t num_levels; /* of clusters: 1, 2 or 3; 0: 2 */
-  uint32_t reserved;   /* 0 */
-  uint64_t seed;       /* of the clustering; 0: 1234 */
+  float kv_budget;                 /* (0, 1]: the default of later asks; 0: 0.1 */
+  uint32_t num_levels;             /* of clusters: 1, 2 or 3; 0: 2 */
+  uint32_t reserved;               /* 0 */
+  uint64_t seed;                   /* of the clustering; 0: 1234 */
   lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work */
   void* progress_user;
 } lectern_index_options;
@@ -203,7 +203,7 @@ LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report
                                                       lectern_index_numbers* numbers);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
 
-/* --- asking ------------------------------------------------------------------------------------- */
+/* --- asking ---------------------------------------------------------------------------------- */
 
 /* A piece of the answer as it is decoded, whole code points. 0: go on; anything else ends the
  * answer: what there is is returned with finish reason "cancelled". */
@@ -211,13 +211,13 @@ typedef int32_t (*lectern_answer_fn)(const char* text, size_t len, void* user);
 
 typedef struct lectern_ask_options {
   size_t struct_size;
-  float kv_budget;       /* (0, 1]; 0: the document's default; 1: exact, reads everything */
-  int32_t no_tail;       /* 1: clusters that are not read do not count at all */
-  uint32_t max_tokens;   /* of the answer; 0: 256 */
-  uint32_t max_evidence; /* passages; 0: 3 */
-  float temperature;     /* [0, 10]; 0: greedy */
-  float top_p;           /* (0, 1]; 0: 1 */
-  uint64_t seed;         /* of the sampling */
+  float kv_budget;           /* (0, 1]; 0: the document's default; 1: exact, reads everything */
+  int32_t no_tail;           /* 1: clusters that are not read do not count at all */
+  uint32_t max_tokens;       /* of the answer; 0: 256 */
+  uint32_t max_evidence;     /* passages; 0: 3 */
+  float temperature;         /* [0, 10]; 0: greedy */
+  float top_p;               /* (0, 1]; 0: 1 */
+  uint64_t seed;             /* of the sampling */
   lectern_answer_fn on_text; /* may be NULL */
   void* text_user;
 } lectern_ask_options;
@@ -291,7 +291,7 @@ LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lecte
 /* An answer keeps the document of its session open until it is freed. */
 LECTERN_API lectern_code lectern_answer_free(lectern_answer* answer);
 
-/* --- the store ---------------------------------------------------------------------------------- */
+/* --- the store ------------------------------------------------------------------------------- */
 
 typedef struct lectern_document {
   size_t struct_size;
@@ -351,7 +351,7 @@ LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const cha
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);
 
-/* --- JSON, for tools that print and read what the engine does ------------------------------------ */
+/* --- JSON, for tools that print and read what the engine does -------------------------------- */
 
 /* {"error":{…}} as tools and the REST endpoint print it. `param` may be empty. */
 LECTERN_API lectern_code lectern_error_json(lectern_code code, const char* message,

@@ -22,9 +22,12 @@ Json StringOrNull(std::string_view text) { return text.empty() ? Json() : Json(t
 
 std::string_view UnitName(OffsetUnit unit) {
   switch (unit) {
-    case OffsetUnit::kUtf8: return "utf8";
-    case OffsetUnit::kUtf16: return "utf16";
-    case OffsetUnit::kCodepoint: return "codepoint";
+    case OffsetUnit::kUtf8:
+      return "utf8";
+    case OffsetUnit::kUtf16:
+      return "utf16";
+    case OffsetUnit::kCodepoint:
+      return "codepoint";
   }
   return "utf8";
 }
@@ -42,13 +45,18 @@ uint64_t ConvertOffset(uint64_t offset, OffsetUnit unit, std::string_view text) 
   return converted;
 }
 
+Json Page(std::optional<uint32_t> page) {
+  if (!page) return nullptr;
+  return uint64_t{*page};
+}
+
 Json EvidenceValue(const Evidence& evidence, OffsetUnit unit, std::string_view text) {
   return Json::Object{
       {"begin", ConvertOffset(evidence.begin, unit, text)},
       {"end", ConvertOffset(evidence.end, unit, text)},
       {"text", evidence.text},
       {"mass", Share(evidence.mass)},
-      {"page", evidence.page ? Json(uint64_t{*evidence.page}) : Json()},
+      {"page", Page(evidence.page)},
   };
 }
 
@@ -88,16 +96,20 @@ bool IsRetryable(Code code) {
 
 std::string_view StateName(DocumentState state) {
   switch (state) {
-    case DocumentState::kBuilding: return "building";
-    case DocumentState::kReady: return "ready";
-    case DocumentState::kDead: return "dead";
+    case DocumentState::kBuilding:
+      return "building";
+    case DocumentState::kReady:
+      return "ready";
+    case DocumentState::kDead:
+      return "dead";
   }
   return "dead";
 }
 
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
   Json::Array evidence;
-  for (const Evidence& item : answer.evidence) evidence.push_back(EvidenceValue(item, unit, text));
+  for (const Evidence& item : answer.evidence)
+    evidence.emplace_back(EvidenceValue(item, unit, text));
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
@@ -121,7 +133,7 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
 std::string IndexReportJson(const IndexReport& report) {
   Json::Array levels;
   for (const LevelReport& level : report.levels) {
-    levels.push_back(
+    levels.emplace_back(
         Json::Object{{"level", uint64_t{level.level}}, {"centroids", level.centroids}});
   }
   const auto& seconds = report.seconds;
@@ -163,29 +175,32 @@ std::string DocumentJson(const DocumentRow& row) { return Json(DocumentObject(ro
 
 std::string DocumentsJson(const std::vector<DocumentRow>& rows) {
   Json::Array documents;
-  for (const DocumentRow& row : rows) documents.push_back(DocumentObject(row));
+  for (const DocumentRow& row : rows) documents.emplace_back(DocumentObject(row));
   return Json(Json::Object{{"documents", std::move(documents)}}).Dump();
 }
 
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards) {
   Json::Object document = DocumentObject(row);
-  Result<Json> report = ParseJson(row.report_json);
-  document["report"] = report.ok() ? *std::move(report) : Json();
+  if (Result<Json> report = ParseJson(row.report_json); report.ok()) {
+    document.emplace("report", *std::move(report));
+  } else {
+    document.emplace("report", nullptr);
+  }
   Json::Array files;
   for (const ShardSummary& shard : shards) {
-    files.push_back(Json::Object{{"file", shard.file}, {"bytes", shard.bytes}});
+    files.emplace_back(Json::Object{{"file", shard.file}, {"bytes", shard.bytes}});
   }
-  document["shards"] = std::move(files);
+  document.emplace("shards", std::move(files));
   return Json(std::move(document)).Dump();
 }
 
 std::string DamageJson(const std::vector<Engine::Damage>& damaged) {
   Json::Array items;
   for (const Engine::Damage& damage : damaged) {
-    items.push_back(Json::Object{{"document", damage.document},
-                                 {"name", StringOrNull(damage.name)},
-                                 {"code", CodeName(damage.status.code())},
-                                 {"message", damage.status.message()}});
+    items.emplace_back(Json::Object{{"document", damage.document},
+                                    {"name", StringOrNull(damage.name)},
+                                    {"code", CodeName(damage.status.code())},
+                                    {"message", damage.status.message()}});
   }
   return Json(Json::Object{{"damaged", std::move(items)}}).Dump();
 }
@@ -193,14 +208,15 @@ std::string DamageJson(const std::vector<Engine::Damage>& damaged) {
 std::string ErrorJson(const Status& status, std::string_view request_id) {
   const bool is_callers = HttpStatus(status.code()) < 500;
   return Json(Json::Object{
-                  {"error", Json::Object{
-                                {"message", status.message()},
-                                {"type", is_callers ? "invalid_request_error" : "server_error"},
-                                {"param", StringOrNull(status.param())},
-                                {"code", CodeName(status.code())},
-                                {"request_id", StringOrNull(request_id)},
-                                {"retryable", IsRetryable(status.code())},
-                            }},
+                  {"error",
+                   Json::Object{
+                       {"message", status.message()},
+                       {"type", is_callers ? "invalid_request_error" : "server_error"},
+                       {"param", StringOrNull(status.param())},
+                       {"code", CodeName(status.code())},
+                       {"request_id", StringOrNull(request_id)},
+                       {"retryable", IsRetryable(status.code())},
+                   }},
               })
       .Dump();
 }

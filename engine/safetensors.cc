@@ -18,10 +18,10 @@ struct DtypeBits {
   uint64_t bits;
 };
 constexpr DtypeBits kDtypes[] = {
-    {"BOOL", 8},    {"U8", 8},       {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8},
+    {"BOOL", 8},    {"U8", 8},          {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8},
     {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},
-    {"F16", 16},    {"BF16", 16},    {"I32", 32},        {"U32", 32},    {"F32", 32},
-    {"F64", 64},    {"I64", 64},     {"U64", 64},        {"C64", 64},    {"F4", 4},
+    {"F16", 16},    {"BF16", 16},       {"I32", 32},        {"U32", 32},    {"F32", 32},
+    {"F64", 64},    {"I64", 64},        {"U64", 64},        {"C64", 64},    {"F4", 4},
     {"F6_E2M3", 6}, {"F6_E3M2", 6}};
 
 std::optional<uint64_t> BitsOf(std::string_view dtype) {
@@ -199,9 +199,9 @@ Status CheckFileName(const std::string& tensor, const std::string& file, const s
   const bool is_plain = !file.empty() && file.size() <= 255 && file[0] != '.' &&
                         file.find_first_of(std::string_view("/\\:\0", 4)) == std::string::npos;
   if (is_plain && file.ends_with(".safetensors")) return Status();
-  return Status(Code::kMalformedModel,
-                path + ": tensor " + QuotedName(tensor) + " is mapped to " + QuotedName(file) +
-                    ", which is not the plain name of a .safetensors file");
+  return Status(Code::kMalformedModel, path + ": tensor " + QuotedName(tensor) + " is mapped to " +
+                                           QuotedName(file) +
+                                           ", which is not the plain name of a .safetensors file");
 }
 
 }  // namespace
@@ -216,9 +216,10 @@ bool IsPickleName(std::string_view name) {
 
 Status UnsafeFormat(const std::string& path) {
   return Status(Code::kUnsafeFormat,
-                path + " is a pickle file, which can run code when it is opened. Convert it to "
-                       "safetensors: in Python, "
-                       "AutoModelForCausalLM.from_pretrained(old).save_pretrained(new)");
+                path +
+                    " is a pickle file, which can run code when it is opened. Convert it to "
+                    "safetensors: in Python, "
+                    "AutoModelForCausalLM.from_pretrained(old).save_pretrained(new)");
 }
 
 Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file,
@@ -239,8 +240,7 @@ Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file,
                    EntryReader(json, path + ": tensor " + QuotedName(name)).Read());
     table.emplace(name, std::move(entry));
   }
-  LECTERN_RETURN_IF_ERROR(
-      CheckCover(&table, kLengthBytes + ReadLength(file), file.size(), path));
+  LECTERN_RETURN_IF_ERROR(CheckCover(&table, kLengthBytes + ReadLength(file), file.size(), path));
   return table;
 }
 

@@ -15,8 +15,7 @@ struct Sha256::Context {
 
 // OpenSSL fails here only when it cannot allocate; that leaves as every failed allocation does.
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  if (context_->evp == nullptr ||
-      EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) != 1) {
+  if (context_->evp == nullptr || EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) != 1) {
     throw std::bad_alloc();
   }
 }

@@ -16,9 +16,9 @@ using Processor = sentencepiece::SentencePieceProcessor;
 
 // The library counts in 32-bit integers, and a byte may become kMaxReplacement bytes.
 constexpr size_t kMaxText = size_t{16} << 20;
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";       // U+2581
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";     // U+FFFD
-constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";   // as SentencePiece decodes it
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";      // U+2581
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";    // U+FFFD
+constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // as SentencePiece decodes it
 
 // Runs `call`, which may throw; what it throws becomes a Status.
 template <typename Call>
@@ -36,12 +36,16 @@ Status Guard(const std::string& what, Call call) {
 
 std::string BytesOf(const TokenizerPiece& piece) {
   switch (piece.type) {
-    case PieceType::kControl: return "";
-    case PieceType::kUnknown: return std::string(kUnknownText);
-    case PieceType::kByte: return std::string(1, static_cast<char>(piece.byte()));
+    case PieceType::kControl:
+      return "";
+    case PieceType::kUnknown:
+      return std::string(kUnknownText);
+    case PieceType::kByte:
+      return std::string(1, static_cast<char>(piece.byte()));
     case PieceType::kNormal:
     case PieceType::kUserDefined:
-    case PieceType::kUnused: break;
+    case PieceType::kUnused:
+      break;
   }
   std::string bytes;
   for (size_t at = 0; at < piece.text.size();) {
@@ -77,8 +81,8 @@ std::string TakeFinished(std::string* pending) {
 struct Tokenizer::Impl {
   std::string file;  // its bytes
   int32_t bos_id = -1, eos_id = -1;
-  std::vector<PieceType> types;      // [vocab]
-  std::vector<std::string> bytes;    // [vocab]: TokenBytes
+  std::vector<PieceType> types;    // [vocab]
+  std::vector<std::string> bytes;  // [vocab]: TokenBytes
   Processor beginning, continuation;
 
   Status LoadProcessors(const TokenizerModel& model, const std::string& path);

@@ -30,8 +30,9 @@ class Tokenizer {
   // `path`: a SentencePiece tokenizer.model. Its protobuf is walked and checked by us before the
   // library sees it (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, finite scores, known types,
   // unique pieces, unk present, 0 or 256 byte pieces, BPE or unigram, normaliser without a
-  // precompiled charsmap or with a well-formed one). kMissingFile, kMalformedModel,
-  // kUnsupportedModel.
+  // precompiled charsmap or with a well-formed one; see tokenizer_model.h, charsmap.h).
+  // User-defined pieces, which match in raw text, are refused when they look like a control mark:
+  // <...> or [...]. kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
   ~Tokenizer();
 
@@ -41,7 +42,9 @@ class Tokenizer {
 
   // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
   // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.
-  // kInternal when the library fails.
+  // Where the normaliser removes white space, the tokens beside it have its bytes; a text of
+  // nothing else has no tokens. kInvalidArgument: not UTF-8. kLimitExceeded: more than 16 MiB.
+  // kInternal: the library fails.
   Result<TokenizedText> Encode(std::string_view text) const;
   // Text that continues what came before: no dummy prefix.
   Result<TokenizedText> EncodeContinuation(std::string_view text) const;

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMaxFile = size_t{64} << 20;
 constexpr size_t kMaxPieces = size_t{1} << 20;
 constexpr size_t kMaxPiece = 1024;  // bytes; the library recurses once per byte
-constexpr size_t kMaxNested = 32;   // user-defined pieces that begin alike; the library has 64 slots
+constexpr size_t kMaxNested = 32;  // user-defined pieces that begin alike; the library has 64 slots
 
 enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -47,10 +47,14 @@ class MessageReader {
     field->number = static_cast<uint32_t>(tag >> 3);
     field->wire = static_cast<Wire>(tag & 7);
     switch (field->wire) {
-      case Wire::kVarint: return Varint(&field->varint);
-      case Wire::kFixed32: return Fixed(4, &field->varint);
-      case Wire::kFixed64: return Fixed(8, &field->varint);
-      case Wire::kBytes: return Bytes(field);
+      case Wire::kVarint:
+        return Varint(&field->varint);
+      case Wire::kFixed32:
+        return Fixed(4, &field->varint);
+      case Wire::kFixed64:
+        return Fixed(8, &field->varint);
+      case Wire::kBytes:
+        return Bytes(field);
     }
     return false;  // groups, which no SentencePiece file has
   }
@@ -118,6 +122,13 @@ class ModelReader {
 
   Result<TokenizerModel> Read(std::string_view bytes) {
     LECTERN_RETURN_IF_ERROR(ReadMessage(bytes, 0, &ModelReader::TakeModelField));
+    // Both are optional in protobuf, but every file that the trainer wrote has them, after the
+    // pieces: without this a file cut between two pieces would pass for a smaller vocabulary.
+    if (!has_trainer_ || !has_normalizer_) {
+      return Malformed(bytes.size(), "the file ends before its " +
+                                         std::string(has_trainer_ ? "normalizer" : "trainer") +
+                                         "_spec");
+    }
     return std::move(model_);
   }
 
@@ -141,10 +152,16 @@ class ModelReader {
 
   Status TakeModelField(const Field& field) {
     switch (field.number) {
-      case 1: return TakePiece(field);
-      case 2: return ReadNested(field, &ModelReader::TakeTrainerField);
-      case 3: return ReadNested(field, &ModelReader::TakeNormalizerField);
-      default: return Status();  // self tests, the denormaliser, extensions: not for encoding
+      case 1:
+        return TakePiece(field);
+      case 2:
+        has_trainer_ = true;
+        return ReadNested(field, &ModelReader::TakeTrainerField);
+      case 3:
+        has_normalizer_ = true;
+        return ReadNested(field, &ModelReader::TakeNormalizerField);
+      default:
+        return Status();  // self tests, the denormaliser, extensions: not for encoding
     }
   }
 
@@ -160,7 +177,8 @@ class ModelReader {
   Status TakePieceField(const Field& field) {
     TokenizerPiece& piece = model_.pieces.back();
     switch (field.number) {
-      case 1: return Text(field, &piece.text);
+      case 1:
+        return Text(field, &piece.text);
       case 2:
         LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kFixed32));
         piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.varint));
@@ -168,27 +186,33 @@ class ModelReader {
       case 3:
         LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
         if (field.varint < 1 || field.varint > 6) {
-          return Malformed(field.offset, "piece type " + std::to_string(field.varint) +
-                                             " does not exist");
+          return Malformed(field.offset,
+                           "piece type " + std::to_string(field.varint) + " does not exist");
         }
         piece.type = static_cast<PieceType>(field.varint);
         return Status();
-      default: return Status();
+      default:
+        return Status();
     }
   }
 
   Status TakeTrainerField(const Field& field) {
     switch (field.number) {
-      case 3: return TakeKind(field);
+      case 3:
+        return TakeKind(field);
       case 24:
         LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
         if (field.varint == 0) return Status();
         return Status(Code::kUnsupportedModel,
                       path_ + ": treat_whitespace_as_suffix is true; supported: false");
-      case 35: return Bool(field, &model_.byte_fallback);
-      case 46: return Text(field, &model_.bos_piece);
-      case 47: return Text(field, &model_.eos_piece);
-      default: return Status();
+      case 35:
+        return Bool(field, &model_.byte_fallback);
+      case 46:
+        return Text(field, &model_.bos_piece);
+      case 47:
+        return Text(field, &model_.eos_piece);
+      default:
+        return Status();
     }
   }
 
@@ -207,11 +231,16 @@ class ModelReader {
 
   Status TakeNormalizerField(const Field& field) {
     switch (field.number) {
-      case 2: return Text(field, &model_.charsmap);
-      case 3: return Bool(field, &model_.add_dummy_prefix);
-      case 4: return Bool(field, &model_.remove_extra_whitespaces);
-      case 5: return Bool(field, &model_.escape_whitespaces);
-      default: return Status();
+      case 2:
+        return Text(field, &model_.charsmap);
+      case 3:
+        return Bool(field, &model_.add_dummy_prefix);
+      case 4:
+        return Bool(field, &model_.remove_extra_whitespaces);
+      case 5:
+        return Bool(field, &model_.escape_whitespaces);
+      default:
+        return Status();
     }
   }
 
@@ -234,20 +263,19 @@ class ModelReader {
   }
 
   Status Malformed(size_t offset, const std::string& what) const {
-    return Status(Code::kMalformedModel,
-                  path_ + ": not a SentencePiece model at byte " + std::to_string(offset) + ": " +
-                      what);
+    return Status(Code::kMalformedModel, path_ + ": not a SentencePiece model at byte " +
+                                             std::to_string(offset) + ": " + what);
   }
 
   const std::string& path_;
   TokenizerModel model_;
+  bool has_trainer_ = false, has_normalizer_ = false;
 };
 
 // What the vocabulary must be for the library to be safe and a document to be only text.
 class ModelChecker {
  public:
-  ModelChecker(const TokenizerModel& model, const std::string& path)
-      : model_(model), path_(path) {}
+  ModelChecker(const TokenizerModel& model, const std::string& path) : model_(model), path_(path) {}
 
   Status Check() {
     std::unordered_set<std::string_view> seen;
@@ -272,8 +300,8 @@ class ModelChecker {
     const TokenizerPiece& piece = model_.pieces[id];
     if (piece.text.empty()) return Malformed(id, "is empty");
     if (piece.text.size() > kMaxPiece) {
-      return Make(Code::kLimitExceeded, id, "is longer than " + std::to_string(kMaxPiece) +
-                                                " bytes");
+      return Make(Code::kLimitExceeded, id,
+                  "is longer than " + std::to_string(kMaxPiece) + " bytes");
     }
     if (!IsValidUtf8(piece.text)) return Malformed(id, "is not valid UTF-8");
     if (!std::isfinite(piece.score)) return Malformed(id, "has a score that is not finite");
@@ -296,14 +324,16 @@ class ModelChecker {
         return piece.byte() >= 0 ? Status() : Malformed(id, "is not of the form <0xNN>");
       case PieceType::kUserDefined:
         if (!LooksLikeMark(piece.text)) return Status();
-        return Unsupported(id, "is user-defined and looks like a control mark: text of a document "
-                               "could become it");
+        return Unsupported(id,
+                           "is user-defined and looks like a control mark: text of a document "
+                           "could become it");
       case PieceType::kControl:
         // The BPE encoder looks single characters up among control pieces first.
         if (!IsOneChar(piece.text)) return Status();
         return Unsupported(id, "is a control piece of one character");
       case PieceType::kNormal:
-      case PieceType::kUnused: return Status();
+      case PieceType::kUnused:
+        return Status();
     }
     return Status();
   }
@@ -403,8 +433,8 @@ int32_t TokenizerModel::ControlId(std::string_view text) const {
 
 Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path) {
   if (bytes.size() > kMaxFile) {
-    return Status(Code::kLimitExceeded, path + ": larger than " + std::to_string(kMaxFile) +
-                                            " bytes");
+    return Status(Code::kLimitExceeded,
+                  path + ": larger than " + std::to_string(kMaxFile) + " bytes");
   }
   LECTERN_ASSIGN(TokenizerModel model, ModelReader(path).Read(bytes));
   LECTERN_RETURN_IF_ERROR(ModelChecker(model, path).Check());

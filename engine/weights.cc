@@ -114,9 +114,9 @@ Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
     return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
   }
   LECTERN_ASSIGN(const SafetensorsIndex index,
-                 ParseSafetensorsIndex({reinterpret_cast<const char*>(map->data()),
-                                        static_cast<size_t>(map->size())},
-                                       index_path));
+                 ParseSafetensorsIndex(
+                     {reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size())},
+                     index_path));
   std::vector<std::string> names;
   for (const auto& [tensor, file] : index) names.push_back(file);
   std::sort(names.begin(), names.end());
@@ -132,8 +132,8 @@ Status NoWeights(Env& env, const std::string& folder) {
   for (const std::string& name : names) {
     if (IsPickleName(name)) return UnsafeFormat(Join(folder, name));
   }
-  return Status(Code::kMissingFile, folder + ": no " + std::string(kSingleFile) + " and no " +
-                                        std::string(kIndexFile));
+  return Status(Code::kMissingFile,
+                folder + ": no " + std::string(kSingleFile) + " and no " + std::string(kIndexFile));
 }
 
 Result<Inventory> OpenFolder(Env& env, const std::string& folder) {
@@ -173,10 +173,10 @@ Status CheckNeeded(const Plan& plan, const Inventory& inventory) {
     const auto at = inventory.tensors.find(name);
     if (at == inventory.tensors.end()) {
       const bool is_output = name == kOutput;
-      return Status(Code::kMalformedModel,
-                    inventory.files[0].path + ": tensor \"" + name + "\" is missing" +
-                        (is_output ? ", and config.json does not say \"tie_word_embeddings\": true"
-                                   : ""));
+      return Status(
+          Code::kMalformedModel,
+          inventory.files[0].path + ": tensor \"" + name + "\" is missing" +
+              (is_output ? ", and config.json does not say \"tie_word_embeddings\": true" : ""));
     }
     const SafetensorsEntry& entry = at->second.entry;
     if (entry.shape != shape) {
@@ -185,9 +185,8 @@ Status CheckNeeded(const Plan& plan, const Inventory& inventory) {
                                                Shown(shape));
     }
     if (!SupportedDtype(entry.dtype)) {
-      return Status(Code::kUnsupportedModel, Describe(inventory, name, at->second) +
-                                                 " has dtype " + entry.dtype +
-                                                 "; supported: F32, F16, BF16");
+      return Status(Code::kUnsupportedModel, Describe(inventory, name, at->second) + " has dtype " +
+                                                 entry.dtype + "; supported: F32, F16, BF16");
     }
   }
   return Status();
@@ -196,17 +195,15 @@ Status CheckNeeded(const Plan& plan, const Inventory& inventory) {
 // Tensors that we leave alone without harm: tables that old checkpoints saved, and the output
 // matrix of a tied model, which is the embedding again.
 bool IsHarmless(std::string_view name, const ModelConfig& config) {
-  return name.ends_with(".rotary_emb.inv_freq") ||
-         (name == kOutput && config.tie_word_embeddings);
+  return name.ends_with(".rotary_emb.inv_freq") || (name == kOutput && config.tie_word_embeddings);
 }
 
 Status CheckUnneeded(const Plan& plan, const Inventory& inventory, const ModelConfig& config) {
   for (const auto& [name, located] : inventory.tensors) {
     if (plan.contains(name) || IsHarmless(name, config)) continue;
     return Status(Code::kUnsupportedModel,
-                  Describe(inventory, name, located) +
-                      " is not part of a Llama model with " + std::to_string(config.num_layers) +
-                      " layers and without biases");
+                  Describe(inventory, name, located) + " is not part of a Llama model with " +
+                      std::to_string(config.num_layers) + " layers and without biases");
   }
   return Status();
 }

@@ -31,7 +31,8 @@ class Weights {
   // `folder` holds model.safetensors, or model.safetensors.index.json with its files. Headers and
   // every shape are checked against `config` before anything is allocated. A folder with only
   // pytorch_model*.bin or *.pt files: kUnsafeFormat with how to convert. kMissingFile,
-  // kMalformedModel (file, tensor and offset named), kUnsupportedModel (dtype), kTruncated.
+  // kMalformedModel (file, tensor and offset named), kUnsupportedModel (dtype, or a tensor that
+  // would change the result and is not in `config`), kTruncated, kLimitExceeded.
   static Result<std::unique_ptr<Weights>> Load(Env& env, const std::string& folder,
                                                const ModelConfig& config);
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "index/kmeans.h"
+#include "index/row_codes.h"
 
 namespace lectern {
 namespace {
@@ -73,6 +74,7 @@ class Builder {
       tree.order.insert(tree.order.end(), cluster.begin(), cluster.end());
       rows.push_back(static_cast<uint32_t>(tree.order.size()));
     }
+    if (options_.row_codes) EncodeRows(tree);
     return tree;
   }
 
@@ -145,6 +147,19 @@ class Builder {
       clusters.insert(clusters.begin() + static_cast<ptrdiff_t>(i), parts.begin(), parts.end());
     }
     return {};
+  }
+
+  void EncodeRows(CentroidTree& tree) const {
+    const TreeLevel& finest = tree.levels.back();
+    tree.row_codes.resize(tree.order.size() * RowCodeBytes(dim()));
+    std::vector<float> centroid(dim());
+    for (size_t i = 0; i < finest.num_clusters(); ++i) {
+      for (size_t c = 0; c < dim(); ++c) centroid[c] = ToFloat(finest.centroids[i * dim() + c]);
+      for (uint32_t row = finest.children[i]; row < finest.children[i + 1]; ++row) {
+        EncodeRow({keys_[tree.order[row]], dim()}, centroid,
+                  tree.row_codes.data() + row * RowCodeBytes(dim()));
+      }
+    }
   }
 
   std::vector<float> MeanDirection(const Members& members) const {

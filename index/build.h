@@ -15,6 +15,7 @@ struct BuildOptions {
   std::vector<double> fractions = {0.01, 0.05};
   uint32_t num_iterations = 10;
   uint64_t seed = 1234;
+  bool row_codes = true;  // index/row_codes.h
   std::function<bool()> is_cancelled;
 };
 

@@ -2,6 +2,7 @@
 #ifndef LECTERN_INDEX_CENTROID_TREE_H_
 #define LECTERN_INDEX_CENTROID_TREE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct TreeLevel {
 struct CentroidTree {
   std::vector<TreeLevel> levels;  // level 1, the coarsest, first (as in arXiv:2411.09688)
   std::vector<uint32_t> order;    // permutation of the clustered keys: clusters are contiguous
+  std::vector<std::byte> row_codes;  // [keys in order][RowCodeBytes(head_dim)]; may be empty
 };
 
 }  // namespace lectern

@@ -1,8 +1,11 @@
 #include "index/head_index.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "index/calibrate.h"
+#include "index/row_codes.h"
 
 namespace lectern {
 namespace {
@@ -85,6 +88,15 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       return corrupt("clusters do not partition the level below");
     }
   }
+  const SectionEntry* codes = shard.Find(SectionKind::kRowCodes, kv_head, 0);
+  if (header.num_levels > 0 && codes != nullptr) {
+    head.row_code_bytes_ = RowCodeBytes(header.head_dim);
+    if (codes->bytes != (num_rows - head.num_exact_) * head.row_code_bytes_) {
+      return corrupt("one row code per clustered row expected");
+    }
+    head.row_codes_offset_ = codes->offset;
+    head.row_codes_ = shard.data() + codes->offset;
+  }
   if (header.num_levels > 0) {
     LECTERN_ASSIGN(head.thresholds_, shard.Array<float>(SectionKind::kThresholds, kv_head, 0));
     if (head.thresholds_.size() != header.num_levels * kThresholdsPerLevel) {
@@ -106,6 +118,31 @@ TypedRows HeadIndex::Values(IndexRange block) const {
 
 Status HeadIndex::VerifyRows(IndexRange rows) const {
   return shard_->Verify(rows_offset_ + uint64_t{rows.begin} * 2 * row_bytes_, BlockBytes(rows));
+}
+
+Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
+                             std::vector<std::byte>& values) const {
+  keys.resize(rows.size() * row_bytes_);
+  values.resize(rows.size() * row_bytes_);
+  const std::span<const uint32_t> blocks = levels_.back().children;
+  auto block = blocks.begin();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    block = std::upper_bound(block, blocks.end(), rows[i]) - 1;
+    const uint32_t begin = block[0], num_block_rows = block[1] - begin;
+    const uint64_t key = rows_offset_ + uint64_t{begin} * 2 * row_bytes_ +
+                         (rows[i] - begin) * row_bytes_;
+    const uint64_t value = key + num_block_rows * row_bytes_;
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(value, row_bytes_));
+    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
+    std::memcpy(values.data() + i * row_bytes_, shard_->data() + value, row_bytes_);
+  }
+  return {};
+}
+
+Status HeadIndex::VerifyRowCodes(IndexRange rows) const {
+  return shard_->Verify(row_codes_offset_ + (rows.begin - num_exact_) * row_code_bytes_,
+                        rows.size() * row_code_bytes_);
 }
 
 Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {

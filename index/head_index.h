@@ -43,6 +43,19 @@ class HeadIndex {
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
+  bool has_row_codes() const { return row_codes_ != nullptr; }
+  uint64_t row_code_bytes() const { return row_code_bytes_; }  // of one row
+  // Codes of stored rows [rows.begin, …), all of clusters. Verify first.
+  const std::byte* RowCodes(IndexRange rows) const {
+    return row_codes_ + (rows.begin - num_exact_) * row_code_bytes_;
+  }
+  // Copies the K and V rows of some clustered rows (ascending) side by side, verifying them.
+  Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
+                    std::vector<std::byte>& values) const;
+  TypedRows AsRows(const std::vector<std::byte>& gathered) const {
+    return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
+  }
+
   // The block of rows [begin, end): the exact rows or one finest cluster. Verify first.
   TypedRows Keys(IndexRange block) const;
   TypedRows Values(IndexRange block) const;
@@ -54,6 +67,7 @@ class HeadIndex {
 
   // Checksums of what is about to be read.
   Status VerifyRows(IndexRange rows) const;
+  Status VerifyRowCodes(IndexRange rows) const;
   Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
 
@@ -62,7 +76,8 @@ class HeadIndex {
   uint32_t num_rows_ = 0, num_exact_ = 0;
   size_t row_bytes_ = 0, head_dim_ = 0;
   Dtype dtype_ = Dtype::kF16;
-  uint64_t rows_offset_ = 0;
+  uint64_t rows_offset_ = 0, row_codes_offset_ = 0, row_code_bytes_ = 0;
+  const std::byte* row_codes_ = nullptr;
   std::vector<Level> levels_;
   std::span<const float> thresholds_;
   std::span<const uint32_t> positions_;

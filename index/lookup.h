@@ -1,4 +1,4 @@
-// Queries -> selected clusters, coarse level first. Children of rejected clusters are never touched.
+// Queries -> selected rows, coarse level first. Children of rejected clusters are never touched.
 #ifndef LECTERN_INDEX_LOOKUP_H_
 #define LECTERN_INDEX_LOOKUP_H_
 
@@ -14,11 +14,26 @@ namespace lectern {
 struct HeadSelection {
   // Per level, ascending and disjoint: clusters whose centroids and counts were read.
   std::vector<std::vector<IndexRange>> looked_up;
-  // Per level: clusters that stand in for their keys by centroid and mean value. Empty without tail.
+  // Stored rows that are read, ascending.
+  std::vector<uint32_t> rows;
+  // Finest clusters whose row codes were read.
+  std::vector<IndexRange> coded;
+
+  // The tail; empty without it. Per level: clusters that stand in for all their keys by centroid and
+  // mean value …
   std::vector<std::vector<IndexRange>> tail;
-  std::vector<uint32_t> clusters;  // finest level, ascending: their rows are read
-  uint64_t bytes = 0;              // of all this and the exact rows
-  double missed_mass = 0;          // estimated share of the clustered keys' mass that is not read
+  // … and per query row and coded cluster, [R][clusters of `coded`]: log mass of its rows that are
+  // not read, as their codes tell; the cluster's mean value stands for them. -inf: all rows are read.
+  std::vector<float> coded_logits;
+
+  uint64_t bytes = 0;      // of all this and the exact rows
+  double missed_mass = 0;  // estimated share of the clustered keys' mass that is not read exactly
+
+  size_t num_coded() const {
+    size_t count = 0;
+    for (const IndexRange& range : coded) count += range.size();
+    return count;
+  }
 };
 
 struct LookupArgs {
@@ -29,16 +44,21 @@ struct LookupArgs {
   float scale;
   double kv_budget;  // (0, 1): share of the layer's K+V bytes, all kv heads together
   bool tail;
+  bool row_codes = true;  // use them where the document has them
 };
 
-// The default rule of Lectern: clusters with S above the calibrated threshold of their head and
-// level, best first, ended by the layer's byte budget: at least kFillTo of it is read (next best S),
-// never more than kCutAt of it. A quarter of the budget is for looking up, more only where the top
-// level or filling the budget needs it.
-//   S of a level has in its denominator: the clusters looked up there, and the mass of what upper
-// levels rejected (by its own centroids). Everything through log-sum-exp; mean over the R rows.
-// Source: arXiv:2411.09688, section 3.3; ours reads no child of a rejected cluster, keeps the
-// rejected mass in the denominator, and has a budget.
+// The default rule. Clusters are opened best first (above the calibrated threshold of their head and
+// level before those below it) until the level's part of the lookup bytes is spent: a quarter of
+// the budget, more only where filling the budget needs it. Then rows are read:
+//   with row codes    the codes of the best opened clusters' rows are read, and the best rows by
+//                     their own estimated score fill the byte budget, all heads together;
+//   without           whole clusters, while S > T, ended by the byte budget: at least kFillTo of it
+//                     is read (next best S), never more than kCutAt of it.
+// S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there and
+// the mass of what upper levels rejected, by its own centroids; of rows, also the opened clusters
+// without codes. Everything through log-sum-exp; mean over the R rows.
+// Sources: arXiv:2411.09688, section 3.3 (ours reads no child of a rejected cluster, keeps the
+// rejected mass in the denominator, and has a budget); the tail as in arXiv:2506.13059.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
 // One entry per kv head. kChecksumMismatch.
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);

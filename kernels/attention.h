@@ -45,6 +45,16 @@ size_t AttendScratch(size_t num_queries, size_t head_dim);
 void AttendScalar(const AttendArgs& args);  // the definition; sums in double
 void AttendSimd(const AttendArgs& args);    // finished outputs within 1e-5 * max|v| of it
 
+struct AttendLogitsArgs {
+  Rows<const float> logits;  // [R, n]: s_rj as they are; -inf: not attended
+  TypedRows values;          // [n, head_dim]; any dtype
+  AttentionState state;      // in/out, R rows
+  std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
+};
+// Attend with logits that were estimated elsewhere: of clusters whose keys are known by row codes.
+void AttendLogitsScalar(const AttendLogitsArgs& args);  // the definition; sums in double
+void AttendLogitsSimd(const AttendLogitsArgs& args);    // finished outputs within 1e-5 * max|v|
+
 void ResetState(const AttentionState& state);
 // into <- into joined with `from` (same R, disjoint keys). Exact up to rounding; order matters to
 // the last bit, so callers merge in a fixed order.

@@ -64,4 +64,27 @@ void AttendScalar(const AttendArgs& args) {
   }
 }
 
+void AttendLogitsScalar(const AttendLogitsArgs& args) {
+  assert(args.values.num_rows == args.logits.num_cols);
+  assert(args.state.num_rows() == args.logits.num_rows);
+  for (size_t r = 0; r < args.logits.num_rows; ++r) {
+    const std::span<const float> logits(args.logits[r], args.logits.num_cols);
+    double max = args.state.max[r];
+    for (const float logit : logits) max = std::max<double>(max, logit);
+    if (max == kNothing) continue;
+    const double before = std::exp(args.state.max[r] - max);
+    double sum = before * args.state.sum[r];
+    for (const float logit : logits) sum += std::exp(logit - max);
+    for (size_t c = 0; c < args.values.num_cols; ++c) {
+      double out = before * args.state.out[r][c];
+      for (size_t j = 0; j < logits.size(); ++j) {
+        out += std::exp(logits[j] - max) * LoadElement(args.values.row(j), args.values.dtype, c);
+      }
+      args.state.out[r][c] = static_cast<float>(out);
+    }
+    args.state.max[r] = static_cast<float>(max);
+    args.state.sum[r] = static_cast<float>(sum);
+  }
+}
+
 }  // namespace lectern

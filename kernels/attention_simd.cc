@@ -28,6 +28,7 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 void Attend(const AttendArgs& args) { AttendScalar(args); }
+void AttendLogits(const AttendLogitsArgs& args) { AttendLogitsScalar(args); }
 #else
 static_assert(kPanel <= kMaxPanel && kMaxRows <= kMaxTileRows && kTileKeys % kPanel == 0);
 
@@ -201,6 +202,37 @@ void Attend(const AttendArgs& args) {
   }
 }
 
+// The second half of Attend: the weights come from given logits.
+void AttendLogits(const AttendLogitsArgs& args) {
+  const size_t num_rows = args.logits.num_rows, num_keys = args.values.num_rows;
+  const bool as_stored = num_rows <= kMaxRows && args.values.num_cols % kPanel == 0;
+  AttendArgs attend = {};
+  attend.keys.num_rows = num_keys;
+  attend.values = args.values;
+  attend.scale = 1;
+  attend.state = args.state;
+  KeyTile tile = {};
+  tile.values = AlignScratch(args.scratch.data());
+  tile.weights =
+      tile.values + kTileKeys * ((args.values.num_cols + kMaxPanel - 1) / kMaxPanel * kMaxPanel);
+  for (tile.begin = 0; tile.begin < num_keys; tile.begin += kTileKeys) {
+    tile.num_keys = std::min(kTileKeys, num_keys - tile.begin);
+    if (!as_stored) {
+      ConvertPanels(args.values.Slice(tile.begin, tile.begin + tile.num_keys), tile.values,
+                    tile.num_keys * kPanel);
+    }
+    for (size_t row = 0; row < num_rows; row += kMaxRows) {
+      const size_t rows = std::min(kMaxRows, num_rows - row);
+      for (size_t r = 0; r < rows; ++r) {
+        float* weights = tile.weights + r * kTileKeys;
+        std::copy_n(args.logits[row + r] + tile.begin, tile.num_keys, weights);
+        UpdateRow(attend, tile, row + r, weights);
+      }
+      AddValues(attend, tile, row, rows, tile.num_keys, as_stored);
+    }
+  }
+}
+
 #endif  // HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace lectern
@@ -210,6 +242,7 @@ HWY_AFTER_NAMESPACE();
 namespace lectern {
 
 HWY_EXPORT(Attend);
+HWY_EXPORT(AttendLogits);
 
 size_t AttendScratch(size_t /*num_queries*/, size_t head_dim) {
   const size_t padded_dim = (head_dim + kMaxPanel - 1) / kMaxPanel * kMaxPanel;
@@ -227,6 +260,13 @@ void AttendSimd(const AttendArgs& args) {
   assert(args.scratch.size() >=
          AttendScratch(args.queries.num_rows, std::max(args.keys.num_cols, args.values.num_cols)));
   HWY_DYNAMIC_DISPATCH(Attend)(args);
+}
+
+void AttendLogitsSimd(const AttendLogitsArgs& args) {
+  assert(args.values.num_rows == args.logits.num_cols);
+  assert(args.state.num_rows() == args.logits.num_rows);
+  assert(args.scratch.size() >= AttendScratch(args.logits.num_rows, args.values.num_cols));
+  HWY_DYNAMIC_DISPATCH(AttendLogits)(args);
 }
 
 }  // namespace lectern

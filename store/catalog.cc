@@ -327,8 +327,7 @@ struct OpenPlan {
   bool creates = false;
 };
 
-// A link, directory or FIFO in place of the catalog is refused; a missing file only makes sense to a
-// writer.
+// A link, directory or FIFO in place of the catalog is refused.
 Result<bool> CatalogExists(const std::string& path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0) {

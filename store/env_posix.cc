@@ -56,7 +56,8 @@ Status CheckPath(const std::string& path) {
 Result<Fd> Open(const std::string& path, int flags, const char* action) {
   LECTERN_RETURN_IF_ERROR(CheckPath(path));
   // O_NONBLOCK: opening a FIFO must not wait for its other end.
-  Fd fd(Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600); }));
+  flags |= O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  Fd fd(Retry([&] { return ::open(path.c_str(), flags, 0600); }));
   if (fd.get() < 0) return ErrnoStatus(errno, action, path);
   return fd;
 }
@@ -122,7 +123,9 @@ class PosixWritableFile : public WritableFile {
       error = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
     } while (error == EINTR);
     if (error == 0) return {};
-    if (error != EOPNOTSUPP && error != EINVAL) return ErrnoStatus(error, "reserve space for", path_);
+    if (error != EOPNOTSUPP && error != EINVAL) {
+      return ErrnoStatus(error, "reserve space for", path_);
+    }
     // This file system reserves nothing; the length is all that can be had.
     LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd_.get(), path_, "reserve space for"));
     if (size >= bytes) return {};

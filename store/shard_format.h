@@ -49,7 +49,7 @@ enum class SectionKind : uint32_t {
   kThresholds = 32,    // see FORMAT.md "Thresholds"
   kFirstOptional = 1024,
   kStatistics = 1025,  // what budget policies need; JSON in document.shard
-  kRowCodes = 1026,    // reserved: one-bit row codes
+  kRowCodes = 1026,    // one per kv head: a code per clustered row; see FORMAT.md "Row codes"
   kPageMap = 1027,     // {u64 text_begin, u32 page, u32 0}[pages]
 };
 

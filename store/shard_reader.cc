@@ -177,8 +177,8 @@ struct ShardReader::Impl {
 
   const SectionEntry* Find(SectionKind kind, uint32_t kv_head, uint32_t level) const {
     const std::tuple key(static_cast<uint32_t>(kind), kv_head, level);
-    const auto it = std::lower_bound(by_key.begin(), by_key.end(), key,
-                                     [&](uint32_t i, const auto& k) { return Key(sections[i]) < k; });
+    const auto less = [&](uint32_t i, const auto& k) { return Key(sections[i]) < k; };
+    const auto it = std::lower_bound(by_key.begin(), by_key.end(), key, less);
     return it != by_key.end() && Key(sections[*it]) == key ? &sections[*it] : nullptr;
   }
 

@@ -170,9 +170,7 @@ class AskDocument {
  private:
   api::Result<api::Session> Open() { return engine_.Open(flags_.document); }
 
-  int Fail(const api::Error& error) const {
-    return PrintError(kTool, error, flags_.engine.style);
-  }
+  int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
 
   static bool ReadLine(std::string& line) {
     if (CanConfirm()) std::cerr << "> " << std::flush;

@@ -13,7 +13,7 @@
 namespace lectern::tools {
 namespace {
 
-constexpr uint64_t kMaxThreads = 4096;
+constexpr uint64_t kMaxThreads = 1024;
 
 // Empty counts as not set, as everywhere.
 std::string_view Variable(const char* name) {

@@ -17,9 +17,9 @@ namespace lectern::tools {
 
 // Each: the flag, else the environment variable, else the default.
 struct EngineFlags {
-  std::string store;         // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
-  std::string model;         // --model, LECTERN_MODEL, empty
-  uint64_t num_threads = 0;  // --threads, LECTERN_THREADS, 0: physical cores
+  std::string store;                     // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
+  std::string model;                     // --model, LECTERN_MODEL, empty
+  uint64_t num_threads = 0;              // --threads, LECTERN_THREADS, 0: physical cores
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }

@@ -52,7 +52,8 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
   app.add_option("--name", flags.name, "Name of the document (else the file's name)");
-  app.add_option("--kv-type", flags.kv_type, "Of stored keys and values: f16 (default), bf16, f32, q8")
+  app.add_option("--kv-type", flags.kv_type,
+                 "Of stored keys and values: f16 (default), bf16, f32, q8")
       ->type_name("TYPE")
       ->check(OneOf(kKvTypes));
   app.add_option("--kv-budget", flags.kv_budget,
@@ -95,8 +96,8 @@ std::string ReportText(const api::IndexReport& report) {
 void PrintNotes(const api::IndexReport& report) {
   const lectern_index_numbers numbers = report.numbers();
   if (numbers.resumed_tokens > 0) {
-    PrintNote(kTool, "continued an interrupted run after " + Grouped(numbers.resumed_tokens) +
-                         " tokens");
+    PrintNote(kTool,
+              "continued an interrupted run after " + Grouped(numbers.resumed_tokens) + " tokens");
   }
   if (numbers.replaced_bytes > 0) {
     PrintNote(kTool, Grouped(numbers.replaced_bytes) + " bytes were not UTF-8 and were replaced");
@@ -106,10 +107,10 @@ void PrintNotes(const api::IndexReport& report) {
 
 std::string EstimateText(const lectern_index_estimate& estimate) {
   if (estimate.existed) return "already indexed: nothing to do\n";
-  return Grouped(estimate.tokens) + " tokens, about " + Duration(estimate.seconds) + "\ndisk: " +
-         Bytes(estimate.bytes_on_disk) + ", while indexing " + Bytes(estimate.peak_bytes_on_disk) +
-         " (" + Bytes(estimate.free_bytes) + " free)\nmemory: " + Bytes(estimate.anonymous_bytes) +
-         "\n";
+  return Grouped(estimate.tokens) + " tokens, about " + Duration(estimate.seconds) +
+         "\ndisk: " + Bytes(estimate.bytes_on_disk) + ", while indexing " +
+         Bytes(estimate.peak_bytes_on_disk) + " (" + Bytes(estimate.free_bytes) +
+         " free)\nmemory: " + Bytes(estimate.anonymous_bytes) + "\n";
 }
 
 class IndexDocument {
@@ -126,7 +127,7 @@ class IndexDocument {
     if (!flags_.yes && flags_.file != "-" && CanConfirm()) {
       auto agreed = AskWhenLong(*engine, *text);
       if (!agreed.ok()) return Fail(agreed.error());
-      if (!*agreed) return Fail({LECTERN_CANCELLED, "not indexed", {}});
+      if (!*agreed) return 1;
     }
     return Index(*engine, *text);
   }
@@ -170,8 +171,8 @@ class IndexDocument {
     auto report = engine.Index(text, options);
     display.Clear();
     if (!report.ok()) return Fail(Explained(report.error()));
-    const int status = Print(flags_.engine.json() ? std::string(report->json()) + "\n"
-                                                  : ReportText(*report));
+    const int status =
+        Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
     if (!flags_.engine.json()) PrintNotes(*report);
     return status;
   }

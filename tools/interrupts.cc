@@ -1,20 +1,38 @@
 #include "tools/interrupts.h"
 
-#include <pthread.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
-#include <ctime>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <utility>
 
 namespace lectern::tools {
 namespace {
 
-constexpr int kWakeUp = SIGUSR1;  // to the watcher alone, when the process ends
+int write_end = -1;  // of the one Interrupts' pipe; set before the handler is
 
-bool IsIgnored(int signal) {
+void Send(int signal) {
+  const auto byte = static_cast<uint8_t>(signal);
+  // A pipe that is full has more signals than anybody needs.
+  if (write(write_end, &byte, 1) < 0) return;
+}
+
+void OnSignal(int signal) {
+  const int error = errno;
+  Send(signal);
+  errno = error;
+}
+
+void Handle(int signal) {
   struct sigaction action {};
   sigaction(signal, nullptr, &action);
-  return action.sa_handler == SIG_IGN;
+  if (action.sa_handler == SIG_IGN) return;
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
 }
 
 [[noreturn]] void QuitNow(int signal) {
@@ -22,36 +40,39 @@ bool IsIgnored(int signal) {
   _exit(128 + signal);
 }
 
+// The next signal; -1 after `timeout_ms` (-1: never) without one.
+int Receive(int fd, int timeout_ms) {
+  pollfd pipe = {.fd = fd, .events = POLLIN, .revents = 0};
+  uint8_t signal = 0;
+  if (poll(&pipe, 1, timeout_ms) <= 0 || read(fd, &signal, 1) != 1) return -1;
+  return signal;
+}
+
 }  // namespace
 
 Interrupts::Interrupts() {
   std::signal(SIGPIPE, SIG_IGN);
-  sigemptyset(&signals_);
-  sigaddset(&signals_, kWakeUp);
-  for (const int signal : {SIGINT, SIGTERM}) {
-    if (!IsIgnored(signal)) sigaddset(&signals_, signal);
-  }
-  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;  // signals end the process, as without us
+  read_end_ = ends[0];
+  write_end = ends[1];
   watcher_ = std::thread(&Interrupts::Watch, this);
+  Handle(SIGINT);
+  Handle(SIGTERM);
 }
 
 Interrupts::~Interrupts() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-  }
-  pthread_kill(watcher_.native_handle(), kWakeUp);
+  if (!watcher_.joinable()) return;
+  Send(0);
   watcher_.join();
 }
 
 void Interrupts::Watch() {
-  const timespec repeat = {.tv_sec = 0, .tv_nsec = 100'000'000};
   for (;;) {
-    const int signal = requested() ? sigtimedwait(&signals_, nullptr, &repeat)  // -1: time is up
-                                   : sigwaitinfo(&signals_, nullptr);
+    const int signal = Receive(read_end_, requested() ? 100 : -1);
+    if (signal == 0) return;
     const std::lock_guard lock(mutex_);
-    if (is_stopping_) return;
-    if (signal == SIGINT || signal == SIGTERM) {
+    if (signal > 0) {
       if (!cancel_ || requested()) QuitNow(signal);
       signal_ = signal;
     }

@@ -3,19 +3,19 @@
 #define LECTERN_TOOLS_INTERRUPTS_H_
 
 #include <atomic>
-#include <csignal>
 #include <functional>
 #include <mutex>
 #include <thread>
 
 namespace lectern::tools {
 
-// One for the process, made by the main thread before any other thread. A thread of its own waits
-// for the signals, so that cancelling needs no code that is safe in a signal handler.
+// One for the process. The signal handler only hands the number to a thread, so that cancelling
+// needs no code that is safe in a signal handler. (Blocking the signals and waiting for them would
+// be less code, but BLAS starts threads before main that do not block them.)
 class Interrupts {
  public:
-  // Blocks SIGINT and SIGTERM (unless the parent had them ignored) in this thread and those that it
-  // starts. Ignores SIGPIPE: a write that fails tells.
+  // Handles SIGINT and SIGTERM, unless the parent had them ignored. Ignores SIGPIPE: a write that
+  // fails tells.
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
@@ -43,11 +43,10 @@ class Interrupts {
  private:
   void Watch();
 
-  sigset_t signals_;
+  int read_end_ = -1;  // of a pipe of signal numbers; 0: the end of this object
   std::mutex mutex_;
   std::function<void()> cancel_;  // empty: no scope is open
   std::atomic<int> signal_ = 0;
-  bool is_stopping_ = false;
   std::thread watcher_;
 };
 

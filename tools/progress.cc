@@ -69,9 +69,12 @@ std::string JsonLine(const api::Progress& progress) {
 
 std::string Line(ProgressStyle style, const api::Progress& progress) {
   switch (style) {
-    case ProgressStyle::kBar: return BarLine(progress);
-    case ProgressStyle::kJson: return JsonLine(progress);
-    default: return PlainLine(progress);
+    case ProgressStyle::kBar:
+      return BarLine(progress);
+    case ProgressStyle::kJson:
+      return JsonLine(progress);
+    default:
+      return PlainLine(progress);
   }
 }
 

@@ -7,10 +7,10 @@
 
 namespace lectern::tools {
 
-std::string Grouped(uint64_t number);     // "12,345"
-std::string Bytes(uint64_t bytes);        // "812 bytes", "1.2 GB" (powers of 1000)
-std::string Duration(double seconds);     // "850 ms", "12 s", "3 min 2 s", "2 h 5 min"
-std::string Percent(double share);        // 0.1034: "10.3 %"
+std::string Grouped(uint64_t number);  // "12,345"
+std::string Bytes(uint64_t bytes);     // "812 bytes", "1.2 GB" (powers of 1000)
+std::string Duration(double seconds);  // "850 ms", "12 s", "3 min 2 s", "2 h 5 min"
+std::string Percent(double share);     // 0.1034: "10.3 %"
 
 }  // namespace lectern::tools
 

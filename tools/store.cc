@@ -73,8 +73,8 @@ std::string ShowText(const api::DocumentDetails& details) {
                      "\nstate        " + document.state + "\ntokens       " +
                      Grouped(document.tokens) + "\ntext         " + Bytes(document.text_bytes) +
                      "\non disk      " + Bytes(document.bytes_on_disk) + "\nmodel        " +
-                     document.model + "\nfingerprint  " + document.fingerprint +
-                     "\ngeneration   " + std::to_string(document.generation) + "\n";
+                     document.model + "\nfingerprint  " + document.fingerprint + "\ngeneration   " +
+                     std::to_string(document.generation) + "\n";
   for (const api::Shard& shard : details.shards) {
     text += "  " + shard.file + "  " + Bytes(shard.bytes) + "\n";
   }
@@ -126,7 +126,7 @@ class Store {
     }
     const std::string question = "Remove " + name + " (" + Grouped(document.tokens) + " tokens, " +
                                  Bytes(document.bytes_on_disk) + ")?";
-    if (!flags_.yes && !Confirm(question)) return Fail({LECTERN_CANCELLED, "not removed", {}});
+    if (!flags_.yes && !Confirm(question)) return 1;
     auto removed = engine_.Remove(document.id);
     if (!removed.ok()) return Fail(removed.error());
     return Print("{\"removed\":\"" + document.id + "\"}", "removed " + name + "\n");

@@ -26,8 +26,8 @@ CodePoint DecodeAt(std::string_view text, size_t at) {
 }
 
 bool IsControl(uint32_t c) {
-  const bool reorders = c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
-                        (c >= 0x2066 && c <= 0x2069);
+  const bool reorders =
+      c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
   return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) || reorders;
 }
 

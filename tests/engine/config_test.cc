@@ -14,9 +14,9 @@ namespace {
 using Members = std::map<std::string, std::string>;  // field -> JSON text; empty text removes it
 
 std::string ConfigJson(const Members& changes = {}) {
-  Members members = {{"model_type", "\"llama\""},      {"architectures", "[\"LlamaForCausalLM\"]"},
-                     {"vocab_size", "100"},            {"hidden_size", "64"},
-                     {"intermediate_size", "96"},      {"num_hidden_layers", "3"},
+  Members members = {{"model_type", "\"llama\""}, {"architectures", "[\"LlamaForCausalLM\"]"},
+                     {"vocab_size", "100"},       {"hidden_size", "64"},
+                     {"intermediate_size", "96"}, {"num_hidden_layers", "3"},
                      {"num_attention_heads", "4"}};
   for (const auto& [name, value] : changes) members[name] = value;
   std::string json;
@@ -55,18 +55,22 @@ TEST(ParseConfigTest, ReadsTheBundledModel) {
 }
 
 TEST(ParseConfigTest, NullMeansAbsent) {
-  const Result<ModelConfig> config = ParseConfig(
-      ConfigJson({{"rope_scaling", "null"}, {"head_dim", "null"}, {"sliding_window", "null"},
-                  {"num_key_value_heads", "null"}, {"quantization_config", "null"},
-                  {"eos_token_id", "null"}, {"pretraining_tp", "null"}}),
-      "c");
+  const Result<ModelConfig> config = ParseConfig(ConfigJson({{"rope_scaling", "null"},
+                                                             {"head_dim", "null"},
+                                                             {"sliding_window", "null"},
+                                                             {"num_key_value_heads", "null"},
+                                                             {"quantization_config", "null"},
+                                                             {"eos_token_id", "null"},
+                                                             {"pretraining_tp", "null"}}),
+                                                 "c");
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->head_dim, 16u);
 }
 
 TEST(ParseConfigTest, ReadsTheRopeRecipesOfTransformers4And5) {
   const std::string body =
-      R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192)";
+      R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+      R"("original_max_position_embeddings":8192)";
   const Members spellings[] = {
       {{"rope_theta", "5e5"}, {"rope_scaling", "{\"rope_type\":\"llama3\"," + body + "}"}},
       {{"rope_theta", "5e5"}, {"rope_scaling", "{\"type\":\"llama3\"," + body + "}"}},
@@ -205,8 +209,8 @@ TEST(ParseConfigTest, RefusesContradictionsBetweenFields) {
 }
 
 TEST(ParseConfigTest, RefusesWhatIsNotAnObject) {
-  for (const std::string text : {"", "[]", "3", "{\"a\":1,\"a\":2}", "{\"model_type\":\"llama\"",
-                                 "\x80\x02}q\x01."}) {
+  for (const std::string text :
+       {"", "[]", "3", "{\"a\":1,\"a\":2}", "{\"model_type\":\"llama\"", "\x80\x02}q\x01."}) {
     const Result<ModelConfig> config = ParseConfig(text, "c");
     ASSERT_FALSE(config.ok()) << text;
     EXPECT_EQ(config.status().code(), Code::kMalformedModel) << text;
@@ -242,8 +246,8 @@ TEST(InverseFrequenciesTest, AreWithinOneUlpOfTransformers) {
     ASSERT_EQ(ours.size(), theirs.size());
     for (size_t i = 0; i < ours.size(); ++i) {
       const int32_t distance = UlpDistance(ours[i], static_cast<int32_t>(*theirs[i].integer()));
-      EXPECT_LE(distance, 1) << "theta " << recipe.theta << " head_dim " << head_dim << " pair " << i
-                             << (item.Find("factor") ? " llama3" : "");
+      EXPECT_LE(distance, 1) << "theta " << recipe.theta << " head_dim " << head_dim << " pair "
+                             << i << (item.Find("factor") ? " llama3" : "");
       ++values;
       exact += distance == 0;
     }

@@ -22,7 +22,8 @@ inline std::string ReadWholeFile(const std::string& path) {
 // Each mapping is a copy of exactly the file's size, so that ASan sees one byte too far.
 class MemoryFile : public MappedFile {
  public:
-  explicit MemoryFile(std::string_view bytes) : bytes_(new std::byte[bytes.size()]), size_(bytes.size()) {
+  explicit MemoryFile(std::string_view bytes)
+      : bytes_(new std::byte[bytes.size()]), size_(bytes.size()) {
     bytes.copy(reinterpret_cast<char*>(bytes_.get()), bytes.size());
   }
   const std::byte* data() const override { return bytes_.get(); }

@@ -24,7 +24,8 @@ using testing::WriteWholeFile;
 // Everything that some steps read, by layer and kv head.
 struct ReadSet {
   std::vector<std::set<uint32_t>> looked_up, tail;  // per level: clusters
-  std::set<uint32_t> clusters;                      // finest: rows
+  std::set<uint32_t> rows;                          // stored rows
+  std::set<uint32_t> coded;                         // finest clusters: row codes
 };
 using Reads = std::map<std::pair<uint32_t, uint32_t>, ReadSet>;
 
@@ -45,7 +46,9 @@ void Record(Reads& reads, uint32_t layer, const DocumentRead& read) {
       Add(set.looked_up[l], selection.looked_up[l]);
       Add(set.tail[l], selection.tail[l]);
     }
-    set.clusters.insert(selection.clusters.begin(), selection.clusters.end());
+    set.rows.insert(selection.rows.begin(), selection.rows.end());
+    Add(set.coded, selection.coded);
+    if (!selection.coded_logits.empty()) Add(set.tail.back(), selection.coded);
   }
 }
 
@@ -91,9 +94,21 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
     const auto kind = static_cast<SectionKind>(section.kind);
     if (kind == SectionKind::kRows) {
       for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
-        if (set.clusters.contains(i)) continue;
         const IndexRange rows = head.ClusterRows(i);
-        poison(section.offset + rows.begin * 2 * row, rows.size() * 2 * row, 2);
+        const uint64_t keys = section.offset + rows.begin * 2 * row;
+        const uint64_t values = keys + rows.size() * row;
+        for (uint32_t r = 0; r < rows.size(); ++r) {
+          if (set.rows.contains(rows.begin + r)) continue;
+          poison(keys + r * row, row, 2);
+          poison(values + r * row, row, 2);
+        }
+      }
+    } else if (kind == SectionKind::kRowCodes) {
+      for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
+        if (set.coded.contains(i)) continue;
+        const IndexRange rows = head.ClusterRows(i);
+        poison(section.offset + (rows.begin - head.num_exact()) * head.row_code_bytes(),
+               rows.size() * head.row_code_bytes(), 2);
       }
     } else if (kind == SectionKind::kCentroids || kind == SectionKind::kMeanValues) {
       const auto& read =
@@ -244,8 +259,8 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   };
   ASSERT_TRUE(session->Step(token, kBudget, GetParam().tail, nullptr).ok());
   for (auto& [place, set] : reads) {
-    ASSERT_FALSE(set.clusters.empty());
-    set.clusters.erase(set.clusters.begin());
+    ASSERT_FALSE(set.rows.empty());
+    set.rows.erase(set.rows.begin());
   }
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(token, kBudget, GetParam().tail, nullptr);

@@ -59,12 +59,13 @@ TEST(SafetensorsTest, AcceptsPaddingMetadataAndAnEmptyTable) {
   EXPECT_TRUE(Parse(File("{}", 0)).ok());
   EXPECT_TRUE(Parse(File("{}      ", 0)).ok());
   EXPECT_TRUE(Parse(File(R"({"__metadata__":{"format":"pt"}})", 0)).ok());
-  EXPECT_TRUE(
-      Parse(File(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[3,7]},)"
-                 R"("a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", 7)).ok());
+  EXPECT_TRUE(Parse(File(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[3,7]},)"
+                         R"("a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})",
+                         7))
+                  .ok());
 }
 
-// A header that begins like a pickle but is one.
+// The length 640 is 80 02 as bytes, which is how a pickle begins.
 TEST(SafetensorsTest, HeaderOf640BytesIsNotMistakenForAPickle) {
   std::string header = "{}";
   header.resize(0x280, ' ');
@@ -130,9 +131,13 @@ TEST(SafetensorsTest, RefusesEachMalformedFileWithItsReason) {
            R"("dtype":"U8","shape":[8],"data_offsets":[18446744073709551607,18446744073709551615])"),
        kMalformed, "hole"},
       {File(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-            R"("b":{"dtype":"U8","shape":[5],"data_offsets":[3,8]}})", 8), kMalformed, "overlaps"},
+            R"("b":{"dtype":"U8","shape":[5],"data_offsets":[3,8]}})",
+            8),
+       kMalformed, "overlaps"},
       {File(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
-            R"("b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})", 8), kMalformed, "overlaps"},
+            R"("b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
+            8),
+       kMalformed, "overlaps"},
       {File("{}", 1), Code::kTruncated, "1 bytes of data"},
       {"PK\x03\x04 a zip of pickles", Code::kUnsafeFormat, "save_pretrained"},
       {"\x80\x02}q\x01(X\x05 a pickle", Code::kUnsafeFormat, "pickle"},

@@ -34,7 +34,7 @@ TEST(CleanUtf8Test, CountsTheBytesThatWereReplaced) {
   EXPECT_EQ(CleanUtf8("a\xFFz").replaced_bytes, 1u);
   EXPECT_EQ(CleanUtf8("a\xF0\x9F\x98z").replaced_bytes, 3u);  // one U+FFFD for a cut emoji
   EXPECT_EQ(CleanUtf8("a\xF0\x9F\x98z").text, "a\xEF\xBF\xBDz");
-  EXPECT_EQ(CleanUtf8("\xED\xA0\x80").replaced_bytes, 3u);    // a surrogate: three U+FFFD
+  EXPECT_EQ(CleanUtf8("\xED\xA0\x80").replaced_bytes, 3u);  // a surrogate: three U+FFFD
   EXPECT_EQ(CleanUtf8("\xED\xA0\x80").text, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 

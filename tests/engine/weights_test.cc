@@ -192,22 +192,45 @@ TEST(WeightsTest, RefusesWhatDoesNotFitTheConfigNamingTheTensor) {
   const std::string q = "model.layers.1.self_attn.q_proj.weight";
   const BadModel cases[] = {
       {[&](auto& t) { t.erase(q); }, Code::kMalformedModel, {q, "missing"}},
-      {[](auto& t) { t.erase("lm_head.weight"); }, Code::kMalformedModel,
+      {[](auto& t) { t.erase("lm_head.weight"); },
+       Code::kMalformedModel,
        {"lm_head.weight", "tie_word_embeddings"}},
-      {[&](auto& t) { t[q].shape = {4, 5}; }, Code::kMalformedModel, {q, "[4, 5]", "[4, 4]"}},
+      {[&](auto& t) {
+         t[q].shape = {4, 5};
+       },
+       Code::kMalformedModel,
+       {q, "[4, 5]", "[4, 4]"}},
       {[&](auto& t) { t[q].shape = {16}; }, Code::kMalformedModel, {q, "[16]"}},
-      {[](auto& t) { t["model.norm.weight"].shape = {4, 1}; }, Code::kMalformedModel,
+      {[](auto& t) {
+         t["model.norm.weight"].shape = {4, 1};
+       },
+       Code::kMalformedModel,
        {"model.norm.weight", "[4, 1]"}},
-      {[](auto& t) { t["model.embed_tokens.weight"].shape = {6, 4}; }, Code::kMalformedModel,
+      {[](auto& t) {
+         t["model.embed_tokens.weight"].shape = {6, 4};
+       },
+       Code::kMalformedModel,
        {"model.embed_tokens.weight", "[6, 4]"}},
       {[&](auto& t) { t[q].dtype = "I32"; }, Code::kUnsupportedModel, {q, "I32", "BF16"}},
-      {[](auto& t) { t["model.layers.2.input_layernorm.weight"] = {"F32", {4}}; },
-       Code::kUnsupportedModel, {"model.layers.2.input_layernorm.weight", "2 layers"}},
-      {[](auto& t) { t["model.layers.0.self_attn.q_proj.bias"] = {"F32", {4}}; },
-       Code::kUnsupportedModel, {"q_proj.bias", "biases"}},
-      {[](auto& t) { t["model.layers.0.self_attn.q_norm.weight"] = {"F32", {2}}; },
-       Code::kUnsupportedModel, {"q_norm"}},
-      {[](auto& t) { t["vision.weight\n"] = {"F32", {2}}; }, Code::kUnsupportedModel,
+      {[](auto& t) {
+         t["model.layers.2.input_layernorm.weight"] = {"F32", {4}};
+       },
+       Code::kUnsupportedModel,
+       {"model.layers.2.input_layernorm.weight", "2 layers"}},
+      {[](auto& t) {
+         t["model.layers.0.self_attn.q_proj.bias"] = {"F32", {4}};
+       },
+       Code::kUnsupportedModel,
+       {"q_proj.bias", "biases"}},
+      {[](auto& t) {
+         t["model.layers.0.self_attn.q_norm.weight"] = {"F32", {2}};
+       },
+       Code::kUnsupportedModel,
+       {"q_norm"}},
+      {[](auto& t) {
+         t["vision.weight\n"] = {"F32", {2}};
+       },
+       Code::kUnsupportedModel,
        {"vision.weight\\n"}},
   };
   for (const BadModel& bad : cases) {
@@ -244,8 +267,7 @@ class IndexedWeightsTest : public testing::Test {
 
   Status Load() {
     MemoryEnv env;
-    env.files["m/model.safetensors.index.json"] =
-        Json(Json::Object{{"weight_map", index_}}).Dump();
+    env.files["m/model.safetensors.index.json"] = Json(Json::Object{{"weight_map", index_}}).Dump();
     env.files["m/a.safetensors"] = MakeFile(first_);
     if (has_second_) env.files["m/b.safetensors"] = MakeFile(second_);
     auto weights = Weights::Load(env, "m", TinyConfig());

@@ -1,5 +1,5 @@
-// Catalog over damaged database files: typed errors, never a crash, and no write that succeeds leaves
-// something that cannot be read. Seeds: any catalog.db.
+// Catalog over damaged database files: typed errors, never a crash, and no write that succeeds
+// leaves something that cannot be read. Seeds: any catalog.db.
 #include <fcntl.h>
 #include <unistd.h>
 

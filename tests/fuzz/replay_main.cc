@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: every given file (directories are walked), then mutations of
-// each, so that builds by any compiler replay the corpus under sanitizers.
+// Runs a fuzz target without libFuzzer: every given file (directories are walked), then mutations
+// of each, so that builds by any compiler replay the corpus under sanitizers.
 //
 //   replay [--mutations N] [--seed S] PATH…
 //

@@ -1,9 +1,9 @@
 // ShardReader over damaged shards whose checksums fit: what is left are contradictions.
 //
-// The input is the payload of a shard, cut anywhere (a whole shard works too: its tables are ignored).
-// It is filled up to whole blocks; then block table, footer and header CRC are made anew. The four
-// bytes of header_crc are free in the input: bit 0 of the first says whether the sizes of the header
-// are repaired as well.
+// The input is the payload of a shard, cut anywhere (a whole shard works too: its tables are
+// ignored). It is filled up to whole blocks; then block table, footer and header CRC are made anew.
+// The four bytes of header_crc are free in the input: unless bit 0 of the first is set, magic,
+// version and sizes of the header are repaired as well.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -242,7 +242,7 @@ def write_golden(folder, c, prompt, logits, ids, margins):
     (folder / "golden.json").write_text(json.dumps(about, indent=2) + "\n")
 
 
-# ---- checking that nothing in config.json can be misread unnoticed --------------------------------
+# ---- checking that nothing in config.json can be misread unnoticed -------------------------------
 
 def misreadings(c):
     """-> [(what, changed fields of config.json)], each leaving the shapes valid."""
@@ -323,7 +323,8 @@ def check(name, c, folder, prompt, logits, ids, margins):
     model = load(folder)
     with torch.no_grad():
         attention = model(torch.tensor([prompt]), output_attentions=True).attentions
-    peak = float(torch.stack([a[0, :, len(prompt) // 2:].amax(-1).mean() for a in attention]).mean())
+    peaks = [float(a[0, :, len(prompt) // 2:].amax(-1).mean()) for a in attention]
+    peak = sum(peaks) / len(peaks)
     wide = forward(model.double(), prompt)
     print(f"{name}: {sum(p.stat().st_size for p in folder.iterdir())} bytes")
     line("std of the logits", f"{std:.2f}", std >= 2)
@@ -356,7 +357,8 @@ def search(name, c, seeds):
             _, logits, ids, margins = make(name, {**c, "seed": seed}, pathlib.Path(folder))
             if not loops(ids) and len(set(ids)) >= 32:
                 found.append((round(min(margins) / spread(logits), 5), seed, len(set(ids))))
-    print(name, "(smallest margin / std, seed, distinct tokens):", sorted(found)[::-1][:5], flush=True)
+    best = sorted(found, reverse=True)[:5]
+    print(name, "(smallest margin / std, seed, distinct tokens):", best, flush=True)
 
 
 README = """\

@@ -45,7 +45,8 @@ inline std::string ReadBytes(const std::string& path) {
 }
 
 inline void WriteBytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 // Layer 1 of 2; document id 00 01 … 0f, fingerprint 20 21 … 3f.
@@ -110,8 +111,8 @@ inline std::string ShardBytes(const ShardHeader& header,
 
 inline std::string SampleShard() { return ShardBytes(SampleHeader(), SampleSections()); }
 
-// Makes every checksum fit again after a test changed header or payload: what is left for the reader
-// to find are contradictions.
+// Makes every checksum fit again after a test changed header or payload: what is left for the
+// reader to find are contradictions.
 inline void RepairShard(std::string& bytes) {
   ShardHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);

@@ -1,0 +1,286 @@
+#include "index/head_lookup.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "index/row_codes.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kTileRows = 64;  // query rows scored at a time
+
+// Members of `ranges` that are not in `chosen` (both ascending).
+std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
+                              const std::vector<uint32_t>& chosen) {
+  std::vector<uint32_t> rest;
+  auto next = chosen.begin();
+  for (const IndexRange& range : ranges) {
+    for (uint32_t i = range.begin; i < range.end; ++i) {
+      while (next != chosen.end() && *next < i) ++next;
+      if (next == chosen.end() || *next != i) rest.push_back(i);
+    }
+  }
+  return rest;
+}
+
+// Positions, in the order of `ranges`, of those members that are in `chosen` (both ascending).
+std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
+                                const std::vector<uint32_t>& chosen) {
+  std::vector<uint32_t> columns;
+  uint32_t column = 0;
+  auto next = chosen.begin();
+  for (const IndexRange& range : ranges) {
+    for (uint32_t i = range.begin; i < range.end && next != chosen.end(); ++i) {
+      if (*next != i) continue;
+      columns.push_back(column + (i - range.begin));
+      ++next;
+    }
+    column += range.size();
+  }
+  return columns;
+}
+
+}  // namespace
+
+std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
+  std::vector<IndexRange> ranges;
+  for (const uint32_t i : ascending) {
+    if (!ranges.empty() && ranges.back().end == i) {
+      ++ranges.back().end;
+    } else {
+      ranges.push_back({i, i + 1});
+    }
+  }
+  return ranges;
+}
+
+HeadLookup::HeadLookup(const LookupArgs& args, size_t head)
+    : args_(args),
+      head_(args.heads[head]),
+      queries_(args.queries[head]),
+      rejected_lse_(queries_.num_rows, -INFINITY) {
+  open_ = {{0, static_cast<uint32_t>(head_.levels().front().num_clusters())}};
+  selection_.looked_up.resize(head_.levels().size());
+  selection_.tail.resize(head_.levels().size());
+}
+
+// Calls body(logits [rows, open clusters], begin, end) for tiles of query rows.
+template <typename Body>
+void HeadLookup::ForEachTile(size_t level, const Body& body) {
+  const HeadIndex::Level& view = head_.levels()[level];
+  const size_t num_open = log_counts_.size();
+  const size_t tile = std::min(kTileRows, queries_.num_rows);
+  logits_.resize(tile * num_open);
+  lse_.resize(tile);
+  scratch_.resize(AttendScratch(tile, queries_.num_cols));
+  for (size_t begin = 0; begin < queries_.num_rows; begin += tile) {
+    const size_t end = std::min(begin + tile, queries_.num_rows);
+    size_t column = 0;
+    for (const IndexRange& range : open_) {
+      args_.backend.key_logits(
+          {.queries = queries_.Slice(begin, end),
+           .keys = view.centroids.Slice(range.begin, range.end),
+           .scale = args_.scale,
+           .logits = {logits_.data() + column, end - begin, range.size(), num_open},
+           .scratch = scratch_});
+      column += range.size();
+    }
+    body(Rows<float>(logits_.data(), end - begin, num_open), begin, end);
+  }
+}
+
+Status HeadLookup::Score(size_t level) {
+  const HeadIndex::Level& view = head_.levels()[level];
+  log_counts_.clear();
+  for (const IndexRange& range : open_) {
+    LECTERN_RETURN_IF_ERROR(head_.VerifyCentroids(level, range));
+    log_counts_.insert(log_counts_.end(), view.log_counts.begin() + range.begin,
+                       view.log_counts.begin() + range.end);
+  }
+  selection_.looked_up[level] = open_;
+  scores_.assign(log_counts_.size(), 0.0f);
+  ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
+    const std::span<float> lse(lse_.data(), end - begin);
+    std::copy_n(rejected_lse_.begin() + static_cast<ptrdiff_t>(begin), end - begin, lse.begin());
+    args_.backend.add_row_lse({.logits = logits, .bias = log_counts_, .lse = lse});
+    args_.backend.add_scores({.logits = logits, .lse = lse, .scores = scores_});
+  });
+  for (float& score : scores_) score /= static_cast<float>(queries_.num_rows);
+  return {};
+}
+
+// Estimated mass of open clusters that are neither in `read` nor looked into further.
+void HeadLookup::AddMissed(size_t level, const std::vector<uint32_t>& read) {
+  const auto& counts = head_.levels()[level].key_counts;
+  size_t column = 0;
+  auto next = read.begin();
+  for (const IndexRange& range : open_) {
+    for (uint32_t i = range.begin; i < range.end; ++i, ++column) {
+      if (next != read.end() && *next == i) {
+        ++next;
+      } else {
+        missed_mass_ += double{scores_[column]} * counts[i];
+      }
+    }
+  }
+}
+
+void HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
+  AddMissed(level, opened);
+  const std::vector<uint32_t> rejected = Without(open_, opened);
+  std::vector<float> bias = log_counts_;
+  for (const uint32_t column : ColumnsOf(open_, opened)) bias[column] = -INFINITY;
+  if (!rejected.empty()) {
+    ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
+      args_.backend.add_row_lse(
+          {.logits = logits,
+           .bias = bias,
+           .lse = std::span<float>(rejected_lse_).subspan(begin, end - begin)});
+    });
+  }
+  if (args_.tail) selection_.tail[level] = ToRanges(rejected);
+  std::vector<IndexRange> below;
+  const auto& children = head_.levels()[level].children;
+  for (const IndexRange& range : ToRanges(opened)) {
+    below.push_back({children[range.begin], children[range.end]});
+  }
+  open_ = std::move(below);
+}
+
+void HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
+  AddMissed(finest(), chosen);
+  if (args_.tail) selection_.tail[finest()] = ToRanges(Without(open_, chosen));
+  for (const uint32_t cluster : chosen) {
+    const IndexRange rows = head_.ClusterRows(cluster);
+    for (uint32_t row = rows.begin; row < rows.end; ++row) selection_.rows.push_back(row);
+  }
+  CountBytes();
+}
+
+// --- row codes --------------------------------------------------------------------------------
+
+// Logits of the coded rows for query rows [begin, end): their centroid's, plus what the code adds.
+Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
+  const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
+  row_logits_.resize((end - begin) * num_rows);
+  const Rows<float> logits(row_logits_.data(), end - begin, num_rows);
+  args_.backend.key_logits(
+      {.queries = Rows<const float>(rotated_.data(), queries_.num_rows, dim).Slice(begin, end),
+       .keys = {reinterpret_cast<const std::byte*>(decoded_.data()), Dtype::kF32, num_rows, dim},
+       .scale = args_.scale,
+       .logits = logits,
+       .scratch = scratch_});
+  for (size_t r = 0; r < end - begin; ++r) {
+    for (size_t i = 0; i < coded_columns_.size(); ++i) {
+      const float base = centroid_logits[r][coded_columns_[i]];
+      for (uint32_t t = coded_begin_[i]; t < coded_begin_[i + 1]; ++t) logits[r][t] += base;
+    }
+  }
+  return logits;
+}
+
+// Calls body(row logits, centroid logits, begin, end) for tiles of query rows.
+template <typename Body>
+void HeadLookup::ForEachCodedTile(const Body& body) {
+  ForEachTile(finest(), [&](Rows<float> centroid_logits, size_t begin, size_t end) {
+    body(EstimateRows(centroid_logits, begin, end), centroid_logits, begin, end);
+  });
+}
+
+Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
+  const size_t dim = queries_.num_cols;
+  selection_.coded = ToRanges(coded);
+  coded_columns_ = ColumnsOf(open_, coded);
+  coded_begin_ = {0};
+  for (const uint32_t cluster : coded) {
+    const IndexRange rows = head_.ClusterRows(cluster);
+    LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
+    const size_t first = coded_rows_.size();
+    for (uint32_t row = rows.begin; row < rows.end; ++row) coded_rows_.push_back(row);
+    decoded_.resize(coded_rows_.size() * dim);
+    DecodeRows(head_.RowCodes(rows), {decoded_.data() + first * dim, rows.size(), dim});
+    coded_begin_.push_back(static_cast<uint32_t>(coded_rows_.size()));
+  }
+  rotated_.resize(queries_.num_rows * dim);
+  for (size_t r = 0; r < queries_.num_rows; ++r) {
+    std::copy_n(queries_[r], dim, rotated_.data() + r * dim);
+    Rotate({rotated_.data() + r * dim, dim});
+  }
+  row_scores_.assign(coded_rows_.size(), 0.0f);
+  AddMissed(finest(), coded);
+  if (coded_rows_.empty()) return {};
+
+  std::vector<float> bias = log_counts_;  // of opened clusters without codes
+  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
+  const std::vector<float> zeros(coded_rows_.size(), 0.0f);
+  ForEachCodedTile([&](Rows<float> logits, Rows<float> centroids, size_t begin, size_t end) {
+    const std::span<float> lse(lse_.data(), end - begin);
+    std::copy_n(rejected_lse_.begin() + static_cast<ptrdiff_t>(begin), end - begin, lse.begin());
+    args_.backend.add_row_lse({.logits = centroids, .bias = bias, .lse = lse});
+    args_.backend.add_row_lse({.logits = logits, .bias = zeros, .lse = lse});
+    args_.backend.add_scores({.logits = logits, .lse = lse, .scores = row_scores_});
+  });
+  for (float& score : row_scores_) score /= static_cast<float>(queries_.num_rows);
+  return {};
+}
+
+void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
+  for (const float score : row_scores_) missed_mass_ += score;
+  for (const uint32_t index : chosen) {
+    selection_.rows.push_back(coded_rows_[index]);
+    missed_mass_ -= row_scores_[index];
+  }
+  const size_t num_coded = coded_columns_.size();
+  if (args_.tail) {
+    std::vector<uint32_t> coded;
+    for (const IndexRange& range : selection_.coded) {
+      for (uint32_t i = range.begin; i < range.end; ++i) coded.push_back(i);
+    }
+    selection_.tail[finest()] = ToRanges(Without(open_, coded));
+  }
+  if (args_.tail && num_coded > 0) {
+    std::vector<float> bias(coded_rows_.size(), 0.0f);
+    for (const uint32_t index : chosen) bias[index] = -INFINITY;
+    selection_.coded_logits.resize(queries_.num_rows * num_coded);
+    ForEachCodedTile([&](Rows<float> logits, Rows<float>, size_t begin, size_t end) {
+      const std::span<float> lse(lse_.data(), end - begin);
+      for (size_t i = 0; i < num_coded; ++i) {
+        const uint32_t first = coded_begin_[i], size = coded_begin_[i + 1] - first;
+        std::fill(lse.begin(), lse.end(), -INFINITY);
+        args_.backend.add_row_lse(
+            {.logits = {logits.data + first, end - begin, size, logits.stride},
+             .bias = std::span<const float>(bias).subspan(first, size),
+             .lse = lse});
+        for (size_t r = begin; r < end; ++r) {
+          selection_.coded_logits[r * num_coded + i] = lse[r - begin];
+        }
+      }
+    });
+  }
+  CountBytes();
+}
+
+void HeadLookup::CountBytes() {
+  const HeadIndex::Level& finest_level = head_.levels().back();
+  uint64_t bytes = head_.BlockBytes({0, head_.num_exact()});
+  bytes += selection_.rows.size() * head_.BlockBytes({0, 1});
+  for (const IndexRange& range : selection_.coded) {
+    const uint64_t rows = finest_level.children[range.end] - finest_level.children[range.begin];
+    bytes += rows * head_.row_code_bytes();
+    if (args_.tail) bytes += range.size() * finest_level.mean_values.row_bytes();
+  }
+  for (size_t l = 0; l < head_.levels().size(); ++l) {
+    const HeadIndex::Level& level = head_.levels()[l];
+    for (const IndexRange& range : selection_.looked_up[l]) {
+      bytes += range.size() * (level.centroids.row_bytes() + sizeof(uint32_t));
+    }
+    for (const IndexRange& range : selection_.tail[l]) {
+      bytes += range.size() * level.mean_values.row_bytes();
+    }
+  }
+  selection_.bytes = bytes;
+  selection_.missed_mass = std::clamp(missed_mass_, 0.0, 1.0);
+}
+
+}  // namespace lectern

@@ -1,0 +1,22 @@
+// What ParseConfig accepts lies in the ranges that the engine sizes its buffers by.
+#include <cmath>
+#include <cstdlib>
+
+#include "engine/config.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view json(reinterpret_cast<const char*>(data), size);
+  const lectern::Result<lectern::ModelConfig> config = lectern::ParseConfig(json, "config.json");
+  if (!config.ok()) return 0;
+  const lectern::ModelConfig& c = *config;
+  const bool is_sound = c.num_layers >= 1 && c.num_layers <= 1024 && c.num_kv_heads >= 1 &&
+                        c.num_heads % c.num_kv_heads == 0 && c.head_dim % 2 == 0 &&
+                        c.head_dim >= 2 && c.head_dim <= 1024 && c.vocab_size >= 1 &&
+                        c.attention.size() == c.num_layers && c.rms_norm_epsilon > 0 &&
+                        c.rope.theta >= 1;
+  if (!is_sound) std::abort();
+  for (const float frequency : lectern::InverseFrequencies(c.rope, c.head_dim)) {
+    if (!std::isfinite(frequency)) std::abort();
+  }
+  return 0;
+}

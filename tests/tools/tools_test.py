@@ -1,0 +1,534 @@
+#!/usr/bin/env python3
+"""The tools as their users run them: flags, exit codes, JSON, prompt loop, signals, bad inputs.
+
+LECTERN_BIN         folder of the built tools
+LECTERN_TEST_MODEL  model folder to index with; else the bundled reader of the tools
+Standard library only.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = os.environ.get("LECTERN_BIN", "")
+MODEL = os.environ.get("LECTERN_TEST_MODEL", "")
+TIMEOUT = 300
+
+SENTENCES = ("The tenant of flat {n} pays {m} euro on the first of the month. "
+             "The owner repairs the roof before the winter of year {m}. ")
+
+
+def make_text(num_bytes):
+    text = "Änderungen für 3 € und ein 🏠.\n"
+    n = 0
+    while len(text) < num_bytes:
+        n += 1
+        text += SENTENCES.format(n=n, m=100 + 7 * n % 900)
+    return text
+
+
+def reset_signals():
+    """A background shell ignores SIGINT and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+class ToolsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="lectern-tools-")
+        cls.store = os.path.join(cls.folder.name, "store")
+        cls.text = make_text(9000)
+        cls.lease = cls.write("lease.txt", cls.text)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    @classmethod
+    def write(cls, name, text):
+        with open(cls.path(name), "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        return cls.path(name)
+
+    @classmethod
+    def environment(cls, **more):
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith(("LECTERN_", "XDG_")) or k == "LECTERN_BACKEND"}
+        env.update(HOME=cls.folder.name, LECTERN_STORE=cls.store, TERM="dumb")
+        if MODEL:
+            env["LECTERN_MODEL"] = MODEL
+        env.update(more)
+        return {k: v for k, v in env.items() if v is not None}
+
+    @classmethod
+    def popen(cls, tool, *args, env=None, **options):
+        options.setdefault("stdin", subprocess.PIPE)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen([os.path.join(BIN, tool), *args], preexec_fn=reset_signals,
+                                env=cls.environment(**(env or {})), **options)
+
+    @classmethod
+    def run_tool(cls, tool, *args, stdin=b"", **options):
+        process = cls.popen(tool, *args, **options)
+        out, err = process.communicate(stdin, timeout=TIMEOUT)
+        return process.returncode, (out or b"").decode(), (err or b"").decode()
+
+    def check(self, status, tool, *args, **options):
+        """Runs a tool that has to end with `status`; returns stdout and stderr."""
+        got, out, err = self.run_tool(tool, *args, **options)
+        self.assertEqual(got, status, f"{tool} {args}\nstdout: {out}\nstderr: {err}")
+        return out, err
+
+    def check_error(self, status, expected, tool, *args, **options):
+        """A failure: nothing on stdout, one line on stderr that begins with the tool's name."""
+        out, err = self.check(status, tool, *args, **options)
+        self.assertEqual(out, "")
+        self.assertTrue(err.startswith(tool + ": "), err)
+        self.assertRegex(err, expected)
+        self.assertEqual(err.count("\n"), 1, err)
+
+    def read_until(self, stream, expected):
+        """Reads bytes from a pipe until the pattern is there."""
+        seen = b""
+        deadline = time.monotonic() + TIMEOUT
+        while not re.search(expected, seen):
+            ready, _, _ = select.select([stream], [], [], max(0, deadline - time.monotonic()))
+            self.assertTrue(ready, f"waiting for {expected}, got {seen}")
+            try:
+                piece = os.read(stream if isinstance(stream, int) else stream.fileno(), 4096)
+            except OSError:  # the other end of a pty is gone
+                piece = b""
+            self.assertTrue(piece, f"ended before {expected}: {seen}")
+            seen += piece
+        return seen
+
+    def on_terminal(self, tool, *args, env=None):
+        """Starts a tool on a terminal; returns the process and the other end."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        process = self.popen(tool, *args, env=env, stdin=theirs, stdout=theirs, stderr=theirs,
+                             start_new_session=True)
+        os.close(theirs)
+        return process, ours
+
+
+class CommandLineTest(ToolsTest):
+    TOOLS = ("index-document", "ask-document", "lectern-store")
+
+    def test_help_goes_to_stdout_with_examples(self):
+        for tool in self.TOOLS:
+            out, err = self.check(0, tool, "--help")
+            self.assertIn("Examples:", out)
+            self.assertIn("--store", out)
+            self.assertEqual(err, "")
+
+    def test_version_is_one_line(self):
+        for tool in self.TOOLS:
+            out, _ = self.check(0, tool, "--version")
+            self.assertRegex(out, rf"^{tool} \d+\.\d+\.\d+\n$")
+
+    def test_usage_errors_exit_2(self):
+        for args in ([], ["--no-such-flag", "x"], ["--kv-type", "f64", "x"],
+                     ["--kv-budget", "0", "x"], ["--kv-budget", "1.01", "x"],
+                     ["--kv-budget", "nan", "x"], ["--kv-budget", "0.1x", "x"],
+                     ["--levels", "4", "x"], ["--levels", "0", "x"], ["--threads", "0", "x"],
+                     ["--threads", "-1", "x"], ["--progress", "loud", "x"], ["a", "b"]):
+            self.check_error(2, "--help", "index-document", *args)
+        for args in (["--exact", "--kv-budget", "0.1", "q"], ["--temperature", "11", "q"],
+                     ["--temperature", "-1", "q"], ["--sample-top-p", "0", "q"],
+                     ["--max-tokens", "0", "q"], ["--seed", "x", "q"], ["--seed", "-1", "q"],
+                     ["--offset-unit", "bytes", "q"], ["two", "words"],
+                     ["--questions", "f", "q"]):
+            self.check_error(2, "--help", "ask-document", *args)
+        for args in ([], ["gc"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
+            self.check_error(2, "--help", "lectern-store", *args)
+
+    def test_usage_errors_are_json_when_asked_for(self):
+        out, err = self.check(2, "ask-document", "--json", "--temperature", "11", "q")
+        self.assertEqual(out, "")
+        error = json.loads(err)["error"]
+        self.assertEqual(set(error), {"message", "type", "param", "code", "request_id",
+                                      "retryable"})
+        self.assertEqual((error["code"], error["type"], error["retryable"]),
+                         ("invalid_argument", "invalid_request_error", False))
+
+    def test_environment_that_does_not_parse_is_named(self):
+        for value in ("two", "0", "-1", "1.5", "99999999999999999999"):
+            self.check_error(2, "LECTERN_THREADS", "lectern-store", "list",
+                             env={"LECTERN_THREADS": value})
+
+    def test_flag_beats_environment_beats_default(self):
+        other = self.path("other")
+        _, err = self.check(3, "lectern-store", "list")
+        self.assertIn(self.store, err)
+        _, err = self.check(3, "lectern-store", "--store", other, "list")
+        self.assertIn(other, err)
+        unset = {"LECTERN_STORE": None}
+        _, err = self.check(3, "lectern-store", "list", env=unset)
+        self.assertIn(self.path(".local/share/lectern"), err)
+        _, err = self.check(3, "lectern-store", "list", env={**unset, "XDG_DATA_HOME": "/nowhere"})
+        self.assertIn("/nowhere/lectern", err)
+        self.check_error(2, "--store", "lectern-store", "list", env={**unset, "HOME": None})
+
+
+class BadInputTest(ToolsTest):
+    def index_error(self, status, expected, *args, **options):
+        self.check_error(status, expected, "index-document", "--progress", "none", *args, **options)
+        self.assertFalse(os.path.exists(os.path.join(self.store, "docs")))
+
+    def test_files_that_cannot_be_read(self):
+        self.index_error(3, "missing.txt", self.path("missing.txt"))
+        self.index_error(3, "lease.txt", self.lease + "/x")
+        self.index_error(2, "irectory", self.folder.name)
+        self.index_error(2, "empty", self.write("empty.txt", ""))
+        self.index_error(2, "empty", "-", stdin=b"")
+        if os.geteuid() != 0:
+            secret = self.write("secret.txt", "x")
+            os.chmod(secret, 0)
+            self.index_error(1, "secret.txt.*denied", secret)
+
+    def test_a_file_of_more_than_one_gib(self):
+        with open(self.path("large.txt"), "wb") as file:
+            file.truncate((1 << 30) + 1)
+        self.index_error(1, "1 GiB", self.path("large.txt"))
+
+    def test_a_model_that_is_not_there(self):
+        self.index_error(3, "no-such-model", "--model", "/no-such-model", self.lease)
+
+    def test_a_name_with_control_characters_does_not_drive_the_terminal(self):
+        process, terminal = self.on_terminal("index-document", "\x1b[31mred")
+        self.assertIn(b"\\x1B[31mred", self.read_until(terminal, rb"red.*\n"))
+        self.assertEqual(process.wait(TIMEOUT), 3)
+
+
+class IndexTest(ToolsTest):
+    FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
+              "generation", "levels", "seconds", "existed"}
+
+    def index(self, *args, **options):
+        out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
+        self.assertEqual(out.count("\n"), 1)
+        return json.loads(out)
+
+    def test_json_report_and_the_same_again(self):
+        report = self.index(self.lease)
+        self.assertEqual(set(report), self.FIELDS)
+        self.assertRegex(report["document"], "^[0-9a-f]{32}$")
+        self.assertRegex(report["fingerprint"], "^[0-9a-f]{64}$")
+        self.assertEqual((report["name"], report["existed"]), ("lease.txt", False))
+        self.assertEqual(set(report["seconds"]),
+                         {"read", "prefill", "cluster", "calibrate", "write", "total"})
+        self.assertTrue(all(set(level) == {"level", "centroids"} for level in report["levels"]))
+        again = self.index(self.lease)
+        self.assertEqual((again["document"], again["existed"]), (report["document"], True))
+
+    def test_names(self):
+        self.assertEqual(self.index("--name", "other", self.lease)["name"], "other")
+        self.assertIsNone(self.index("-", stdin=make_text(3000).encode())["name"])
+        named = self.index("--name", "piped", "-", stdin=make_text(3100).encode())
+        self.assertEqual(named["name"], "piped")
+
+    def test_readable_report_says_what_to_do_next(self):
+        out, err = self.check(0, "index-document", "--store", self.path("readable"), self.lease)
+        self.assertRegex(out, r"^indexed lease\.txt, [\d,]+ tokens, .* on disk, in .*\n"
+                              r"document [0-9a-f]{32}\n$")
+        self.assertIn("next: ask-document --document lease.txt", err)
+        out, _ = self.check(0, "index-document", "--store", self.path("readable"), self.lease)
+        self.assertTrue(out.startswith("already indexed: lease.txt"), out)
+
+    def test_estimate_changes_nothing(self):
+        store = self.path("estimated")
+        out, err = self.check(0, "index-document", "--store", store, "--estimate", "--json",
+                              self.lease)
+        self.assertEqual(set(json.loads(out)),
+                         {"tokens", "bytes_on_disk", "peak_bytes_on_disk", "free_bytes",
+                          "anonymous_bytes", "flops", "seconds", "existed"})
+        out, _ = self.check(0, "index-document", "--store", store, "--estimate", self.lease)
+        self.assertRegex(out, r"^[\d,]+ tokens, about .*\ndisk: .*\nmemory: .*\n$")
+        self.assertFalse(os.path.exists(os.path.join(store, "catalog.db")))
+
+    def test_progress_styles(self):
+        styles = {"plain": r"(?m)^prefill: \d+ % \(", "json": r'(?m)^\{"stage":"prefill","done":',
+                  "bar": "\rprefill +\\[", "none": r"^\Z", "auto": r"(?m)^prefill: "}
+        for style, expected in styles.items():
+            _, err = self.check(0, "index-document", "--json", "--progress", style, "--store",
+                                self.path("progress-" + style), self.lease)
+            self.assertRegex(err, expected, style)
+            if style == "json":
+                for line in err.splitlines():
+                    self.assertEqual(set(json.loads(line)), {"stage", "done", "total",
+                                                             "tokens_per_second", "eta_seconds"})
+
+    def interrupt(self, signals, store):
+        text = self.write("long.txt", make_text(60000))
+        process = self.popen("index-document", "--store", store, "--progress", "json", text)
+        first = self.read_until(process.stderr, rb'"prefill","done":[1-9]')
+        for number in signals:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT)
+        return process.returncode, out.decode(), (first + err).decode(), text
+
+    def test_ctrl_c_keeps_the_work(self):
+        store = self.path("interrupted")
+        status, out, err, text = self.interrupt([signal.SIGINT], store)
+        self.assertEqual((status, out), (130, ""), err)
+        self.assertIn("the same command continues", err)
+        _, err = self.check(0, "index-document", "--store", store, text)
+        self.check(0, "lectern-store", "--store", store, "verify", "--full")
+
+    def test_sigterm_ends_with_143(self):
+        status, out, err, _ = self.interrupt([signal.SIGTERM], self.path("terminated"))
+        self.assertEqual((status, out), (143, ""), err)
+
+    def test_second_ctrl_c_quits_at_once(self):
+        status, out, _, _ = self.interrupt([signal.SIGINT, signal.SIGTERM], self.path("quit"))
+        self.assertIn(status, (130, 143))
+        self.assertEqual(out, "")
+
+    def test_output_that_cannot_be_written(self):
+        self.index(self.lease)
+        with open("/dev/full", "wb") as full:
+            _, err = self.check(5, "index-document", "--progress", "none", self.lease, stdout=full)
+        self.assertIn("No space left", err)
+
+
+class AskTest(ToolsTest):
+    FIELDS = {"answer", "document", "finish_reason", "tokens", "timings_ms", "kv", "evidence",
+              "offset_unit"}
+    QUESTION = "How much does the tenant of flat 7 pay?"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        status, _, err = cls.run_tool("index-document", "--progress", "none", cls.lease)
+        assert status == 0, err
+
+    def ask(self, *args, **options):
+        out, err = self.check(0, "ask-document", "--json", *args, **options)
+        self.assertEqual(err, "")
+        return [json.loads(line) for line in out.splitlines()]
+
+    def check_answer(self, answer):
+        self.assertEqual(set(answer) - {"question", "expected"}, self.FIELDS)
+        self.assertIn(answer["finish_reason"], ("stop", "length"))
+        self.assertEqual(set(answer["tokens"]), {"document", "question", "answer"})
+        self.assertEqual(set(answer["timings_ms"]),
+                         {"open", "prefill", "first_token", "per_token", "total"})
+        self.assertEqual(set(answer["kv"]),
+                         {"budget", "rule", "read_fraction_prefill", "read_fraction_decode",
+                          "bytes_read", "window_bytes", "missed_mass_estimate",
+                          "missed_mass_bound"})
+        for passage in answer["evidence"]:
+            self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
+
+    def passage_in(self, unit, passage):
+        units = {"utf8": lambda b, e: self.text.encode()[b:e].decode(),
+                 "codepoint": lambda b, e: self.text[b:e],
+                 "utf16": lambda b, e: self.text.encode("utf-16-le")[2 * b:2 * e].decode("utf-16-le")}
+        return units[unit](passage["begin"], passage["end"])
+
+    def test_json_answer_and_offset_units(self):
+        for unit in ("utf8", "utf16", "codepoint"):
+            [answer] = self.ask("--offset-unit", unit, "--max-tokens", "8", self.QUESTION)
+            self.check_answer(answer)
+            self.assertEqual(answer["offset_unit"], unit)
+            self.assertTrue(answer["evidence"])
+            for passage in answer["evidence"]:
+                self.assertEqual(self.passage_in(unit, passage), passage["text"])
+
+    def test_exact_and_budget(self):
+        [answer] = self.ask("--exact", "--max-tokens", "4", self.QUESTION)
+        self.assertEqual((answer["kv"]["budget"], answer["kv"]["rule"]), (1, "exact"))
+        [other] = self.ask("--kv-budget", "1", "--max-tokens", "4", self.QUESTION)
+        self.assertEqual(answer["answer"], other["answer"])
+        [answer] = self.ask("--kv-budget", "0.5", "--no-tail", "--max-tokens", "4", self.QUESTION)
+        self.check_answer(answer)
+
+    def test_readable_answer(self):
+        out, err = self.check(0, "ask-document", "--document", "lease.txt", "--max-tokens", "8",
+                              self.QUESTION)
+        self.assertEqual(err, "")
+        self.assertRegex(out, r"(?s)^.*\n\n\[1\] [\d.]+ %, bytes \d+-\d+: \".*\"\n.*"
+                              r"read [\d.]+ % of the document.*; [\d,]+ ms.*\n$")
+
+    def test_the_same_seed_gives_the_same_answer(self):
+        args = ("--temperature", "1", "--sample-top-p", "0.9", "--seed", "7", "--threads", "1",
+                "--max-tokens", "12", self.QUESTION)
+        [first], [second] = self.ask(*args), self.ask(*args)
+        self.assertEqual(first["answer"], second["answer"])
+
+    def test_documents_that_are_not_there(self):
+        self.check_error(3, "nothing", "ask-document", "--document", "nothing", "Who?")
+        self.check_error(3, "store", "ask-document", "--store", self.path("none"), "Who?")
+        self.check_error(2, "question", "ask-document", "")
+
+    def test_several_documents_need_a_name(self):
+        store = self.path("several")
+        for name in ("a", "b"):
+            self.check(0, "index-document", "--store", store, "--progress", "none",
+                       self.write(name, make_text(1000) + name))
+        self.check_error(2, "a.*b", "ask-document", "--store", store, "Who?")
+
+    def test_loop_with_follow_up_and_new(self):
+        lines = f"{self.QUESTION}\n\nAnd flat 8?\n/new\n{self.QUESTION}\r\n".encode()
+        answers = self.ask("--max-tokens", "8", stdin=lines)
+        self.assertEqual(len(answers), 3)
+        for answer in answers:
+            self.check_answer(answer)
+        self.assertEqual(answers[0]["answer"], answers[2]["answer"])
+
+    def test_loop_without_terminal_prints_no_prompt(self):
+        out, err = self.check(0, "ask-document", "--max-tokens", "4",
+                              stdin=self.QUESTION.encode())  # no newline at the end
+        self.assertEqual(err, "")
+        self.assertIn("of the document", out)
+
+    def test_prompt_on_a_terminal(self):
+        process, terminal = self.on_terminal("ask-document", "--max-tokens", "4")
+        self.read_until(terminal, b"> $")
+        os.write(terminal, b"Who pays?\n")
+        self.read_until(terminal, rb"(?s)of the document.*\n> $")
+        os.write(terminal, b"/new\n")
+        self.read_until(terminal, b"> $")
+        os.write(terminal, b"\x04")
+        self.assertEqual(process.wait(TIMEOUT), 0)
+
+    def test_questions_file(self):
+        path = self.write("questions.jsonl",
+                          '{"question": "Who repairs the roof?", "answer": "The owner"}\n\n'
+                          f'{{"question": "{self.QUESTION}", "note": 1}}\n')
+        answers = self.ask("--max-tokens", "8", "--questions", path)
+        self.assertEqual([a["question"] for a in answers], ["Who repairs the roof?", self.QUESTION])
+        self.assertEqual([a.get("expected") for a in answers], ["The owner", None])
+        [alone] = self.ask("--max-tokens", "8", self.QUESTION)
+        self.assertEqual(answers[1]["answer"], alone["answer"])  # each in a conversation of its own
+        out, _ = self.check(0, "ask-document", "--max-tokens", "8", "--questions", path)
+        self.assertIn("? Who repairs the roof?\n", out)
+        self.assertIn("expected: The owner\n", out)
+
+    def test_malformed_questions_are_found_before_any_is_asked(self):
+        good = '{"question": "Who?"}\n'
+        for bad in ("{", '{"question": 1}', '{"answer": "x"}', '["question"]', '{"question": ""}',
+                    '{"question": "x", "answer": 1}', '{"question": "x"} x'):
+            path = self.write("bad.jsonl", good + good + bad + "\n" + good)
+            self.check_error(2, r"bad\.jsonl:3: ", "ask-document", "--questions", path)
+        self.check_error(3, "missing", "ask-document", "--questions", self.path("missing"))
+
+    LONG = ("--temperature", "10", "--max-tokens", "900")  # a babble that does not soon end
+
+    def test_ctrl_c_ends_an_answer(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            process = self.popen("ask-document", *self.LONG, self.QUESTION)
+            said = self.read_until(process.stdout, b".")
+            process.send_signal(number)
+            start = time.monotonic()
+            out, err = process.communicate(timeout=TIMEOUT)
+            self.assertLess(time.monotonic() - start, 5)
+            self.assertEqual((process.returncode, err), (status, b""))
+            self.assertTrue((said + out).endswith(b"\n"))
+            self.assertNotIn(b"of the document", out)
+
+    def test_ctrl_c_in_the_loop_goes_back_to_the_prompt(self):
+        process = self.popen("ask-document", *self.LONG)
+        process.stdin.write(self.QUESTION.encode() + b"\n")
+        process.stdin.flush()
+        self.read_until(process.stdout, b".")
+        process.send_signal(signal.SIGINT)
+        process.stdin.write(b"/new\n")
+        out, err = process.communicate(self.QUESTION.encode() + b"\n", timeout=TIMEOUT)
+        self.assertEqual((process.returncode, err), (0, b""))
+        self.assertEqual(out.count(b"of the document"), 1)
+
+    def test_ctrl_c_at_the_prompt_quits(self):
+        process, terminal = self.on_terminal("ask-document")
+        self.read_until(terminal, b"> $")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(TIMEOUT), 130)
+
+    def test_a_reader_that_goes_away_is_no_error(self):
+        for args in ([*self.LONG, self.QUESTION], ["--json", "--max-tokens", "2", self.QUESTION]):
+            read_end, write_end = os.pipe()
+            os.close(read_end)
+            try:
+                _, err = self.check(141, "ask-document", *args, stdout=write_end)
+            finally:
+                os.close(write_end)
+            self.assertEqual(err, "")
+
+
+class StoreTest(ToolsTest):
+    def setUp(self):
+        self.store_flags = ("--store", self.path(self.id().split(".")[-1]))
+        out, _ = self.check(0, "index-document", *self.store_flags, "--json", "--progress", "none",
+                            self.lease)
+        self.report = json.loads(out)
+
+    def test_list_and_show(self):
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "list")
+        [document] = json.loads(out)["documents"]
+        self.assertEqual((document["document"], document["name"], document["state"]),
+                         (self.report["document"], "lease.txt", "ready"))
+        self.assertEqual(document["tokens"], self.report["tokens"])
+        out, _ = self.check(0, "lectern-store", "list", *self.store_flags)
+        self.assertRegex(out, r"^[0-9a-f]{32}  .* tokens  .*  ready  lease\.txt\n$")
+        for name in ("lease.txt", self.report["document"]):
+            out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "--json", name)
+            details = json.loads(out)
+            self.assertEqual(details["document"], self.report["document"])
+            self.assertTrue(details["shards"])
+            self.assertEqual(sum(shard["bytes"] for shard in details["shards"]),
+                             details["bytes_on_disk"])
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "lease.txt")
+        self.assertIn("name         lease.txt\n", out)
+        self.check_error(3, "nothing", "lectern-store", *self.store_flags, "show", "nothing")
+
+    def test_verify_finds_a_flipped_byte(self):
+        for args in ([], ["--full"], ["lease.txt"]):
+            out, _ = self.check(0, "lectern-store", *self.store_flags, "verify", *args)
+            self.assertEqual(out, "no damage found\n")
+        shards = [os.path.join(folder, name) for folder, _, names in os.walk(self.store_flags[1])
+                  for name in names if name.startswith("layer-") and name.endswith(".shard")]
+        if not shards:
+            self.skipTest("the store has no shards")
+        with open(shards[0], "r+b") as file:
+            file.seek(os.path.getsize(shards[0]) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        out, _ = self.check(6, "lectern-store", *self.store_flags, "--json", "verify", "--full")
+        [damage] = json.loads(out)["damaged"]
+        self.assertEqual((damage["name"], damage["code"]), ("lease.txt", "checksum_mismatch"))
+        out, _ = self.check(6, "lectern-store", *self.store_flags, "verify", "--full")
+        self.assertTrue(out.startswith("lease.txt: "), out)
+
+    def test_remove_asks_first(self):
+        self.check_error(2, "--yes", "lectern-store", *self.store_flags, "remove", "lease.txt")
+        process, terminal = self.on_terminal("lectern-store", *self.store_flags, "remove",
+                                             "lease.txt")
+        self.read_until(terminal, rb"\[y/N\] $")
+        os.write(terminal, b"n\n")
+        self.assertEqual(process.wait(TIMEOUT), 1)
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "remove", "--yes", "lease.txt")
+        self.assertEqual(out, "removed lease.txt\n")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "list")
+        self.assertEqual(json.loads(out), {"documents": []})
+
+
+if __name__ == "__main__":
+    if not os.access(os.path.join(BIN, "index-document"), os.X_OK):
+        sys.exit("LECTERN_BIN does not name the folder of the built tools")
+    unittest.main()
