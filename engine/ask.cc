@@ -55,11 +55,11 @@ struct DocumentSession::LayerStates {
 
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
-                                 ThreadPool& threads)
+                                 std::shared_ptr<ThreadPool> threads)
     : document_(std::move(document)),
       model_(std::move(model)),
-      threads_(threads),
-      transformer_(*model_, backend, threads) {
+      threads_(std::move(threads)),
+      transformer_(*model_, backend, *threads_) {
   const ModelConfig& config = model_->config();
   keys_.resize(size_t{config.num_layers} * config.num_kv_heads);
   values_.resize(keys_.size());
@@ -68,7 +68,7 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
 
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
-    const Backend& backend, ThreadPool& threads, double open_ms) {
+    const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms) {
   const ModelConfig& config = model->config();
   const ShardHeader& shape = document->shape();
   if (model->fingerprint() != document->row().fingerprint) return Mismatch(*document, *model);
@@ -86,7 +86,7 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     }
   }
   std::unique_ptr<DocumentSession> session(
-      new DocumentSession(std::move(document), std::move(model), backend, threads));
+      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads)));
   // Every layer has all rows of all heads: its bytes follow from the header alone.
   session->dense_bytes_ = uint64_t{2} * shape.num_kv_heads * shape.num_tokens *
                           RowBytes(session->document_->kv_dtype(), shape.head_dim);
@@ -124,8 +124,8 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
   std::vector<uint32_t> visible(rows);
   for (size_t r = 0; r < rows; ++r) visible[r] = static_cast<uint32_t>(num_past_ + r / group + 1);
   const size_t scratch_size = AttendScratch(std::min(rows, kQueryRowsPerItem), config.head_dim);
-  std::vector<float> scratch(threads_.num_threads() * scratch_size);
-  threads_.ParallelFor(blocks * config.num_kv_heads, [&](size_t item, size_t slot) {
+  std::vector<float> scratch(threads_->num_threads() * scratch_size);
+  threads_->ParallelFor(blocks * config.num_kv_heads, [&](size_t item, size_t slot) {
     const size_t head = item / blocks, begin = item % blocks * kQueryRowsPerItem;
     const size_t end = std::min(begin + kQueryRowsPerItem, rows);
     const AttentionState state = states.all[head].Slice(begin, end);
@@ -158,7 +158,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
   LECTERN_ASSIGN(DocumentRead read,
                  AttendDocument({.document = *document_,
                                  .backend = transformer_.backend(),
-                                 .threads = threads_,
+                                 .threads = *threads_,
                                  .layer = layer,
                                  .queries = queries,
                                  .kv_budget = kv_budget,
@@ -193,7 +193,7 @@ void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const D
   const size_t group = config.query_group(), first = (num_tokens - 1) * group;
   const DocumentAttentionArgs args = {.document = *document_,
                                       .backend = transformer_.backend(),
-                                      .threads = threads_,
+                                      .threads = *threads_,
                                       .layer = layer,
                                       .queries = {},
                                       .kv_budget = 1,
@@ -244,7 +244,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   const size_t past = num_past_;
   if (!activations_ || activations_->max_tokens < ids.size()) {
     activations_ = std::make_unique<Activations>(model_->config(), ids.size(),
-                                                 threads_.num_threads());
+                                                 threads_->num_threads());
   }
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
   if (Status status = RunLayers(ids.size(), kv_budget, tail, cancel); !status.ok()) {

@@ -17,11 +17,13 @@ inline constexpr size_t kMaxQuestionTokens = 8192;
 
 class DocumentSession : public Session {
  public:
-  // Borrows `backend` and `threads`. kModelMismatch when model and document do not belong together.
+  // Borrows `backend`; shares everything else, so that a session may outlive its engine.
+  // kModelMismatch when model and document do not belong together.
   static Result<std::unique_ptr<DocumentSession>> Create(std::shared_ptr<const Document> document,
                                                          std::shared_ptr<const Model> model,
                                                          const Backend& backend,
-                                                         ThreadPool& threads, double open_ms);
+                                                         std::shared_ptr<ThreadPool> threads,
+                                                         double open_ms);
 
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return document_->row(); }
@@ -56,7 +58,7 @@ class DocumentSession : public Session {
 
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
-                  const Backend& backend, ThreadPool& threads);
+                  const Backend& backend, std::shared_ptr<ThreadPool> threads);
 
   struct LayerStates;
   Status CheckOptions(const AskOptions& options) const;
@@ -72,7 +74,7 @@ class DocumentSession : public Session {
 
   const std::shared_ptr<const Document> document_;
   const std::shared_ptr<const Model> model_;
-  ThreadPool& threads_;
+  const std::shared_ptr<ThreadPool> threads_;
   const Transformer transformer_;
   uint64_t dense_bytes_ = 0;
   double open_ms_ = 0;

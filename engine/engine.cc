@@ -9,6 +9,7 @@
 #include "engine/ask.h"
 #include "engine/document.h"
 #include "engine/index_document.h"
+#include "engine/json.h"
 #include "engine/model.h"
 
 namespace lectern {
@@ -28,6 +29,13 @@ std::string NameOf(const DocumentRow& row) {
   return row.name.empty() ? ToHex(row.id) : "\"" + row.name + "\"";
 }
 
+// The name that a document will have when it is ready: names of building rows are in their report.
+std::string BuildingName(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* name = json.ok() ? json->Find("name") : nullptr;
+  return name != nullptr && name->string() != nullptr ? *name->string() : "";
+}
+
 class LocalEngine : public Engine {
  public:
   LocalEngine(const EngineOptions& options, const Backend& backend)
@@ -35,7 +43,8 @@ class LocalEngine : public Engine {
         store_(Absolute(options.store)),
         model_(options.model.empty() ? "" : Absolute(options.model)),
         backend_(backend),
-        threads_(options.num_threads > 0 ? options.num_threads : DefaultThreads()) {}
+        threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
+                                                                      : DefaultThreads())) {}
 
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) override {
     std::unique_lock lock(index_mutex_, std::try_to_lock);
@@ -67,6 +76,9 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
     LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog->List());
     std::erase_if(rows, [](const DocumentRow& row) { return row.state == DocumentState::kDead; });
+    for (DocumentRow& row : rows) {
+      if (row.state == DocumentState::kBuilding) row.name = BuildingName(row);
+    }
     return rows;
   }
 
@@ -107,7 +119,7 @@ class LocalEngine : public Engine {
  private:
   IndexContext Context(const Model& model) {
     return {.env = env_, .store = store_, .model = model, .backend = backend_,
-            .threads = threads_};
+            .threads = *threads_};
   }
 
   Result<std::unique_ptr<Catalog>> OpenCatalog(Catalog::Mode mode) {
@@ -132,8 +144,8 @@ class LocalEngine : public Engine {
     if (row) return *std::move(row);
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
     for (const DocumentRow& other : rows) {
-      const bool meant = other.name == name || ToHex(other.id) == name;
-      if (meant && other.state == DocumentState::kBuilding) {
+      if (other.state != DocumentState::kBuilding) continue;
+      if (BuildingName(other) == name || ToHex(other.id) == name) {
         return Status(Code::kNotReady, "document \"" + std::string(name) +
                                            "\" is not indexed to the end; run index-document with "
                                            "the same file again, it goes on where it stopped")
@@ -210,7 +222,7 @@ class LocalEngine : public Engine {
   Env& env_;
   const std::string store_, model_;
   const Backend& backend_;
-  ThreadPool threads_;
+  const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards what follows
   std::map<std::string, std::shared_ptr<const Model>> models_;          // by folder

@@ -133,7 +133,7 @@ struct Answer {
 };
 
 // One conversation about one document: follow-ups see what was said before.
-// One thread at a time.
+// One thread at a time. May outlive its engine.
 class Session {
  public:
   virtual ~Session() = default;

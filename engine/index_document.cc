@@ -183,12 +183,26 @@ Result<Prepared> Prepare(const Model& model, std::string_view bytes, const Index
   return prepared;
 }
 
-// What must be equal for an interrupted run to go on: kept in the building row.
+// What must be equal for an interrupted run to go on.
 std::string OptionsSignature(const IndexOptions& options) {
   return Json(Json::Object{{"levels", Json(int64_t{options.num_levels})},
                            {"seed", Json(options.seed)},
                            {"faiss", Json(FaissVersion())}})
       .Dump();
+}
+
+// The report of a building row says how it is built, and under which name it will be found.
+std::string BuildingReport(const IndexOptions& options) {
+  return Json(Json::Object{{"name", Json(options.name)},
+                           {"options", Json(OptionsSignature(options))}})
+      .Dump();
+}
+
+bool HasOptions(const DocumentRow& building, const IndexOptions& options) {
+  const Result<Json> json = ParseJson(building.report_json);
+  const Json* found = json.ok() ? json->Find("options") : nullptr;
+  return found != nullptr && found->string() != nullptr &&
+         *found->string() == OptionsSignature(options);
 }
 
 Result<IndexReport> ExistingReport(Catalog& catalog, const DocumentRow& row,
@@ -276,11 +290,10 @@ class Indexer {
  private:
   // A building generation of the same document and options goes on; others of it are discarded.
   Status FindOrBeginRow() {
-    const std::string signature = OptionsSignature(options_);
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
     for (const DocumentRow& row : rows) {
       if (row.id != prepared_.id || row.state != DocumentState::kBuilding) continue;
-      if (row.report_json == signature) {
+      if (HasOptions(row, options_)) {
         row_ = row;
         continue;
       }
@@ -296,7 +309,7 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json = signature;
+    row_.report_json = BuildingReport(options_);
     if (!found) LECTERN_RETURN_IF_ERROR(CheckSpace());
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
 
 Result<std::string> ReadConfig(Env& env, const std::string& path) {
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env.Map(path));
+  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env.Map(env.Resolve(path)));
   if (file->size() > (1u << 20)) {
     return Status(Code::kLimitExceeded, path + ": a config.json of more than 1 MiB is refused");
   }

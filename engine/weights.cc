@@ -74,7 +74,7 @@ std::string Join(const std::string& folder, std::string_view name) {
 }
 
 Status OpenTensorFile(Env& env, const std::string& path, Inventory* inventory) {
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, env.Map(path));
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, env.Map(env.Resolve(path)));
   LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
   const size_t file = inventory->files.size();
   for (auto& [name, entry] : table) {
@@ -109,7 +109,7 @@ Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder
 
 Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
   const std::string index_path = Join(folder, kIndexFile);
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(index_path));
+  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(env.Resolve(index_path)));
   if (map->size() > kMaxIndexBytes) {
     return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
   }

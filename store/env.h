@@ -54,6 +54,9 @@ class Env {
   virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
                                                              bool exclusive) = 0;
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;  // regular files
+  // The file that a path leads to through symbolic links, for files that are not ours: models are
+  // often links into a cache. The path itself when it leads nowhere.
+  virtual std::string Resolve(const std::string& path) { return path; }
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;             // kMissingFile when not there
   virtual Status RemoveTree(const std::string& directory) = 0;    // ok when not there

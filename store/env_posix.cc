@@ -312,6 +312,11 @@ class PosixEnv : public Env {
     return ReadNames(std::move(fd), directory, "list");
   }
 
+  std::string Resolve(const std::string& path) override {
+    const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
+    return real ? std::string(real.get()) : path;
+  }
+
   Result<bool> Exists(const std::string& path) override {
     LECTERN_RETURN_IF_ERROR(CheckPath(path));
     struct stat info;

@@ -57,13 +57,15 @@ void AddAnswerFlags(CLI::App& app, AskFlags& flags) {
   app.add_option("--max-tokens", flags.options.max_tokens, "Of an answer (else 256)")
       ->type_name("N")
       ->check(NumberBetween(1, 1 << 20));
-  app.add_option("--temperature", flags.options.temperature, "0 takes the likeliest (default) … 10")
+  app.add_option("--temperature", flags.options.temperature, "0 (default: the likeliest) to 10")
       ->type_name("T")
       ->check(NumberBetween(0, 10));
   app.add_option("--sample-top-p", flags.options.top_p, "Sample from the likeliest P (else 1)")
       ->type_name("P")
       ->check(Share());
-  app.add_option("--seed", flags.options.seed, "Of the sampling (else 0)")->type_name("N");
+  app.add_option("--seed", flags.options.seed, "Of the sampling (else 0)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""));
 }
 
 void AddFlags(CLI::App& app, AskFlags& flags) {

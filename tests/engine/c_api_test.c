@@ -11,38 +11,38 @@
 
 static int num_failures = 0;
 
-#define CHECK(claim)                                                 \
-  do {                                                               \
-    if (!(claim)) {                                                  \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #claim);    \
-      ++num_failures;                                                \
-    }                                                                \
+#define CHECK(claim)                                              \
+  do {                                                            \
+    if (!(claim)) {                                               \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #claim); \
+      ++num_failures;                                             \
+    }                                                             \
   } while (0)
 
 /* A failed call: the code, an error with the same code and a message, and no result. */
-#define CHECK_FAILS(expected, call, out, error)                          \
-  do {                                                                   \
-    (error) = NULL;                                                      \
-    const lectern_code code_ = (call);                                   \
+#define CHECK_FAILS(expected, call, out, error)                                       \
+  do {                                                                                \
+    (error) = NULL;                                                                   \
+    const lectern_code code_ = (call);                                                \
     if (code_ != (expected)) fprintf(stderr, "  got %s\n", lectern_code_name(code_)); \
-    CHECK(code_ == (expected));                                          \
-    CHECK((out) == NULL);                                                \
-    CHECK((error) != NULL && lectern_error_code(error) == code_);        \
-    CHECK((error) != NULL && strlen(lectern_error_message(error, NULL)) > 0); \
-    CHECK(lectern_error_free(error) == LECTERN_OK);                      \
-    (error) = NULL;                                                      \
+    CHECK(code_ == (expected));                                                       \
+    CHECK((out) == NULL);                                                             \
+    CHECK((error) != NULL && lectern_error_code(error) == code_);                     \
+    CHECK((error) != NULL && strlen(lectern_error_message(error, NULL)) > 0);         \
+    CHECK(lectern_error_free(error) == LECTERN_OK);                                   \
+    (error) = NULL;                                                                   \
   } while (0)
 
 /* A call that has to succeed; says why when it does not. */
-#define CHECK_OK(call, error)                                                              \
-  do {                                                                                     \
-    if ((call) != LECTERN_OK) {                                                            \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                        \
-              (error) ? lectern_error_message(error, NULL) : "no error object");           \
-      ++num_failures;                                                                      \
-      lectern_error_free(error);                                                           \
-      (error) = NULL;                                                                      \
-    }                                                                                      \
+#define CHECK_OK(call, error)                                                    \
+  do {                                                                           \
+    if ((call) != LECTERN_OK) {                                                  \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,              \
+              (error) ? lectern_error_message(error, NULL) : "no error object"); \
+      ++num_failures;                                                            \
+      lectern_error_free(error);                                                 \
+      (error) = NULL;                                                            \
+    }                                                                            \
   } while (0)
 
 /* A pointer to an object of ours, as a handle of any kind. */
@@ -263,6 +263,31 @@ static void TestJson(void) {
               error);
 }
 
+/* Two threads free the same handle while making and freeing their own: one of them wins. */
+static void* FreeShared(void* shared) {
+  int num_freed = 0;
+  for (int i = 0; i < 2000; ++i) {
+    lectern_text* own = NULL;
+    CHECK(lectern_error_json(LECTERN_LOCKED, "x", 1, "", 0, &own, NULL) == LECTERN_OK);
+    CHECK(lectern_text_data(own, NULL) != NULL);
+    if (i == 1000) num_freed += lectern_text_free(shared) == LECTERN_OK;
+    CHECK(lectern_text_free(own) == LECTERN_OK);
+    CHECK(lectern_text_free(own) == LECTERN_INVALID_HANDLE);
+  }
+  return num_freed ? shared : NULL;
+}
+
+static void TestConcurrentFree(void) {
+  lectern_text* shared = NULL;
+  CHECK(lectern_error_json(LECTERN_LOCKED, "x", 1, "", 0, &shared, NULL) == LECTERN_OK);
+  pthread_t thread;
+  void* freed_there = NULL;
+  CHECK(pthread_create(&thread, NULL, FreeShared, shared) == 0);
+  void* const freed_here = FreeShared(shared);
+  CHECK(pthread_join(thread, &freed_there) == 0);
+  CHECK((freed_here == NULL) != (freed_there == NULL));
+}
+
 /* --- with a model ------------------------------------------------------------------------------ */
 
 static char document[40000];
@@ -308,8 +333,8 @@ static void TestIndexing(lectern_engine* engine) {
 
   for (int run = 0; run < 2; ++run) {
     lectern_index_numbers numbers = {.struct_size = sizeof numbers};
-    CHECK_OK(
-        lectern_engine_index(engine, document, strlen(document), &options, &report, &error), error);
+    CHECK_OK(lectern_engine_index(engine, document, strlen(document), &options, &report, &error),
+             error);
     CHECK(lectern_index_report_numbers(report, &numbers) == LECTERN_OK);
     CHECK(numbers.tokens > 0 && numbers.existed == (uint64_t)run);
     size_t len = 0;
@@ -435,11 +460,10 @@ static void TestFreeWhileAsking(lectern_engine* engine) {
   lectern_error* error = NULL;
   CHECK_OK(lectern_session_open(engine, NULL, 0, &session, &error), error);
   lectern_ask_options options = {.struct_size = sizeof options,
-                                 .max_tokens = 100,
+                                 .max_tokens = 1, /* one piece: the callback frees only once */
                                  .on_text = FreeFromAnotherThread,
                                  .text_user = session,
                                  .kv_budget = 1};
-  options.max_tokens = 1; /* one piece: the callback frees only once */
   CHECK_OK(lectern_session_ask(session, "Who pays?", 9, &options, &answer, &error), error);
   CHECK(lectern_session_cancel(session) == LECTERN_INVALID_HANDLE);
   CHECK(lectern_answer_free(answer) == LECTERN_OK);
@@ -491,6 +515,7 @@ int main(int argc, char** argv) {
   TestStructSizes(store);
   TestBadArguments(store);
   TestJson();
+  TestConcurrentFree();
   if (model) {
     MakeDocument();
     lectern_engine* engine = CreateEngine(store, model);

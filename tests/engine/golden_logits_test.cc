@@ -66,7 +66,7 @@ double LogitError(const std::string& model, const Golden& golden) {
   const TempFolder folder;
   const std::vector<int32_t> context(golden.prompt.begin(), golden.prompt.begin() + kContextTokens);
   const auto indexed = IndexTokens(model, context, folder.path());
-  ThreadPool threads(2);
+  const auto threads = std::make_shared<ThreadPool>(2);
   auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
                                          threads, 0);
   EXPECT_TRUE(session.ok());
@@ -108,7 +108,7 @@ TEST_P(GoldenLogitsTest, QuestionInOneStepGivesTheSameGreedyTokens) {
   const TempFolder folder;
   const auto middle = golden_.prompt.begin() + kContextTokens;
   const auto indexed = IndexTokens(folder_.path(), {golden_.prompt.begin(), middle}, folder.path());
-  ThreadPool threads(2);
+  const auto threads = std::make_shared<ThreadPool>(2);
   auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
                                          threads, 0);
   ASSERT_TRUE(session.ok());

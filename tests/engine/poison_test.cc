@@ -187,7 +187,7 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
 
   static constexpr float kBudget = 0.15f;
   TempFolder folder_;
-  ThreadPool threads_{2};
+  const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
   std::shared_ptr<const Model> model_;
   std::shared_ptr<const Document> document_;
   int copies_ = 0;

@@ -291,7 +291,141 @@ TEST_P(AttentionTest, LargeLogitsDoNotOverflow) {
   }
 }
 
+// ---- AttendLogits
+
+void RunLogits(const Backend& kernels, Rows<const float> logits, const TypedRows& values,
+               const State& state) {
+  std::vector<float> scratch(AttendScratch(logits.num_rows, values.num_cols));
+  kernels.attend_logits(
+      {.logits = logits, .values = values, .state = state.view, .scratch = scratch});
+}
+
+// softmax(logits) V in double; a logit of -inf has no weight.
+Matrix DenseAttendLogits(Rows<const float> logits, const StoredMatrix& stored) {
+  const Matrix values = stored.ToFloats();
+  const size_t head_dim = values.rows.num_cols;
+  Matrix output(logits.num_rows, head_dim);
+  for (size_t r = 0; r < logits.num_rows; ++r) {
+    std::vector<double> out(head_dim);
+    double total = 0;
+    for (size_t j = 0; j < logits.num_cols; ++j) {
+      const double weight = std::exp(double{logits[r][j]});
+      total += weight;
+      for (size_t i = 0; i < head_dim; ++i) out[i] += weight * values[j][i];
+    }
+    for (size_t i = 0; i < head_dim && total > 0; ++i) {
+      output[r][i] = static_cast<float>(out[i] / total);
+    }
+  }
+  return output;
+}
+
+class AttendLogitsTest : public KernelTest {};
+
+TEST_P(AttendLogitsTest, IsSoftmaxOfLogitsTimesValues) {
+  const auto check = [&](size_t num_rows, size_t num_keys, size_t head_dim, Dtype dtype) {
+    SCOPED_TRACE(testing::Message() << num_rows << " rows, " << num_keys << " keys, " << head_dim
+                                    << " wide, dtype " << static_cast<int>(dtype));
+    const Matrix wide = Matrix::Random(num_rows, num_keys + 5, 1, 3);
+    const Rows<const float> logits(wide.rows[0], num_rows, num_keys, num_keys + 5);
+    const StoredMatrix values(Matrix::Random(num_keys, head_dim, 2), dtype);
+    State state(num_rows, head_dim);
+    RunLogits(kernels(), logits, values.rows, state);
+    ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+  };
+  for (const Dtype dtype : kAllDtypes) {
+    for (const size_t width : kWidths) {
+      for (const size_t num_rows : {1, 4, 15}) {
+        check(num_rows, width, 32, dtype);
+        if (dtype != Dtype::kQ8) check(num_rows, 70, width, dtype);
+      }
+      check(width, 33, 64, dtype);
+    }
+  }
+}
+
+// The two ways to attend agree: Attend hands out logits, AttendLogits takes them.
+TEST_P(AttendLogitsTest, EqualsAttendOnTheLogitsOfAttend) {
+  for (const size_t num_rows : {1, 4, 40}) {
+    const AttentionCase c(num_rows, 150, 48, Dtype::kF16);
+    State attended(num_rows, 48), again(num_rows, 48);
+    Matrix logits(num_rows, 150);
+    c.Run(kernels(), attended, logits.rows);
+    RunLogits(kernels(), logits, c.values.rows, again);
+    ExpectNear(again.Finish(), attended.Finish(), 1e-5 * Largest(c.values.ToFloats()));
+    for (size_t r = 0; r < num_rows; ++r) {
+      EXPECT_EQ(again.max[r], attended.max[r]);
+      EXPECT_NEAR(again.sum[r], attended.sum[r], 1e-5 * attended.sum[r]);
+    }
+  }
+}
+
+// A state may hold other keys already, with a larger or a smaller maximum.
+TEST_P(AttendLogitsTest, AddsToWhatWasAttendedBefore) {
+  for (const float shift : {-20.0f, 0.0f, 20.0f}) {
+    Matrix logits = Matrix::Random(7, 300, 1, 3);
+    for (size_t r = 0; r < 7; ++r) {
+      for (size_t j = 131; j < 300; ++j) logits[r][j] += shift;
+    }
+    const StoredMatrix values(Matrix::Random(300, 64, 2), Dtype::kBf16);
+    State state(7, 64);
+    RunLogits(kernels(), Rows<const float>(logits[0], 7, 131, 300), values.rows.Slice(0, 131),
+              state);
+    RunLogits(kernels(), Rows<const float>(logits[0] + 131, 7, 169, 300),
+              values.rows.Slice(131, 300), state);
+    ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+  }
+}
+
+TEST_P(AttendLogitsTest, IgnoresLogitsOfMinusInfinity) {
+  for (const size_t num_keys : kWidths) {
+    Matrix logits = Matrix::Random(5, num_keys, 1, 3);
+    for (size_t r = 0; r < 5; ++r) {
+      for (size_t j = 0; j + 1 < num_keys; ++j) {
+        if (j < 64 || (j + r) % 3 == 0) logits[r][j] = -kInf;  // a whole tile and parts of the next
+      }
+    }
+    const StoredMatrix values(Matrix::Random(num_keys, 32, 2), Dtype::kF32);
+    State state(5, 32);
+    RunLogits(kernels(), logits, values.rows, state);
+    ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+  }
+}
+
+TEST_P(AttendLogitsTest, RowOfOnlyMinusInfinityKeepsItsState) {
+  for (const size_t num_rows : {4, 40}) {
+    const StoredMatrix values(Matrix::Random(100, 48, 2), Dtype::kF16);
+    Matrix logits = Matrix::Random(num_rows, 100, 1, 3);
+    std::fill_n(logits[2], 100, -kInf);
+    State state(num_rows, 48), before(num_rows, 48);
+    RunLogits(kernels(), logits, values.rows, state);  // row 2 is empty before and after
+    EXPECT_EQ(state.max[2], -kInf);
+    EXPECT_EQ(state.sum[2], 0);
+    for (size_t i = 0; i < 48; ++i) EXPECT_EQ(state.out[2][i], 0);
+    RunLogits(kernels(), logits, values.rows, before);
+    std::fill_n(logits[1], 100, -kInf);
+    RunLogits(kernels(), logits, values.rows, state);  // row 1 was not empty
+    EXPECT_TRUE(SameBits(state.out[1], before.out[1], 48));
+    EXPECT_EQ(state.max[1], before.max[1]);
+    EXPECT_EQ(state.sum[1], before.sum[1]);
+    EXPECT_NE(state.sum[0], before.sum[0]);
+  }
+}
+
+TEST_P(AttendLogitsTest, LargeLogitsDoNotOverflow) {
+  Matrix logits(3, 90);
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t j = 0; j < 90; ++j) logits[r][j] = 1000.0f * static_cast<float>((j * 7 + r) % 90);
+  }
+  const StoredMatrix values(Matrix::Random(90, 64, 2), Dtype::kF32);
+  State state(3, 64);
+  RunLogits(kernels(), logits, values.rows, state);
+  for (float& x : logits.data) x -= 89000.0f;  // the same softmax, and double can hold it
+  ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, AttentionTest, testing::ValuesIn(AllRuns()), RunName);
+INSTANTIATE_TEST_SUITE_P(Backends, AttendLogitsTest, testing::ValuesIn(AllRuns()), RunName);
 
 }  // namespace
 }  // namespace lectern

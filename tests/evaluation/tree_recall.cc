@@ -1,0 +1,292 @@
+// Does building the clusters top down, inside blocks and parents, cost recall against flat K-means?
+//
+//   tree_recall MODEL TEXT [QUESTIONS.jsonl]
+//
+// Prefills the text, then clusters the keys of every layer and kv head twice: our tree {0.01, 0.05},
+// and one K-means of 5 % over all keys, which is what the tree replaces. Of both, the best clusters
+// by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the keys, for one token's query
+// group at a time; recall is the exact attention mass of what was taken, as a share of the mass on
+// all clustered keys (sinks and window are read anyway), mean over query heads and tokens. Queries:
+// the document's last 100 tokens, and the questions, which follow the document one after another.
+// Prints a Markdown table; times are of one thread.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/index_document.h"
+#include "engine/json.h"
+#include "engine/prefill.h"
+#include "index/build.h"
+#include "index/kmeans.h"
+
+namespace lectern {
+namespace {
+
+constexpr double kKeptShare = 0.1;
+
+void Check(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "tree_recall: %s\n", status.message().c_str());
+  std::exit(1);
+}
+template <typename T>
+T Take(Result<T> result) {
+  Check(result.status());
+  return std::move(result).value();
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The finest clusters of one kv head.
+struct Clusters {
+  std::vector<f16> centroids;                  // [clusters, head_dim]
+  std::vector<std::vector<uint32_t>> members;  // keys
+  double seconds = 0;
+};
+
+Clusters TopDown(const Backend& backend, Rows<const float> keys) {
+  const auto start = std::chrono::steady_clock::now();
+  BuildOptions options;
+  options.row_codes = false;
+  CentroidTree tree = Take(BuildTree(backend, keys, keys, options));
+  Clusters result;
+  result.seconds = SecondsSince(start);
+  TreeLevel& finest = tree.levels.back();
+  for (size_t i = 0; i < finest.num_clusters(); ++i) {
+    result.members.emplace_back(tree.order.begin() + finest.children[i],
+                                tree.order.begin() + finest.children[i + 1]);
+  }
+  result.centroids = std::move(finest.centroids);
+  return result;
+}
+
+Clusters Flat(const Backend& backend, Rows<const float> keys) {
+  const auto start = std::chrono::steady_clock::now();
+  const size_t dim = keys.num_cols;
+  std::vector<float> unit(keys.num_rows * dim);
+  for (size_t i = 0; i < keys.num_rows; ++i) {
+    const double squares = std::inner_product(keys[i], keys[i] + dim, keys[i], 0.0);
+    for (size_t c = 0; c < dim; ++c) {
+      unit[i * dim + c] = squares > 0 ? static_cast<float>(keys[i][c] / std::sqrt(squares)) : 0;
+    }
+  }
+  KMeansOptions options;
+  options.num_clusters = static_cast<uint32_t>(0.05 * static_cast<double>(keys.num_rows));
+  const auto labels = Take(KMeans(backend, {unit.data(), keys.num_rows, dim}, options));
+  Clusters result;
+  result.members.resize(options.num_clusters);
+  for (uint32_t i = 0; i < labels.size(); ++i) result.members[labels[i]].push_back(i);
+  std::erase_if(result.members, [](const auto& members) { return members.empty(); });
+  for (const auto& members : result.members) {
+    std::vector<double> sum(dim);
+    for (const uint32_t i : members) {
+      for (size_t c = 0; c < dim; ++c) sum[c] += keys[i][c];
+    }
+    for (const double x : sum) {
+      result.centroids.push_back(ToF16(static_cast<float>(x / static_cast<double>(members.size()))));
+    }
+  }
+  result.seconds = SecondsSince(start);
+  return result;
+}
+
+// logits[i] <- exp(logits[i]) / sum_j N_j exp(logits[j]); empty log_counts: every N_j is 1.
+void Softmax(std::vector<float>& logits, const std::vector<float>& log_counts) {
+  float largest = -INFINITY;
+  for (const float x : logits) largest = std::max(largest, x);
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = std::exp(logits[i] - largest);
+    sum += double{logits[i]} * (log_counts.empty() ? 1.0 : std::exp(double{log_counts[i]}));
+  }
+  for (float& x : logits) x = static_cast<float>(x / sum);
+}
+
+std::vector<float> Logits(const Backend& backend, Rows<const float> queries, TypedRows keys) {
+  std::vector<float> logits(queries.num_rows * keys.num_rows);
+  std::vector<float> scratch(AttendScratch(queries.num_rows, queries.num_cols));
+  backend.key_logits({.queries = queries,
+                      .keys = keys,
+                      .scale = 1 / std::sqrt(static_cast<float>(queries.num_cols)),
+                      .logits = {logits.data(), queries.num_rows, keys.num_rows},
+                      .scratch = scratch});
+  return logits;
+}
+
+// Mass recalled of one token's query group, mean over its rows. `weights` [group, keys]: exact.
+double Recall(const Backend& backend, const Clusters& clusters, Rows<const float> queries,
+              Rows<const float> weights) {
+  const size_t num_clusters = clusters.members.size();
+  const std::vector<float> logits =
+      Logits(backend, queries,
+             {reinterpret_cast<const std::byte*>(clusters.centroids.data()), Dtype::kF16,
+              num_clusters, queries.num_cols});
+  std::vector<float> log_counts;
+  for (const auto& members : clusters.members) {
+    log_counts.push_back(std::log(static_cast<float>(members.size())));
+  }
+  std::vector<double> scores(num_clusters);
+  for (size_t r = 0; r < queries.num_rows; ++r) {
+    const auto row = logits.begin() + static_cast<ptrdiff_t>(r * num_clusters);
+    std::vector<float> weight(row, row + static_cast<ptrdiff_t>(num_clusters));
+    Softmax(weight, log_counts);
+    for (size_t i = 0; i < num_clusters; ++i) scores[i] += weight[i];
+  }
+  std::vector<uint32_t> best(num_clusters);
+  std::iota(best.begin(), best.end(), 0u);
+  std::sort(best.begin(), best.end(),
+            [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
+  auto left = static_cast<size_t>(kKeptShare * static_cast<double>(weights.num_cols));
+  double mass = 0;
+  for (const uint32_t cluster : best) {
+    const auto& members = clusters.members[cluster];
+    if (members.size() > left) continue;
+    left -= members.size();
+    for (size_t r = 0; r < queries.num_rows; ++r) {
+      for (const uint32_t key : members) mass += weights[r][key];
+    }
+  }
+  return mass / static_cast<double>(queries.num_rows);
+}
+
+struct Figures {
+  double top_down = 0, flat = 0;  // sums over tokens
+  size_t tokens = 0;
+};
+
+struct Prefilled {
+  std::filesystem::path folder;
+  std::unique_ptr<KvSpill> spill;
+  size_t document_tokens, query_tokens;  // the last of the former are among the latter
+};
+
+Prefilled PrefillText(const Model& model, const Backend& backend, ThreadPool& threads,
+                      const std::string& text, const std::vector<std::string>& questions) {
+  std::vector<int32_t> ids = Take(model.EncodeDocument(text)).ids;
+  Prefilled result;
+  result.document_tokens = ids.size();
+  for (const std::string& question : questions) {
+    const std::vector<int32_t> more = Take(model.EncodeQuestion(question));
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  result.query_tokens = ids.size() - result.document_tokens + kWindowTokens;
+  std::string name = (std::filesystem::temp_directory_path() / "tree-recall-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) Check({Code::kIoError, "cannot make " + name});
+  result.folder = name;
+  const ModelConfig& config = model.config();
+  SpillShape shape;
+  shape.generation = 1;
+  shape.num_tokens = ids.size();
+  shape.num_layers = config.num_layers;
+  shape.num_kv_heads = config.num_kv_heads;
+  shape.head_dim = config.head_dim;
+  shape.query_cols = config.num_heads * config.head_dim;
+  shape.num_calibration = static_cast<uint32_t>(result.query_tokens);
+  Check(Env::Default().MakeDirectory(name + "/tmp"));
+  result.spill = Take(KvSpill::Open(Env::Default(), name + "/spill", name + "/tmp", shape));
+  Check(Prefill(Transformer(model, backend, threads), ids, *result.spill, {}));
+  return result;
+}
+
+// Recalls of one kv head: of the document's own queries, and of the questions'.
+void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer, uint32_t kv_head,
+              Figures& own, Figures& asked) {
+  const KvSpill& spill = *prefilled.spill;
+  const size_t dim = spill.shape().head_dim;
+  const TypedRows stored = spill.Keys(layer, kv_head, prefilled.document_tokens)
+                               .Slice(kSinkTokens, prefilled.document_tokens - kWindowTokens);
+  std::vector<float> keys(stored.num_rows * dim);
+  backend.to_float_rows(stored, {keys.data(), stored.num_rows, dim});
+  const Rows<const float> key_rows(keys.data(), stored.num_rows, dim);
+  const Clusters top_down = TopDown(backend, key_rows), flat = Flat(backend, key_rows);
+
+  const Rows<const float> all = spill.Queries(layer);
+  const size_t group = all.num_cols / dim / spill.shape().num_kv_heads;
+  Figures head;
+  for (size_t t = 0; t < all.num_rows; ++t) {
+    const Rows<const float> queries(all[t] + kv_head * group * dim, group, dim);
+    std::vector<float> weights;
+    const std::vector<float> logits = Logits(backend, queries, stored);
+    for (size_t r = 0; r < group; ++r) {
+      const auto row = logits.begin() + static_cast<ptrdiff_t>(r * stored.num_rows);
+      std::vector<float> weight(row, row + static_cast<ptrdiff_t>(stored.num_rows));
+      Softmax(weight, {});
+      weights.insert(weights.end(), weight.begin(), weight.end());
+    }
+    const Rows<const float> exact(weights.data(), group, stored.num_rows);
+    const double ours = Recall(backend, top_down, queries, exact);
+    const double theirs = Recall(backend, flat, queries, exact);
+    for (Figures* figures : {&head, t < kWindowTokens ? &own : &asked}) {
+      figures->top_down += ours;
+      figures->flat += theirs;
+      ++figures->tokens;
+    }
+  }
+  const auto tokens = static_cast<double>(head.tokens);
+  std::printf("| %u | %u | %zu | %zu | %.4f | %.4f | %.2f | %.2f |\n", layer, kv_head,
+              top_down.members.size(), flat.members.size(), head.top_down / tokens,
+              head.flat / tokens, top_down.seconds, flat.seconds);
+  std::fflush(stdout);
+}
+
+void PrintMean(const char* what, const Figures& figures) {
+  if (figures.tokens == 0) return;
+  const auto tokens = static_cast<double>(figures.tokens);
+  std::printf("mean over %s: top down %.4f, flat %.4f, ratio %.4f\n", what,
+              figures.top_down / tokens, figures.flat / tokens, figures.top_down / figures.flat);
+}
+
+int Main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: tree_recall MODEL TEXT [QUESTIONS.jsonl]\n");
+    return 2;
+  }
+  std::ifstream text_file(argv[2], std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(text_file), {}};
+  std::vector<std::string> questions;
+  if (argc > 3) {
+    std::ifstream file(argv[3]);
+    for (std::string line; std::getline(file, line);) {
+      const Result<Json> json = ParseJson(line);
+      if (!json.ok() || json->Find("question") == nullptr) continue;
+      questions.push_back(*json->Find("question")->string());
+    }
+  }
+  const auto model = Take(Model::Load(Env::Default(), argv[1]));
+  const Backend& backend = *DefaultBackend();
+  ThreadPool threads(DefaultThreads());
+  const Prefilled prefilled = PrefillText(*model, backend, threads, text, questions);
+  std::printf("%s: %zu tokens, %zu questions, %zu query tokens, backend %s\n\n", argv[2],
+              prefilled.document_tokens, questions.size(), prefilled.query_tokens, backend.name);
+  std::printf("| layer | kv head | clusters, top down | clusters, flat | recall, top down | "
+              "recall, flat | s, top down | s, flat |\n|---|---|---|---|---|---|---|---|\n");
+  Figures own, asked, both;
+  for (uint32_t layer = 0; layer < model->config().num_layers; ++layer) {
+    for (uint32_t head = 0; head < model->config().num_kv_heads; ++head) {
+      Evaluate(backend, prefilled, layer, head, own, asked);
+    }
+  }
+  both = {own.top_down + asked.top_down, own.flat + asked.flat, own.tokens + asked.tokens};
+  std::printf("\n");
+  PrintMean("the document's own queries", own);
+  PrintMean("the questions'", asked);
+  PrintMean("all queries", both);
+  std::error_code error;
+  std::filesystem::remove_all(prefilled.folder, error);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lectern
+
+int main(int argc, char** argv) { return lectern::Main(argc, argv); }

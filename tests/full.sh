@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# The checks that take too long for tests/run.sh, by hand: tests/full.sh PART…
+#
+#   fuzz          60 s of libFuzzer on each target of tests/fuzz (FUZZ_SECONDS; new inputs and
+#                 crashes stay in build-fuzz/)
+#   bench         Google Benchmarks of the kernels
+#   evaluate      answers at a budget of 0.1 against exact ones: 240 questions on 6 documents
+#   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/packages.sh
+
+build() {  # PRESET TARGET…
+  cmake --preset "$1" >/dev/null
+  cmake --build "build-$1" --target "${@:2}"
+}
+
+fuzz() {
+  local source name status=0
+  install_packages "${fuzz_packages[@]}"
+  build fuzz tests/fuzz/all
+  for source in tests/fuzz/*_fuzz.cc; do
+    name=$(basename "$source" .cc)
+    echo "== $name"
+    mkdir -p "build-fuzz/new/$name"
+    "build-fuzz/tests/fuzz/$name" -max_total_time="${FUZZ_SECONDS:-60}" -print_final_stats=1 \
+      -artifact_prefix="build-fuzz/$name-" "build-fuzz/new/$name" "${source%_fuzz.cc}_corpus" \
+      >"build-fuzz/$name.log" 2>&1 || status=$?
+    grep -E 'ERROR|SUMMARY|Test unit written|number_of_executed_units' "build-fuzz/$name.log" || true
+  done
+  return $status
+}
+
+bench() {
+  build release kernels_bench
+  build-release/tests/bench/kernels_bench
+}
+
+evaluate() {
+  local document
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  build release index-document budget_evaluation
+  tools/reader/make_evaluation_set.sh "$work"
+  for document in "$work"/*.txt; do
+    build-release/tools/index-document --store "$work/store" --progress none \
+      --name "$(basename "$document" .txt)" "$document" 2>/dev/null
+  done
+  build-release/tests/evaluation/budget_evaluation "$work/store" "$work"/*.jsonl
+}
+
+sanitize-all() {
+  local preset fixed_addresses=()
+  # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes many address bits.
+  if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
+  for preset in asan tsan; do
+    build $preset all
+    "${fixed_addresses[@]}" ctest --preset $preset -j2
+  done
+}
+
+if [ $# -eq 0 ]; then
+  sed -n '2,/^set/s/^# \?//p' "$0"
+  exit 2
+fi
+for part; do
+  case $part in
+    fuzz | bench | evaluate | sanitize-all) ;;
+    *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
+  esac
+done
+install_packages "${product_packages[@]}" "${test_packages[@]}"
+for part; do "$part"; done

@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# The Debian 12 packages that Lectern needs. Sourced by tools/demo.sh and by the scripts of tests/.
+
+# shellcheck disable=SC2034  # used where this file is sourced
+product_packages=(
+  g++ cmake ninja-build pkg-config
+  libcli11-dev          # command lines
+  libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
+  libhwy-dev            # SIMD
+  libopenblas-dev       # BLAS and LAPACK
+  libsentencepiece-dev  # tokenizer
+  libsqlite3-dev        # catalog
+  libssl-dev            # SHA-256
+  nlohmann-json3-dev)
+# shellcheck disable=SC2034
+test_packages=(libbenchmark-dev libgtest-dev python3)
+# shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one
+fuzz_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
+
+# install_packages NAME…: those that are missing. With none missing it needs neither root nor network.
+install_packages() {
+  local missing=() package status as_root=()
+  if [ ! -x "$(command -v apt-get)" ]; then
+    echo "not a Debian system: expecting what these packages hold: $*"
+    return 0
+  fi
+  for package; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || true
+    [ "$status" = installed ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  echo "installing ${missing[*]}"
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  "${as_root[@]}" apt-get -q update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -qy -o Dpkg::Use-Pty=0 install --no-install-recommends "${missing[@]}"
+}
