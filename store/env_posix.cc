@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "store/env.h"
