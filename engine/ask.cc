@@ -23,11 +23,11 @@ bool IsSet(const CancelFlag* cancel) {
 }
 
 Status Mismatch(const Document& document, const Model& model) {
-  return {Code::kModelMismatch,
-          "document \"" + document.row().name + "\" was indexed with model " +
-              ToHex(document.row().fingerprint).substr(0, 16) + " (" + document.row().model_path +
-              "), but " + model.folder() + " is " + ToHex(model.fingerprint()).substr(0, 16) +
-              "; give that model, or index the document again with this one"};
+  return {Code::kModelMismatch, "document \"" + document.row().name + "\" was indexed with model " +
+                                    ToHex(document.row().fingerprint).substr(0, 16) + " (" +
+                                    document.row().model_path + "), but " + model.folder() +
+                                    " is " + ToHex(model.fingerprint()).substr(0, 16) +
+                                    "; give that model, or index the document again with this one"};
 }
 
 }  // namespace
@@ -222,8 +222,8 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
       on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse});
     }
     if (!mass_.empty()) CollectEvidence(layer, num_tokens, read, states);
-    read_fraction += static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) /
-                     config.num_layers;
+    read_fraction +=
+        static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
     totals_.bytes += read.bytes;
     totals_.missed += read.missed_mass / config.num_layers;
     transformer_.Finish(layer, num_tokens, *activations_);
@@ -237,14 +237,13 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
   return {};
 }
 
-Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids,
-                                                     double kv_budget, bool tail,
-                                                     const CancelFlag* cancel) {
+Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids, double kv_budget,
+                                                     bool tail, const CancelFlag* cancel) {
   assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);
   const size_t past = num_past_;
   if (!activations_ || activations_->max_tokens < ids.size()) {
-    activations_ = std::make_unique<Activations>(model_->config(), ids.size(),
-                                                 threads_->num_threads());
+    activations_ =
+        std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
   }
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
   if (Status status = RunLayers(ids.size(), kv_budget, tail, cancel); !status.ok()) {
@@ -304,8 +303,7 @@ Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
-  const double budget =
-      options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
+  const double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
   LECTERN_RETURN_IF_ERROR(CheckBudget(budget, options.tail));
   LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
   std::vector<int32_t> ids = question_ids;
@@ -315,10 +313,9 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   if (ids.size() > kMaxQuestionTokens || used + 1 > limit) {
     return Status(Code::kContextTooLong,
                   "document (" + std::to_string(document_->shape().num_tokens) +
-                      " tokens), conversation (" + std::to_string(num_past_) +
-                      ") and question (" + std::to_string(ids.size()) +
-                      ") need more than the model's " + std::to_string(limit) +
-                      " positions, or the question more than " +
+                      " tokens), conversation (" + std::to_string(num_past_) + ") and question (" +
+                      std::to_string(ids.size()) + ") need more than the model's " +
+                      std::to_string(limit) + " positions, or the question more than " +
                       std::to_string(kMaxQuestionTokens) +
                       " tokens; shorten the question or begin a new conversation");
   }
@@ -377,8 +374,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);
   if (totals_.decode_steps > 0) {
-    answer.timings_ms.per_token =
-        (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
+    answer.timings_ms.per_token = (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
     answer.kv.read_fraction_decode = totals_.read_decode / steps;
   }
   const bool exact = budget >= 1 || !document_->has_clusters();
@@ -394,8 +390,9 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
       FindEvidence(document_->text(), document_->ranges(), mass_, options.max_evidence);
   return answer;
 } catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "not enough memory to answer; close other sessions or ask a "
-                                    "shorter question");
+  return Status(Code::kOutOfMemory,
+                "not enough memory to answer; close other sessions or ask a "
+                "shorter question");
 }
 
 }  // namespace lectern

@@ -50,8 +50,8 @@ class DocumentSession : public Session {
   std::function<void(const LayerStep&)> on_layer;
   // Called in Ask with the logits that the first answer token is drawn from.
   std::function<void(std::span<const float>)> on_first_logits;
-  // Attention of the running step and layer at another budget, into `output` [kv heads][R, head_dim]
-  // (only from within on_layer).
+  // Attention of the running step and layer at another budget, into `output` [kv heads][R,
+  // head_dim] (only from within on_layer).
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                                    std::vector<float>& output);
   size_t num_past() const { return num_past_; }  // tokens after the fixed context
@@ -81,7 +81,8 @@ class DocumentSession : public Session {
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
-  // K and V of the tokens after the fixed context, rounded like the document's: [layers * kv heads].
+  // K and V of the tokens after the fixed context, rounded like the document's: [layers * kv
+  // heads].
   std::vector<std::vector<std::byte>> keys_, values_;
   size_t num_past_ = 0;
   int32_t pending_ = -1;  // last token of the last answer: said, not yet fed

@@ -24,15 +24,13 @@ bool RangesFit(std::span<const TokenizedText::Range> ranges, size_t text_bytes) 
 
 bool SameShape(const ShardHeader& a, const ShardHeader& b) {
   return a.num_tokens == b.num_tokens && a.num_layers == b.num_layers &&
-         a.num_kv_heads == b.num_kv_heads && a.head_dim == b.head_dim &&
-         a.kv_dtype == b.kv_dtype && a.num_levels == b.num_levels &&
-         a.num_sinks == b.num_sinks && a.num_window == b.num_window;
+         a.num_kv_heads == b.num_kv_heads && a.head_dim == b.head_dim && a.kv_dtype == b.kv_dtype &&
+         a.num_levels == b.num_levels && a.num_sinks == b.num_sinks && a.num_window == b.num_window;
 }
 
 }  // namespace
 
-std::string DocumentDirectory(const std::string& store, const DocumentId& id,
-                              uint64_t generation) {
+std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation) {
   return store + "/docs/" + ToHex(id) + "/" + std::to_string(generation);
 }
 

@@ -154,8 +154,8 @@ class LayerAttention {
     const std::vector<Run>& runs = runs_[head];
     if (NumRows() > kSplitRunsUpTo) {
       for (size_t row = 0; row < NumRows(); row += kQueryRowsPerItem) {
-        items_.push_back({head, 0, runs.size(), row,
-                          std::min(row + kQueryRowsPerItem, NumRows()), kDirect});
+        items_.push_back(
+            {head, 0, runs.size(), row, std::min(row + kQueryRowsPerItem, NumRows()), kDirect});
       }
       return;
     }
@@ -200,16 +200,15 @@ class LayerAttention {
     if (run.kind == Run::Kind::kCodedTail) {
       return AttendCodedTail(item, run, state, workspace);
     }
-    AttendArgs attend = {
-        .queries = args_.queries[item.head].Slice(item.row_begin, item.row_end),
-        .keys = {},
-        .values = {},
-        .scale = scale_,
-        .bias = {},
-        .visible = {},
-        .state = state,
-        .logits = {},
-        .scratch = workspace.scratch};
+    AttendArgs attend = {.queries = args_.queries[item.head].Slice(item.row_begin, item.row_end),
+                         .keys = {},
+                         .values = {},
+                         .scale = scale_,
+                         .bias = {},
+                         .visible = {},
+                         .state = state,
+                         .logits = {},
+                         .scratch = workspace.scratch};
     if (run.kind == Run::Kind::kTail) {
       // The centroids were verified when they were looked up.
       LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
@@ -303,8 +302,7 @@ void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& rea
       const uint32_t row = run.kind == Run::Kind::kBlock ? run.range.begin + i
                                                          : selection->rows[run.range.begin + i];
       for (size_t r = 0; r < rows; ++r) {
-        mass[head.positions()[row]] +=
-            std::exp(double{logits[r * run.range.size() + i]} - lse[r]);
+        mass[head.positions()[row]] += std::exp(double{logits[r * run.range.size() + i]} - lse[r]);
       }
     }
   }

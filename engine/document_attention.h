@@ -30,8 +30,8 @@ struct DocumentAttentionArgs {
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
   double kv_budget;                            // (0, 1]; 1: exact
   bool tail;
-  std::span<const AttentionState> states;      // per kv head, R rows; in: reset; out: the document
-  std::function<bool()> is_cancelled;          // polled between items of work; may be empty
+  std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
+  std::function<bool()> is_cancelled;      // polled between items of work; may be empty
 };
 
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed

@@ -49,7 +49,8 @@ class LocalEngine : public Engine {
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) override {
     std::unique_lock lock(index_mutex_, std::try_to_lock);
     if (!lock) {
-      return Status(Code::kLocked, "another document is being indexed by this program; wait for it");
+      return Status(Code::kLocked,
+                    "another document is being indexed by this program; wait for it");
     }
     LECTERN_ASSIGN(const auto model, ModelFor(model_));
     return IndexDocument(Context(*model), bytes, options);
@@ -65,10 +66,9 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const DocumentRow row, Find(name));
     LECTERN_ASSIGN(const auto document, OpenDocument(row));
     LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
-    const std::chrono::duration<double, std::milli> open =
-        std::chrono::steady_clock::now() - start;
-    LECTERN_ASSIGN(auto session, DocumentSession::Create(document, model, backend_, threads_,
-                                                         open.count()));
+    const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
+    LECTERN_ASSIGN(auto session,
+                   DocumentSession::Create(document, model, backend_, threads_, open.count()));
     return std::unique_ptr<Session>(std::move(session));
   }
 
@@ -118,8 +118,8 @@ class LocalEngine : public Engine {
 
  private:
   IndexContext Context(const Model& model) {
-    return {.env = env_, .store = store_, .model = model, .backend = backend_,
-            .threads = *threads_};
+    return {
+        .env = env_, .store = store_, .model = model, .backend = backend_, .threads = *threads_};
   }
 
   Result<std::unique_ptr<Catalog>> OpenCatalog(Catalog::Mode mode) {
@@ -152,8 +152,8 @@ class LocalEngine : public Engine {
             .WithParam("document");
       }
     }
-    return Status(Code::kNotFound, "no document \"" + std::string(name) +
-                                       "\" in this store; " + Listing(rows))
+    return Status(Code::kNotFound,
+                  "no document \"" + std::string(name) + "\" in this store; " + Listing(rows))
         .WithParam("document");
   }
 
@@ -224,9 +224,9 @@ class LocalEngine : public Engine {
   const Backend& backend_;
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
-  std::mutex mutex_;  // guards what follows
-  std::map<std::string, std::shared_ptr<const Model>> models_;          // by folder
-  std::map<uint64_t, std::weak_ptr<const Document>> documents_;         // by generation
+  std::mutex mutex_;                                             // guards what follows
+  std::map<std::string, std::shared_ptr<const Model>> models_;   // by folder
+  std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
 };
 
 }  // namespace

@@ -24,9 +24,9 @@ namespace lectern {
 using CancelFlag = std::atomic<bool>;
 
 struct EngineOptions {
-  std::string store;        // directory; created by the first Index
-  std::string model;        // Hugging Face folder; empty: the one a document was indexed with
-  size_t num_threads = 0;   // 0: physical cores
+  std::string store;       // directory; created by the first Index
+  std::string model;       // Hugging Face folder; empty: the one a document was indexed with
+  size_t num_threads = 0;  // 0: physical cores
 };
 
 // --- indexing ---------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ struct IndexProgress {
 std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", …
 
 struct IndexOptions {
-  std::string name;                // points to the document afterwards; empty: none
+  std::string name;  // points to the document afterwards; empty: none
   Dtype kv_dtype = Dtype::kF16;
   float kv_budget = 0.1f;          // (0, 1]: the default of later asks; thresholds serve any budget
   uint32_t num_levels = 2;         // 1, 2 or 3
@@ -64,7 +64,7 @@ struct IndexReport {
   uint64_t tokens = 0;
   uint64_t replaced_bytes = 0;  // of invalid UTF-8
   uint64_t bytes_on_disk = 0;
-  std::string fingerprint;      // 64 hex digits
+  std::string fingerprint;  // 64 hex digits
   uint64_t generation = 0;
   std::vector<LevelReport> levels;
   struct {
@@ -89,8 +89,8 @@ struct IndexEstimate {
 // --- asking -----------------------------------------------------------------------------------
 
 struct AskOptions {
-  float kv_budget = 0;      // (0, 1]; 0: the document's default; 1: exact
-  bool tail = true;         // clusters that are not read count through their centroid and mean value
+  float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
+  bool tail = true;     // clusters that are not read count through their centroid and mean value
   uint32_t max_tokens = 256;
   SamplingOptions sampling;
   uint32_t max_evidence = 3;
@@ -101,19 +101,19 @@ struct AskOptions {
 };
 
 struct Evidence {
-  uint64_t begin = 0, end = 0;  // bytes [begin, end) of the stored text
-  std::string text;             // exactly those bytes
-  float mass = 0;               // share of the attention paid to the document, in [0, 1]
-  std::optional<uint32_t> page; // 1-based, when the document has pages
+  uint64_t begin = 0, end = 0;   // bytes [begin, end) of the stored text
+  std::string text;              // exactly those bytes
+  float mass = 0;                // share of the attention paid to the document, in [0, 1]
+  std::optional<uint32_t> page;  // 1-based, when the document has pages
 };
 
 struct KvReceipt {
   float budget = 1;
-  std::string rule;                      // "exact", "default"
-  double read_fraction_prefill = 0;      // of the document's K+V bytes, mean over layers
+  std::string rule;                            // "exact", "default"
+  double read_fraction_prefill = 0;            // of the document's K+V bytes, mean over layers
   std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
-  uint64_t bytes_read = 0;               // all steps
-  uint64_t window_bytes = 0;             // sliding-window layers
+  uint64_t bytes_read = 0;                     // all steps
+  uint64_t window_bytes = 0;                   // sliding-window layers
   // Share of the attention mass of the document that was not read exactly, as centroids tell.
   double missed_mass_estimate = 0;
   std::optional<double> missed_mass_bound;

@@ -75,9 +75,8 @@ std::vector<Evidence> FindEvidence(std::string_view text,
   if (!(total > 0) || max_passages == 0) return {};
   std::vector<size_t> best(sentences.size());
   std::iota(best.begin(), best.end(), size_t{0});
-  std::stable_sort(best.begin(), best.end(), [&](size_t a, size_t b) {
-    return sentences[a].mass > sentences[b].mass;
-  });
+  std::stable_sort(best.begin(), best.end(),
+                   [&](size_t a, size_t b) { return sentences[a].mass > sentences[b].mass; });
   best.resize(std::min<size_t>(best.size(), max_passages));
   std::sort(best.begin(), best.end());
 

@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "engine/document.h"
+#include "engine/index_cost.h"
+#include "engine/index_progress.h"
 #include "engine/json.h"
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
@@ -22,112 +24,11 @@ namespace lectern {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kProgressSeconds = 0.1;
 constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// --- what a document costs --------------------------------------------------------------------
-
-struct Cost {
-  double prefill_flops = 0;  // up to a token count
-  double cluster_flops = 0;
-};
-
-double PrefillFlops(const ModelConfig& c, double tokens) {
-  const double attention_cols = double{1} * c.num_heads * c.head_dim;
-  const double linear = 2.0 * c.hidden_size *
-                        (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim +
-                         3.0 * c.intermediate_size);
-  return (c.num_layers - 1) * tokens * (linear + 2 * attention_cols * tokens);
-}
-
-double ClusterFlops(const ModelConfig& c, double tokens) {
-  const double clusters_met = tokens / kBlockKeys + 0.01 * std::min<double>(tokens, kFlatKeys) + 5;
-  return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
-}
-
-uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
-  const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t);
-  const uint64_t clusters = tokens >= kMinClusteredTokens ? tokens * 65 / 1000 : 0;
-  return c.num_kv_heads * (tokens * row + clusters * (2 * 2 * c.head_dim + 16)) + 2 * kBlockBytes;
-}
-
-uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
-  return uint64_t{2} * c.num_layers * c.num_kv_heads * tokens * RowBytes(dtype, c.head_dim);
-}
-
-// Prefill sees f16 when the shard is q8.
-Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
-
-// --- progress ---------------------------------------------------------------------------------
-
-// Tells the caller how far we are, and learns whether to stop. The callback runs on the indexing
-// thread only; other threads ask Stopped().
-class Progress {
- public:
-  Progress(const IndexOptions& options, const ModelConfig& config, uint64_t tokens)
-      : options_(options),
-        config_(config),
-        prefill_flops_(PrefillFlops(config, static_cast<double>(tokens))),
-        cluster_flops_(tokens >= kMinClusteredTokens
-                           ? ClusterFlops(config, static_cast<double>(tokens))
-                           : 0) {
-    now_.total = tokens;
-  }
-
-  void Begin(IndexProgress::Stage stage, uint64_t done, uint64_t total) {
-    now_ = {stage, done, total, now_.tokens_per_second, -1};
-    first_done_ = done;
-    start_ = Clock::now();
-    Report();
-  }
-
-  void Done(uint64_t done) {
-    now_.done = done;
-    if (now_.stage == IndexProgress::Stage::kPrefill) Predict();
-    Report();
-  }
-
-  // From any thread.
-  bool Stopped() {
-    if (std::this_thread::get_id() == thread_ && SecondsSince(last_report_) > kProgressSeconds) {
-      now_.done = std::max(now_.done, items_done_.load(std::memory_order_relaxed));
-      Report();
-    }
-    return stopped_.load(std::memory_order_relaxed) ||
-           (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
-  }
-
-  std::atomic<uint64_t> items_done_{0};  // of clustering, by any thread
-
- private:
-  void Predict() {
-    const double seconds = SecondsSince(start_);
-    const double before = PrefillFlops(config_, static_cast<double>(first_done_));
-    const double done = PrefillFlops(config_, static_cast<double>(now_.done));
-    if (seconds <= 0 || done <= before) return;
-    const double rate = (done - before) / seconds;
-    now_.tokens_per_second = static_cast<double>(now_.done - first_done_) / seconds;
-    now_.eta_seconds = (prefill_flops_ - done + cluster_flops_) / rate;
-  }
-
-  void Report() {
-    last_report_ = Clock::now();
-    if (options_.on_progress && !options_.on_progress(now_)) stopped_ = true;
-  }
-
-  const IndexOptions& options_;
-  const ModelConfig& config_;
-  const double prefill_flops_, cluster_flops_;
-  const std::thread::id thread_ = std::this_thread::get_id();
-  IndexProgress now_{IndexProgress::Stage::kRead, 0, 0, 0, -1};
-  uint64_t first_done_ = 0;
-  Clock::time_point start_ = Clock::now(), last_report_ = Clock::now();
-  std::atomic<bool> stopped_{false};
-};
 
 // --- the document before anything is written ----------------------------------------------------
 
@@ -226,9 +127,8 @@ Result<IndexReport> ExistingReport(Catalog& catalog, const DocumentRow& row,
       const Json* number = level.Find("level");
       const Json* centroids = level.Find("centroids");
       if (number == nullptr || centroids == nullptr) continue;
-      report.levels.push_back(
-          {static_cast<uint32_t>(number->unsigned_integer().value_or(0)),
-           centroids->unsigned_integer().value_or(0)});
+      report.levels.push_back({static_cast<uint32_t>(number->unsigned_integer().value_or(0)),
+                               centroids->unsigned_integer().value_or(0)});
     }
   }
   return report;
@@ -238,8 +138,7 @@ Result<IndexReport> ExistingReport(Catalog& catalog, const DocumentRow& row,
 ShardSummary SummaryOf(const ShardReader& shard, const std::string& file) {
   const ShardHeader& header = shard.header();
   ShardFooter footer;
-  std::memcpy(&footer,
-              shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
+  std::memcpy(&footer, shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
               sizeof footer);
   return {file, footer.file_bytes, footer.table_crc, footer.header_crc};
 }
@@ -249,7 +148,7 @@ ShardSummary SummaryOf(const ShardReader& shard, const std::string& file) {
 class Indexer {
  public:
   Indexer(const IndexContext& context, const IndexOptions& options, const Prepared& prepared,
-          Catalog& catalog, Progress& progress)
+          Catalog& catalog, IndexProgressMeter& progress)
       : context_(context),
         config_(context.model.config()),
         options_(options),
@@ -297,8 +196,8 @@ class Indexer {
         row_ = row;
         continue;
       }
-      LECTERN_RETURN_IF_ERROR(context_.env.RemoveTree(
-          DocumentDirectory(context_.store, row.id, row.generation)));
+      LECTERN_RETURN_IF_ERROR(
+          context_.env.RemoveTree(DocumentDirectory(context_.store, row.id, row.generation)));
       LECTERN_RETURN_IF_ERROR(catalog_.Forget(row.generation));
     }
     const bool found = row_.generation != 0;
@@ -320,10 +219,9 @@ class Indexer {
   }
 
   Status CheckSpace() {
-    const uint64_t needed =
-        SpillBytes(config_, SpillDtype(layout_.dtype), layout_.num_tokens) +
-        ShardBytes(config_, layout_.dtype, layout_.num_tokens) +
-        24 * layout_.num_tokens + prepared_.clean.text.size() + kSpareBytes;
+    const uint64_t needed = SpillBytes(config_, SpillDtype(layout_.dtype), layout_.num_tokens) +
+                            ShardBytes(config_, layout_.dtype, layout_.num_tokens) +
+                            24 * layout_.num_tokens + prepared_.clean.text.size() + kSpareBytes;
     LECTERN_ASSIGN(const uint64_t free, context_.env.FreeBytes(context_.store));
     if (free >= needed) return {};
     return {Code::kNoSpace, "indexing needs " + std::to_string(needed >> 20) + " MiB in " +
@@ -381,19 +279,20 @@ class Indexer {
     const std::string path = directory_ + "/" + LayerFile(layer);
     LECTERN_ASSIGN(const bool exists, context_.env.Exists(path));
     if (!exists) return false;
-    const auto shard = ShardReader::Open(
-        context_.env, path,
-        {.kind = ShardKind::kLayer, .layer = layer, .document_id = row_.id.data(),
-         .fingerprint = row_.fingerprint.data(), .generation = row_.generation,
-         .table_crc = std::nullopt});
+    const auto shard = ShardReader::Open(context_.env, path,
+                                         {.kind = ShardKind::kLayer,
+                                          .layer = layer,
+                                          .document_id = row_.id.data(),
+                                          .fingerprint = row_.fingerprint.data(),
+                                          .generation = row_.generation,
+                                          .table_crc = std::nullopt});
     if (!shard.ok() || !shard.value()->VerifyAll().ok()) {
       LECTERN_RETURN_IF_ERROR(context_.env.Remove(path));
       return false;
     }
     for (uint32_t level = 1; level <= layout_.num_levels; ++level) {
       for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
-        const SectionEntry* counts =
-            shard.value()->Find(SectionKind::kKeyCounts, head, level);
+        const SectionEntry* counts = shard.value()->Find(SectionKind::kKeyCounts, head, level);
         centroids_[level - 1] += counts == nullptr ? 0 : counts->bytes / sizeof(uint32_t);
       }
     }
@@ -449,8 +348,8 @@ class Indexer {
         }
       }
       LECTERN_ASSIGN(ShardSummary summary,
-                     WriteLayerShard(context_.env, temp_dir_, directory_, context_.backend,
-                                     *spill_, layers[i], layout_, Header(), of_layer));
+                     WriteLayerShard(context_.env, temp_dir_, directory_, context_.backend, *spill_,
+                                     layers[i], layout_, Header(), of_layer));
       shards_.push_back(std::move(summary));
       LECTERN_RETURN_IF_ERROR(spill_->RemoveLayer(layers[i]));
     }
@@ -482,8 +381,8 @@ class Indexer {
         !removed.ok() && removed.code() != Code::kMissingFile) {
       return removed;
     }
-    LECTERN_ASSIGN(const auto writer, ShardWriter::Create(context_.env, temp_dir_, directory_,
-                                                          kDocumentFile, header));
+    LECTERN_ASSIGN(const auto writer,
+                   ShardWriter::Create(context_.env, temp_dir_, directory_, kDocumentFile, header));
     const auto add = [&](SectionKind kind, const void* data, size_t bytes) {
       return writer->AddSection(kind, 0, 0, data, bytes);
     };
@@ -529,7 +428,7 @@ class Indexer {
   const IndexOptions& options_;
   const Prepared& prepared_;
   Catalog& catalog_;
-  Progress& progress_;
+  IndexProgressMeter& progress_;
   const std::string temp_dir_;
   RowLayout layout_{};
   DocumentRow row_;
@@ -544,21 +443,30 @@ class Indexer {
 
 std::string_view StageName(IndexProgress::Stage stage) {
   switch (stage) {
-    case IndexProgress::Stage::kRead: return "read";
-    case IndexProgress::Stage::kPrefill: return "prefill";
-    case IndexProgress::Stage::kCluster: return "cluster";
-    case IndexProgress::Stage::kCalibrate: return "calibrate";
-    case IndexProgress::Stage::kWrite: return "write";
+    case IndexProgress::Stage::kRead:
+      return "read";
+    case IndexProgress::Stage::kPrefill:
+      return "prefill";
+    case IndexProgress::Stage::kCluster:
+      return "cluster";
+    case IndexProgress::Stage::kCalibrate:
+      return "calibrate";
+    case IndexProgress::Stage::kWrite:
+      return "write";
   }
   return "";
 }
 
 std::string_view DtypeName(Dtype dtype) {
   switch (dtype) {
-    case Dtype::kF32: return "f32";
-    case Dtype::kF16: return "f16";
-    case Dtype::kBf16: return "bf16";
-    case Dtype::kQ8: return "q8";
+    case Dtype::kF32:
+      return "f32";
+    case Dtype::kF16:
+      return "f16";
+    case Dtype::kBf16:
+      return "bf16";
+    case Dtype::kQ8:
+      return "q8";
   }
   return "";
 }
@@ -594,7 +502,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   const auto start = Clock::now();
   LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
   const double read_seconds = SecondsSince(start);
-  Progress progress(options, context.model.config(), prepared.tokens.ids.size());
+  IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size());
 
   LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/tmp"));
   LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/docs"));
@@ -617,35 +525,6 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   return Status(Code::kOutOfMemory, "not enough memory to index the document; use fewer threads");
 }
 
-namespace {
-
-// Multiply-adds per second of the two kernels that the prefill spends its time in, on one thread.
-double TrialFlopsPerSecond(const IndexContext& context) {
-  constexpr size_t kRows = 128, kCols = 512;
-  std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
-  std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));
-  const auto run = [&] {
-    context.backend.matmul({.input = Rows<const float>(input.data(), kRows, kCols),
-                            .weight = {reinterpret_cast<const std::byte*>(weight.data()),
-                                       Dtype::kF32, kCols, kCols},
-                            .output = {output.data(), kRows, kCols},
-                            .column_begin = 0,
-                            .column_end = kCols,
-                            .accumulate = false,
-                            .scratch = scratch});
-  };
-  run();
-  const auto start = Clock::now();
-  int repeats = 0;
-  while (SecondsSince(start) < 0.05) {
-    run();
-    ++repeats;
-  }
-  return 2.0 * kRows * kCols * kCols * repeats / SecondsSince(start);
-}
-
-}  // namespace
-
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options) try {
   LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
@@ -657,8 +536,8 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const uint64_t layer_bytes = ShardBytes(config, options.kv_dtype, tokens);
   estimate.bytes_on_disk =
       config.num_layers * layer_bytes + prepared.clean.text.size() + 20 * tokens;
-  estimate.peak_bytes_on_disk = std::max(
-      estimate.bytes_on_disk, SpillBytes(config, spill_dtype, tokens) + layer_bytes);
+  estimate.peak_bytes_on_disk =
+      std::max(estimate.bytes_on_disk, SpillBytes(config, spill_dtype, tokens) + layer_bytes);
   const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
   const uint64_t activations =
       chunk * sizeof(float) *
@@ -668,13 +547,12 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
       tokens * config.head_dim * sizeof(float) * 5 * context.threads.num_threads();
   estimate.anonymous_bytes = std::max(activations, clustering);
   estimate.flops = PrefillFlops(config, static_cast<double>(tokens));
-  const double cluster_flops = tokens >= kMinClusteredTokens
-                                   ? ClusterFlops(config, static_cast<double>(tokens))
-                                   : 0;
+  const double cluster_flops =
+      tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
   // Attention and clustering reach about half the speed of a plain product.
-  estimate.seconds = (estimate.flops + cluster_flops) /
-                     (0.5 * TrialFlopsPerSecond(context) *
-                      static_cast<double>(context.threads.num_threads()));
+  estimate.seconds =
+      (estimate.flops + cluster_flops) / (0.5 * TrialFlopsPerSecond(context.backend) *
+                                          static_cast<double>(context.threads.num_threads()));
   std::string existing = context.store;
   for (;;) {  // the store need not exist yet: ask the nearest folder that does
     LECTERN_ASSIGN(const bool there, context.env.Exists(existing));

@@ -3,6 +3,7 @@
 #define LECTERN_ENGINE_INDEX_DOCUMENT_H_
 
 #include "engine/engine.h"
+#include "engine/index_cost.h"
 #include "engine/model.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
@@ -10,8 +11,6 @@
 
 namespace lectern {
 
-// A document of fewer tokens has one exact run and no clusters.
-inline constexpr uint64_t kMinClusteredTokens = 2048;
 inline constexpr uint32_t kSinkTokens = 4;      // always attended exactly, never clustered
 inline constexpr uint32_t kWindowTokens = 100;  // the last ones; likewise
 inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;

@@ -41,8 +41,7 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
   std::unique_ptr<KvSpill> spill(new KvSpill(env, directory, temp_dir, shape));
   spill->layers_.resize(shape.num_layers);
   spill->crcs_.assign(size_t{shape.num_layers} * shape.num_kv_heads * 2, 0);
-  spill->queries_.assign(
-      size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
+  spill->queries_.assign(size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
   LECTERN_ASSIGN(const bool resumed, spill->Resume());
   if (!resumed) LECTERN_RETURN_IF_ERROR(spill->Create());
   return spill;
@@ -114,9 +113,8 @@ Status KvSpill::Append(const Backend& backend, uint32_t layer, uint64_t begin,
       const Rows<const float> all = is_values ? values : keys;
       backend.from_float_rows({all.data + head * dim, all.num_rows, dim, all.stride}, shape_.dtype,
                               rounded_.data());
-      LECTERN_RETURN_IF_ERROR(
-          layers_[layer].file->WriteAt(RegionOffset(head, is_values) + begin * row_bytes,
-                                       rounded_.data(), rounded_.size()));
+      LECTERN_RETURN_IF_ERROR(layers_[layer].file->WriteAt(
+          RegionOffset(head, is_values) + begin * row_bytes, rounded_.data(), rounded_.size()));
       uint32_t& crc = Crc(layer, head, is_values);
       crc = Crc32c(crc, rounded_.data(), rounded_.size());
     }

@@ -34,9 +34,9 @@ struct SpillShape {
 // One thread at a time, except that Keys and Values may be read from many.
 class KvSpill {
  public:
-  // Takes up a checkpoint of the same shape whose bytes verify; otherwise starts anew, removing what
-  // is there. `temp_dir` is where checkpoints are written before their rename.
-  // kNoSpace before anything is computed, kIoError, kReadOnly.
+  // Takes up a checkpoint of the same shape whose bytes verify; otherwise starts anew, removing
+  // what is there. `temp_dir` is where checkpoints are written before their rename. kNoSpace before
+  // anything is computed, kIoError, kReadOnly.
   static Result<std::unique_ptr<KvSpill>> Open(Env& env, const std::string& directory,
                                                const std::string& temp_dir,
                                                const SpillShape& shape);
@@ -70,7 +70,9 @@ class KvSpill {
 
  private:
   KvSpill(Env& env, std::string directory, std::string temp_dir, const SpillShape& shape)
-      : env_(env), directory_(std::move(directory)), temp_dir_(std::move(temp_dir)),
+      : env_(env),
+        directory_(std::move(directory)),
+        temp_dir_(std::move(temp_dir)),
         shape_(shape) {}
   Status Create();
   Result<bool> Resume();
@@ -91,9 +93,9 @@ class KvSpill {
   const SpillShape shape_;
   uint64_t tokens_done_ = 0;
   std::vector<Layer> layers_;
-  std::vector<uint32_t> crcs_;    // [layers][kv heads][K, V] of the rows so far
+  std::vector<uint32_t> crcs_;  // [layers][kv heads][K, V] of the rows so far
   std::vector<uint32_t> crcs_before_chunk_;
-  std::vector<float> queries_;    // [layers][calibration tokens][query_cols]
+  std::vector<float> queries_;  // [layers][calibration tokens][query_cols]
   std::vector<std::byte> rounded_;
 };
 

@@ -110,9 +110,8 @@ class LayerShard {
           std::memcpy(gathered.data() + (row - begin) * all.row_bytes(), all.row(positions[row]),
                       all.row_bytes());
         }
-        const std::vector<std::byte> stored =
-            StoredRows(backend_, {gathered.data(), all.dtype, end - begin, all.num_cols},
-                       layout_.dtype);
+        const std::vector<std::byte> stored = StoredRows(
+            backend_, {gathered.data(), all.dtype, end - begin, all.num_cols}, layout_.dtype);
         LECTERN_RETURN_IF_ERROR(writer_.Append(stored.data(), stored.size()));
       }
       begin = end;
@@ -170,8 +169,8 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
 
 Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
                                      const std::string& directory, const Backend& backend,
-                                     const KvSpill& spill, uint32_t layer,
-                                     const RowLayout& layout, const ShardHeader& header,
+                                     const KvSpill& spill, uint32_t layer, const RowLayout& layout,
+                                     const ShardHeader& header,
                                      std::span<const HeadClusters> heads) {
   ShardHeader layer_header = header;
   layer_header.kind = static_cast<uint32_t>(ShardKind::kLayer);

@@ -20,7 +20,7 @@ struct RowLayout {
 
 // The clusters of one kv head and what its lookup needs.
 struct HeadClusters {
-  CentroidTree tree;              // of tokens [num_sinks, num_tokens - num_window)
+  CentroidTree tree;  // of tokens [num_sinks, num_tokens - num_window)
   std::vector<float> thresholds;
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
@@ -34,8 +34,8 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
 // Writes layer-NNN.shard. `heads`: one per kv head, empty when layout.num_levels is 0.
 Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
                                      const std::string& directory, const Backend& backend,
-                                     const KvSpill& spill, uint32_t layer,
-                                     const RowLayout& layout, const ShardHeader& header,
+                                     const KvSpill& spill, uint32_t layer, const RowLayout& layout,
+                                     const ShardHeader& header,
                                      std::span<const HeadClusters> heads);
 
 }  // namespace lectern

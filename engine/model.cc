@@ -52,11 +52,11 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_));
   LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
-    return Status(Code::kMalformedModel,
-                  folder + ": the tokenizer has " +
-                      std::to_string(model->tokenizer_->vocab_size()) + " pieces, the model " +
-                      std::to_string(model->config_.vocab_size) +
-                      " embeddings; they do not belong together");
+    return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
+                                             std::to_string(model->tokenizer_->vocab_size()) +
+                                             " pieces, the model " +
+                                             std::to_string(model->config_.vocab_size) +
+                                             " embeddings; they do not belong together");
   }
   model->inverse_frequencies_ = InverseFrequencies(model->config_.rope, model->config_.head_dim);
 

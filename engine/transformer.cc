@@ -32,8 +32,7 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   scratch.resize(num_threads * scratch_per_thread);
 }
 
-void Transformer::Embed(std::span<const int32_t> ids, size_t first_position,
-                        Activations& a) const {
+void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const {
   const ModelConfig& config = model_.config();
   assert(ids.size() <= a.max_tokens);
   const std::vector<float>& frequencies = model_.inverse_frequencies();
@@ -41,9 +40,8 @@ void Transformer::Embed(std::span<const int32_t> ids, size_t first_position,
   for (size_t t = 0; t < ids.size(); ++t) {
     assert(ids[t] >= 0 && static_cast<uint32_t>(ids[t]) < config.vocab_size);
     const auto id = static_cast<size_t>(ids[t]);
-    backend_.to_float_rows(
-        model_.weights().embedding().Slice(id, id + 1),
-        {a.residual.data() + t * config.hidden_size, 1, config.hidden_size});
+    backend_.to_float_rows(model_.weights().embedding().Slice(id, id + 1),
+                           {a.residual.data() + t * config.hidden_size, 1, config.hidden_size});
     for (size_t i = 0; i < half; ++i) {
       // In float32, as transformers does: the model was trained with these very angles.
       const float angle = static_cast<float>(first_position + t) * frequencies[i];
@@ -63,8 +61,8 @@ void Transformer::MatMul(Rows<const float> input, TypedRows weight, Rows<float> 
                      .column_begin = begin,
                      .column_end = end,
                      .accumulate = accumulate,
-                     .scratch = std::span<float>(a.scratch)
-                                    .subspan(slot * a.scratch_per_thread, a.scratch_per_thread)});
+                     .scratch = std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread,
+                                                                    a.scratch_per_thread)});
   };
   if (input.num_rows * columns * weight.num_cols <= kInlineWork) return run(0, columns, 0);
   const size_t items = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
@@ -130,7 +128,8 @@ void Transformer::Finish(size_t layer, size_t num_tokens, Activations& a) const 
   const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
   MatMul(normed, weights.gate, {a.gate.data(), num_tokens, ffn}, false, a);
   MatMul(normed, weights.up, {a.up.data(), num_tokens, ffn}, false, a);
-  threads_.ParallelFor((num_tokens + kTokensPerItem - 1) / kTokensPerItem, [&](size_t item, size_t) {
+  threads_.ParallelFor((num_tokens + kTokensPerItem - 1) / kTokensPerItem, [&](size_t item,
+                                                                               size_t) {
     const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
     const Rows<float> gate(a.gate.data() + begin * ffn, rows, ffn);
     backend_.swiglu({.gate = gate,
@@ -143,12 +142,11 @@ void Transformer::Finish(size_t layer, size_t num_tokens, Activations& a) const 
 void Transformer::Logits(size_t token, Activations& a, std::span<float> logits) const {
   const ModelConfig& config = model_.config();
   const Rows<float> normed(a.normed.data(), 1, config.hidden_size);
-  backend_.rms_norm(
-      {.input = Rows<const float>(a.residual.data() + token * config.hidden_size, 1,
-                                  config.hidden_size),
-       .weight = model_.weights().final_norm(),
-       .epsilon = config.rms_norm_epsilon,
-       .output = normed});
+  backend_.rms_norm({.input = Rows<const float>(a.residual.data() + token * config.hidden_size, 1,
+                                                config.hidden_size),
+                     .weight = model_.weights().final_norm(),
+                     .epsilon = config.rms_norm_epsilon,
+                     .output = normed});
   MatMul(normed, model_.weights().output(), {logits.data(), 1, config.vocab_size}, false, a);
 }
 

@@ -17,17 +17,17 @@ struct Activations {
   Activations(const ModelConfig& config, size_t max_tokens, size_t num_threads);
 
   size_t max_tokens;
-  std::vector<float> residual;    // [tokens, hidden]
-  std::vector<float> normed;      // [tokens, hidden]
-  std::vector<float> projected;   // [tokens, heads * head_dim]: queries, later attention output
-  std::vector<float> keys;        // [tokens, kv heads * head_dim]
-  std::vector<float> values;      // [tokens, kv heads * head_dim]
-  std::vector<float> gate, up;    // [tokens, intermediate]
+  std::vector<float> residual;      // [tokens, hidden]
+  std::vector<float> normed;        // [tokens, hidden]
+  std::vector<float> projected;     // [tokens, heads * head_dim]: queries, later attention output
+  std::vector<float> keys;          // [tokens, kv heads * head_dim]
+  std::vector<float> values;        // [tokens, kv heads * head_dim]
+  std::vector<float> gate, up;      // [tokens, intermediate]
   std::vector<float> cosine, sine;  // [tokens, head_dim / 2]
   // Rows of one kv head's query group are together: [kv heads][tokens * group, head_dim], row
   // token * group + j is query head kv_head * group + j.
   std::vector<float> queries, attended;
-  std::vector<float> scratch;     // [threads][scratch_per_thread]
+  std::vector<float> scratch;  // [threads][scratch_per_thread]
   size_t scratch_per_thread;
 };
 

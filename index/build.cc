@@ -52,8 +52,8 @@ class Builder {
     CentroidTree tree;
     for (size_t level = 0; level < options_.fractions.size(); ++level) {
       const bool finest = level + 1 == options_.fractions.size();
-      const auto total = static_cast<size_t>(options_.fractions[level] *
-                                             static_cast<double>(keys_.num_rows));
+      const auto total =
+          static_cast<size_t>(options_.fractions[level] * static_cast<double>(keys_.num_rows));
       const std::vector<uint32_t> shares = Apportion(parents, std::max<size_t>(1, total));
       std::vector<Members> clusters;
       std::vector<uint32_t> children = {0};
@@ -108,8 +108,8 @@ class Builder {
     return clusters;
   }
 
-  // About `num_clusters` clusters of `members`. Many keys are cut into blocks of similar ones first:
-  // cost per key is then (blocks + clusters per block), not the number of clusters.
+  // About `num_clusters` clusters of `members`. Many keys are cut into blocks of similar ones
+  // first: cost per key is then (blocks + clusters per block), not the number of clusters.
   Result<std::vector<Members>> Partition(const Members& members, size_t num_clusters) {
     const size_t num_blocks = (members.size() + kBlockKeys - 1) / kBlockKeys;
     if (members.size() <= kFlatKeys || num_clusters <= 2 * num_blocks) {
@@ -125,7 +125,8 @@ class Builder {
     return clusters;
   }
 
-  // Cuts clusters of more than kMaxFinestKeys keys; equal keys, which K-means cannot part, by order.
+  // Cuts clusters of more than kMaxFinestKeys keys; equal keys, which K-means cannot part, by
+  // order.
   Status SplitLarge(std::vector<Members>& clusters) {
     for (size_t i = 0; i < clusters.size();) {
       const Members cluster = clusters[i];
@@ -197,7 +198,8 @@ class Builder {
       size_t next = 0;
       for (size_t i = 0; i < n; ++i) {
         if (used[i]) continue;
-        const float similarity = std::inner_product(from, from + dim(), &directions[i * dim()], 0.0f);
+        const float similarity =
+            std::inner_product(from, from + dim(), &directions[i * dim()], 0.0f);
         if (similarity > best) {
           best = similarity;
           next = i;
@@ -241,8 +243,8 @@ class Builder {
       level.key_counts.push_back(static_cast<uint32_t>(cluster.size()));
       // The next float up: the bound must hold after rounding.
       level.radii.push_back(std::nextafter(static_cast<float>(std::sqrt(radius)), INFINITY));
-      level.variances.push_back(static_cast<float>(
-          variance / static_cast<double>(cluster.size()) / static_cast<double>(dim())));
+      level.variances.push_back(static_cast<float>(variance / static_cast<double>(cluster.size()) /
+                                                   static_cast<double>(dim())));
     }
     return level;
   }
@@ -258,9 +260,12 @@ class Builder {
 
 std::vector<double> LevelFractions(uint32_t num_levels) {
   switch (num_levels) {
-    case 1: return {0.05};
-    case 2: return {0.01, 0.05};
-    default: return {0.002, 0.01, 0.05};
+    case 1:
+      return {0.05};
+    case 2:
+      return {0.01, 0.05};
+    default:
+      return {0.002, 0.01, 0.05};
   }
 }
 

@@ -19,13 +19,12 @@ std::vector<float> WindowScores(const Backend& backend, const TreeLevel& level,
   std::vector<float> scratch(AttendScratch(queries.num_rows, queries.num_cols));
   std::vector<float> lse(queries.num_rows, -INFINITY), scores(num_clusters, 0.0f);
   const Rows<float> rows(logits.data(), queries.num_rows, num_clusters);
-  backend.key_logits(
-      {.queries = queries,
-       .keys = {reinterpret_cast<const std::byte*>(level.centroids.data()), Dtype::kF16,
-                num_clusters, queries.num_cols},
-       .scale = scale,
-       .logits = rows,
-       .scratch = scratch});
+  backend.key_logits({.queries = queries,
+                      .keys = {reinterpret_cast<const std::byte*>(level.centroids.data()),
+                               Dtype::kF16, num_clusters, queries.num_cols},
+                      .scale = scale,
+                      .logits = rows,
+                      .scratch = scratch});
   backend.add_row_lse({.logits = rows, .bias = log_counts, .lse = lse});
   backend.add_scores({.logits = rows, .lse = lse, .scores = scores});
   for (float& score : scores) score /= static_cast<float>(queries.num_rows);
@@ -40,8 +39,7 @@ std::array<double, kKeptShares.size()> LogScoresAtShares(const std::vector<float
   std::sort(by_score.begin(), by_score.end(), [&](uint32_t a, uint32_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
   });
-  const double num_keys =
-      std::accumulate(level.key_counts.begin(), level.key_counts.end(), 0.0);
+  const double num_keys = std::accumulate(level.key_counts.begin(), level.key_counts.end(), 0.0);
   std::array<double, kKeptShares.size()> result;
   for (size_t s = 0; s < kKeptShares.size(); ++s) {
     double kept = 0;
@@ -102,8 +100,8 @@ float LogThreshold(std::span<const float> thresholds, uint32_t level_index, size
   if (kept_share >= kKeptShares.front()) return curve.front();
   for (size_t s = 1; s < kKeptShares.size(); ++s) {
     if (kept_share < kKeptShares[s]) continue;
-    const double fraction = std::log(kKeptShares[s - 1] / kept_share) /
-                            std::log(kKeptShares[s - 1] / kKeptShares[s]);
+    const double fraction =
+        std::log(kKeptShares[s - 1] / kept_share) / std::log(kKeptShares[s - 1] / kKeptShares[s]);
     return static_cast<float>(curve[s - 1] + fraction * (curve[s] - curve[s - 1]));
   }
   return curve.back();

@@ -26,8 +26,8 @@ struct TreeLevel {
 };
 
 struct CentroidTree {
-  std::vector<TreeLevel> levels;  // level 1, the coarsest, first (as in arXiv:2411.09688)
-  std::vector<uint32_t> order;    // permutation of the clustered keys: clusters are contiguous
+  std::vector<TreeLevel> levels;     // level 1, the coarsest, first (as in arXiv:2411.09688)
+  std::vector<uint32_t> order;       // permutation of the clustered keys: clusters are contiguous
   std::vector<std::byte> row_codes;  // [keys in order][RowCodeBytes(head_dim)]; may be empty
 };
 

@@ -129,8 +129,8 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
   for (size_t i = 0; i < rows.size(); ++i) {
     block = std::upper_bound(block, blocks.end(), rows[i]) - 1;
     const uint32_t begin = block[0], num_block_rows = block[1] - begin;
-    const uint64_t key = rows_offset_ + uint64_t{begin} * 2 * row_bytes_ +
-                         (rows[i] - begin) * row_bytes_;
+    const uint64_t key =
+        rows_offset_ + uint64_t{begin} * 2 * row_bytes_ + (rows[i] - begin) * row_bytes_;
     const uint64_t value = key + num_block_rows * row_bytes_;
     LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
     LECTERN_RETURN_IF_ERROR(shard_->Verify(value, row_bytes_));

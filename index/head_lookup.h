@@ -39,8 +39,7 @@ class HeadLookup {
   void ForEachTile(size_t level, const Body& body);
   template <typename Body>
   void ForEachCodedTile(const Body& body);
-  Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin,
-                           size_t end);
+  Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end);
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
   void CountBytes();
   size_t finest() const { return head_.levels().size() - 1; }

@@ -78,7 +78,7 @@ std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
   parameters.niter = static_cast<int>(options.num_iterations);
   parameters.seed = static_cast<int>(options.seed & 0x3FFFFFFF);
   parameters.spherical = true;
-  parameters.min_points_per_centroid = 1;                                   // no warning to stderr
+  parameters.min_points_per_centroid = 1;                                    // no warning to stderr
   parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;  // no subsampling
   const int d = static_cast<int>(points.num_cols);
   AssignIndex index(backend, d, options);
@@ -88,7 +88,8 @@ std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
 
   std::vector<float> dots(points.num_rows);
   std::vector<idx_t> labels(points.num_rows);
-  index.search(n, points.data, 1, dots.data(), labels.data());  // train left its last centroids there
+  index.search(n, points.data, 1, dots.data(),
+               labels.data());  // train left its last centroids there
   return {labels.begin(), labels.end()};
 }
 

@@ -16,8 +16,8 @@ constexpr double kSpareRows = 1.2;     // opened rows per row that the budget ca
 
 // A cluster or row of one head that may be opened or read.
 struct Candidate {
-  float score;     // S
-  bool above;      // S > T
+  float score;  // S
+  bool above;   // S > T
   uint32_t head;
   uint32_t index;  // cluster, or row among the head's coded rows
 };
@@ -142,8 +142,7 @@ class LayerLookup {
     for (const Candidate& candidate : Rank(level, kept_share)) {
       const HeadIndex& head = args_.heads[candidate.head];
       const HeadIndex::Level& view = head.levels()[level];
-      const bool can_fill =
-          opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
+      const bool can_fill = opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
       double bytes = ClusterBytes(head.levels()[level + 1]) *
                      (view.children[candidate.index + 1] - view.children[candidate.index]);
       // An opened cluster needs no mean value of its own.

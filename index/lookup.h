@@ -19,11 +19,12 @@ struct HeadSelection {
   // Finest clusters whose row codes were read.
   std::vector<IndexRange> coded;
 
-  // The tail; empty without it. Per level: clusters that stand in for all their keys by centroid and
-  // mean value …
+  // The tail; empty without it. Per level: clusters that stand in for all their keys by centroid
+  // and mean value …
   std::vector<std::vector<IndexRange>> tail;
   // … and per query row and coded cluster, [R][clusters of `coded`]: log mass of its rows that are
-  // not read, as their codes tell; the cluster's mean value stands for them. -inf: all rows are read.
+  // not read, as their codes tell; the cluster's mean value stands for them. -inf: all rows are
+  // read.
   std::vector<float> coded_logits;
 
   uint64_t bytes = 0;      // of all this and the exact rows
@@ -47,9 +48,9 @@ struct LookupArgs {
   bool row_codes = true;  // use them where the document has them
 };
 
-// The default rule. Clusters are opened best first (above the calibrated threshold of their head and
-// level before those below it) until the level's part of the lookup bytes is spent: a quarter of
-// the budget, more only where filling the budget needs it. Then rows are read:
+// The default rule. Clusters are opened best first (above the calibrated threshold of their head
+// and level before those below it) until the level's part of the lookup bytes is spent: a quarter
+// of the budget, more only where filling the budget needs it. Then rows are read:
 //   with row codes    the codes of the best opened clusters' rows are read, and the best rows by
 //                     their own estimated score fill the byte budget, all heads together;
 //   without           whole clusters, while S > T, ended by the byte budget: at least kFillTo of it

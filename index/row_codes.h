@@ -1,10 +1,10 @@
 // One bit per dimension of a key's residual: which rows to read.
 //
-// Below the finest clusters a key k of cluster i is known by r = H (k - C_i), H a fixed rotation, as
-// signs s = sign(r) / sqrt(d) and one factor f = |r|^2 / <r, s>, so that
+// Below the finest clusters a key k of cluster i is known by r = H (k - C_i), H a fixed rotation,
+// as signs s = sign(r) / sqrt(d) and one factor f = |r|^2 / <r, s>, so that
 //     q . k  ≈  q . C_i + f <H q, s>
-// (the estimator of RaBitQ, arXiv:2405.12497, applied to residuals of attention keys). Rows can then
-// be chosen one by one, and what is not read keeps an estimated mass of its own.
+// (the estimator of RaBitQ, arXiv:2405.12497, applied to residuals of attention keys). Rows can
+// then be chosen one by one, and what is not read keeps an estimated mass of its own.
 #ifndef LECTERN_INDEX_ROW_CODES_H_
 #define LECTERN_INDEX_ROW_CODES_H_
 

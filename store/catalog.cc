@@ -27,7 +27,8 @@ struct Table {
   const char* sql;
 };
 
-constexpr Table kTables[] = {  // by name
+constexpr Table kTables[] = {
+    // by name
     {"counters",
      "CREATE TABLE counters(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL, "
      "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
@@ -84,21 +85,27 @@ void CopyTo(std::string_view from, std::array<uint8_t, N>& to) {
 
 Code SqliteCode(sqlite3* db, int rc) {
   switch (rc & 0xFF) {
-    case SQLITE_FULL: return Code::kNoSpace;
+    case SQLITE_FULL:
+      return Code::kNoSpace;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL: return Code::kLocked;
+    case SQLITE_PROTOCOL:
+      return Code::kLocked;
     case SQLITE_READONLY:
       return rc == SQLITE_READONLY_ROLLBACK ? Code::kLocked : Code::kReadOnly;
     case SQLITE_PERM:
-    case SQLITE_AUTH: return Code::kReadOnly;
+    case SQLITE_AUTH:
+      return Code::kReadOnly;
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
     case SQLITE_CORRUPT:
     case SQLITE_ERROR:  // our SQL is fixed: what does not fit it is the file
-    case SQLITE_SCHEMA: return Code::kCorrupt;
-    case SQLITE_NOMEM: return Code::kOutOfMemory;
-    case SQLITE_TOOBIG: return Code::kLimitExceeded;
+    case SQLITE_SCHEMA:
+      return Code::kCorrupt;
+    case SQLITE_NOMEM:
+      return Code::kOutOfMemory;
+    case SQLITE_TOOBIG:
+      return Code::kLimitExceeded;
     case SQLITE_CANTOPEN:
     case SQLITE_IOERR: {
       if (rc == SQLITE_IOERR_NOMEM) return Code::kOutOfMemory;
@@ -106,7 +113,8 @@ Code SqliteCode(sqlite3* db, int rc) {
       if (error != 0) return ErrnoStatus(error, "write", "").code();
       return (rc & 0xFF) == SQLITE_CANTOPEN ? Code::kReadOnly : Code::kIoError;
     }
-    default: return Code::kInternal;
+    default:
+      return Code::kInternal;
   }
 }
 
@@ -115,11 +123,16 @@ const char* WayOut(Code code, int rc) {
     return "; a write was not finished: open the store once where it can be written";
   }
   switch (code) {
-    case Code::kNoSpace: return "; free some disk space and try again";
-    case Code::kLocked: return "; another process is writing the store: try again";
-    case Code::kReadOnly: return "; the store cannot be written";
-    case Code::kCorrupt: return "; rebuild the catalog from its shards: lectern-store recover";
-    default: return "";
+    case Code::kNoSpace:
+      return "; free some disk space and try again";
+    case Code::kLocked:
+      return "; another process is writing the store: try again";
+    case Code::kReadOnly:
+      return "; the store cannot be written";
+    case Code::kCorrupt:
+      return "; rebuild the catalog from its shards: lectern-store recover";
+    default:
+      return "";
   }
 }
 
@@ -355,8 +368,9 @@ Result<OpenPlan> PlanOpen(const std::string& path, Catalog::Mode mode) {
     // `immutable` ignores journals, so there must not be one.
     if (IsNonEmptyFile(path + "-journal") || IsNonEmptyFile(path + "-wal")) {
       return Status(Code::kLocked,
-                    path + ": a write was not finished and the medium is read-only; copy the store "
-                           "to a writable place and open it there once");
+                    path +
+                        ": a write was not finished and the medium is read-only; copy the store "
+                        "to a writable place and open it there once");
     }
     plan.name = ImmutableUri(path);
     plan.flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
@@ -436,11 +450,10 @@ struct Catalog::Impl {
 
   Status Configure() const {
     sqlite3_busy_timeout(db, kBusyTimeoutMs);
-    for (const auto& [option, value] : {std::pair(SQLITE_DBCONFIG_DEFENSIVE, 1),
-                                        std::pair(SQLITE_DBCONFIG_ENABLE_TRIGGER, 0),
-                                        std::pair(SQLITE_DBCONFIG_ENABLE_VIEW, 0),
-                                        std::pair(SQLITE_DBCONFIG_DQS_DML, 0),
-                                        std::pair(SQLITE_DBCONFIG_DQS_DDL, 0)}) {
+    for (const auto& [option, value] :
+         {std::pair(SQLITE_DBCONFIG_DEFENSIVE, 1), std::pair(SQLITE_DBCONFIG_ENABLE_TRIGGER, 0),
+          std::pair(SQLITE_DBCONFIG_ENABLE_VIEW, 0), std::pair(SQLITE_DBCONFIG_DQS_DML, 0),
+          std::pair(SQLITE_DBCONFIG_DQS_DDL, 0)}) {
       sqlite3_db_config(db, option, value, nullptr);
     }
     for (const char* pragma :
@@ -465,10 +478,9 @@ struct Catalog::Impl {
     if (application != kApplicationId) return Corrupt("not a catalog of Lectern");
     LECTERN_ASSIGN(const int64_t version, Number("PRAGMA user_version"));
     if (version > kSchemaVersion) {
-      return Status(Code::kUnsupportedVersion, path + ": catalog " + std::to_string(version) +
-                                                   ", this build reads " +
-                                                   std::to_string(kSchemaVersion) +
-                                                   "; use a newer Lectern");
+      return Status(Code::kUnsupportedVersion,
+                    path + ": catalog " + std::to_string(version) + ", this build reads " +
+                        std::to_string(kSchemaVersion) + "; use a newer Lectern");
     }
     if (version != kSchemaVersion) return Corrupt("catalog version " + std::to_string(version));
     return {};
@@ -516,8 +528,8 @@ struct Catalog::Impl {
       StoredName& stored = names.emplace_back();
       stored.name = s.Bytes(0);
       CopyTo(s.Bytes(1), stored.id);
-      stored.intact = s.Bytes(1).size() == stored.id.size() &&
-                      s.Int(2) == NameCrc(stored.name, s.Bytes(1));
+      stored.intact =
+          s.Bytes(1).size() == stored.id.size() && s.Int(2) == NameCrc(stored.name, s.Bytes(1));
     }
     LECTERN_RETURN_IF_ERROR(s.status());
     return names;
@@ -605,9 +617,10 @@ struct Catalog::Impl {
   }
 
   Status PutDocument(const DocumentRow& row, int64_t num_shards) const {
-    return Prepare("INSERT OR REPLACE INTO documents(generation, id, state, fingerprint, "
-                   "model_path, num_tokens, text_bytes, replaced_bytes, bytes_on_disk, "
-                   "report_json, num_shards, crc) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")
+    return Prepare(
+               "INSERT OR REPLACE INTO documents(generation, id, state, fingerprint, "
+               "model_path, num_tokens, text_bytes, replaced_bytes, bytes_on_disk, "
+               "report_json, num_shards, crc) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")
         .Bind(static_cast<int64_t>(row.generation))
         .Bind(row.id)
         .Bind(static_cast<int64_t>(row.state))
@@ -632,8 +645,9 @@ struct Catalog::Impl {
   }
 
   Status PutShard(int64_t generation, const ShardSummary& shard) const {
-    return Prepare("INSERT INTO shards(generation, file, bytes, table_crc, header_crc, crc) "
-                   "VALUES(?,?,?,?,?,?)")
+    return Prepare(
+               "INSERT INTO shards(generation, file, bytes, table_crc, header_crc, crc) "
+               "VALUES(?,?,?,?,?,?)")
         .Bind(generation)
         .Bind(shard.file)
         .Bind(static_cast<int64_t>(shard.bytes))
@@ -692,7 +706,8 @@ class Transaction {
  public:
   enum class Kind { kRead, kWrite };
   Transaction(sqlite3* db, const std::string& path, Kind kind)
-      : db_(db), path_(path),
+      : db_(db),
+        path_(path),
         begun_(Statement(db, path, kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN").Run()) {}
   ~Transaction() {
     if (begun_.ok() && !sqlite3_get_autocommit(db_)) (void)Statement(db_, path_, "ROLLBACK").Run();
@@ -801,8 +816,7 @@ Status Catalog::MarkDead(const DocumentId& id) {
   LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
   Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
   LECTERN_RETURN_IF_ERROR(transaction.begun());
-  LECTERN_ASSIGN(const int num_marked,
-                 impl_->MarkDead(id, std::numeric_limits<uint64_t>::max()));
+  LECTERN_ASSIGN(const int num_marked, impl_->MarkDead(id, std::numeric_limits<uint64_t>::max()));
   if (num_marked == 0) {
     LECTERN_RETURN_IF_ERROR(impl_->FindReady(id).status());  // a damaged row may be the one
     return Status(Code::kNotFound, ToHex(id) + ": no such document");
@@ -816,8 +830,7 @@ Status Catalog::Forget(uint64_t generation) {
   const int64_t key = static_cast<int64_t>(generation);
   Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
   LECTERN_RETURN_IF_ERROR(transaction.begun());
-  LECTERN_RETURN_IF_ERROR(
-      impl_->Prepare("DELETE FROM shards WHERE generation=?").Bind(key).Run());
+  LECTERN_RETURN_IF_ERROR(impl_->Prepare("DELETE FROM shards WHERE generation=?").Bind(key).Run());
   LECTERN_RETURN_IF_ERROR(
       impl_->Prepare("DELETE FROM documents WHERE generation=?").Bind(key).Run());
   return transaction.Commit();

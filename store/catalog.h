@@ -16,7 +16,7 @@
 
 namespace lectern {
 
-using DocumentId = std::array<uint8_t, 16>;   // first half of a SHA-256; see FORMAT.md
+using DocumentId = std::array<uint8_t, 16>;  // first half of a SHA-256; see FORMAT.md
 using Fingerprint = std::array<uint8_t, 32>;
 std::string ToHex(std::span<const uint8_t> bytes);
 // 32 lower-case hex digits, else nullopt.
@@ -27,11 +27,11 @@ enum class DocumentState : int { kBuilding = 1, kReady = 2, kDead = 3 };
 
 struct DocumentRow {
   DocumentId id{};
-  uint64_t generation = 0;   // unique in the store, growing
-  std::string name;          // the name that points here; empty: only reachable by id
+  uint64_t generation = 0;  // unique in the store, growing
+  std::string name;         // the name that points here; empty: only reachable by id
   DocumentState state = DocumentState::kBuilding;
   Fingerprint fingerprint{};
-  std::string model_path;    // absolute, as given when it was indexed; informative
+  std::string model_path;  // absolute, as given when it was indexed; informative
   uint64_t num_tokens = 0;
   uint64_t text_bytes = 0;
   uint64_t replaced_bytes = 0;  // invalid UTF-8 bytes replaced while reading
@@ -63,7 +63,7 @@ class Catalog {
   Status Forget(uint64_t generation);
 
   // Every call checks the CRC of each row that it returns: kCorrupt names the row.
-  Result<std::vector<DocumentRow>> List() const;                       // all states, by generation
+  Result<std::vector<DocumentRow>> List() const;  // all states, by generation
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const;
   Result<std::optional<DocumentRow>> FindReadyByName(const std::string& name) const;
   Result<std::vector<ShardSummary>> Shards(uint64_t generation) const;  // by file name

@@ -58,8 +58,8 @@ class Env {
   // often links into a cache. The path itself when it leads nowhere.
   virtual std::string Resolve(const std::string& path) { return path; }
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
-  virtual Status Remove(const std::string& path) = 0;             // kMissingFile when not there
-  virtual Status RemoveTree(const std::string& directory) = 0;    // ok when not there
+  virtual Status Remove(const std::string& path) = 0;           // kMissingFile when not there
+  virtual Status RemoveTree(const std::string& directory) = 0;  // ok when not there
   // With parents; ok when there. What it made is durable: it syncs the parents.
   virtual Status MakeDirectory(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;

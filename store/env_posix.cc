@@ -90,9 +90,8 @@ class PosixWritableFile : public WritableFile {
     if (!FitsOffset(offset, bytes)) return TooLarge(path_);
     const char* from = static_cast<const char*>(data);
     while (bytes > 0) {
-      const ssize_t n = Retry([&] {
-        return ::pwrite(fd_.get(), from, bytes, static_cast<off_t>(offset));
-      });
+      const ssize_t n =
+          Retry([&] { return ::pwrite(fd_.get(), from, bytes, static_cast<off_t>(offset)); });
       if (n <= 0) return ErrnoStatus(n < 0 ? errno : EIO, "write", path_);
       from += n;
       offset += static_cast<uint64_t>(n);
@@ -105,9 +104,8 @@ class PosixWritableFile : public WritableFile {
     if (!FitsOffset(offset, bytes)) return TooLarge(path_);
     char* to = static_cast<char*>(data);
     while (bytes > 0) {
-      const ssize_t n = Retry([&] {
-        return ::pread(fd_.get(), to, bytes, static_cast<off_t>(offset));
-      });
+      const ssize_t n =
+          Retry([&] { return ::pread(fd_.get(), to, bytes, static_cast<off_t>(offset)); });
       if (n < 0) return ErrnoStatus(errno, "read", path_);
       if (n == 0) return Status(Code::kTruncated, path_ + ": ends before the bytes wanted");
       to += n;
@@ -348,8 +346,9 @@ class PosixEnv : public Env {
     while (Retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
       if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock", path);
       if (std::chrono::steady_clock::now() >= deadline) {
-        return Status(Code::kLocked, path + ": another process holds this lock; try again when it "
-                                            "is done");
+        return Status(Code::kLocked, path +
+                                         ": another process holds this lock; try again when it "
+                                         "is done");
       }
       std::this_thread::sleep_for(kLockPoll);
     }

@@ -8,8 +8,8 @@
 #ifndef LECTERN_STORE_SHARD_FORMAT_H_
 #define LECTERN_STORE_SHARD_FORMAT_H_
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 
 namespace lectern {
 
@@ -29,24 +29,24 @@ enum class ShardKind : uint32_t { kDocument = 1, kLayer = 2 };
 // know and refuses unknown ones below.
 enum class SectionKind : uint32_t {
   // document.shard (kv_head and level are 0)
-  kText = 1,           // UTF-8 bytes of the document
-  kTokens = 2,         // i32[L]: token ids of the fixed context
-  kTokenRanges = 3,    // {u64 begin, u64 end}[L]: byte range of every token in the text
-  kTemplate = 4,       // UTF-8: the prompt template, normalised text form
-  kName = 5,           // UTF-8: the document's name when it was indexed
-  kModel = 6,          // UTF-8 JSON: model path, fingerprint parts, index options; informative
+  kText = 1,         // UTF-8 bytes of the document
+  kTokens = 2,       // i32[L]: token ids of the fixed context
+  kTokenRanges = 3,  // {u64 begin, u64 end}[L]: byte range of every token in the text
+  kTemplate = 4,     // UTF-8: the prompt template, normalised text form
+  kName = 5,         // UTF-8: the document's name when it was indexed
+  kModel = 6,        // UTF-8 JSON: model path, fingerprint parts, index options; informative
   // layer-NNN.shard, one of each per kv head
-  kRows = 16,          // K and V rows; see FORMAT.md "Rows"
-  kPositions = 17,     // u32[rows]: document position of every stored row
+  kRows = 16,       // K and V rows; see FORMAT.md "Rows"
+  kPositions = 17,  // u32[rows]: document position of every stored row
   // …and per kv head and level (1 = coarsest)
-  kCentroids = 24,     // f16[clusters, head_dim]: mean of the raw post-RoPE keys
-  kMeanValues = 25,    // f16[clusters, head_dim]
-  kKeyCounts = 26,     // u32[clusters]
-  kRadii = 27,         // f32[clusters]: max |k - stored centroid|
-  kVariances = 28,     // f32[clusters]: mean |k - stored centroid|^2 / head_dim
-  kChildren = 29,      // u32[clusters + 1]: first child in the next level (finest: first row)
+  kCentroids = 24,   // f16[clusters, head_dim]: mean of the raw post-RoPE keys
+  kMeanValues = 25,  // f16[clusters, head_dim]
+  kKeyCounts = 26,   // u32[clusters]
+  kRadii = 27,       // f32[clusters]: max |k - stored centroid|
+  kVariances = 28,   // f32[clusters]: mean |k - stored centroid|^2 / head_dim
+  kChildren = 29,    // u32[clusters + 1]: first child in the next level (finest: first row)
   // …and per kv head
-  kThresholds = 32,    // see FORMAT.md "Thresholds"
+  kThresholds = 32,  // see FORMAT.md "Thresholds"
   kFirstOptional = 1024,
   kStatistics = 1025,  // what budget policies need; JSON in document.shard
   kRowCodes = 1026,    // one per kv head: a code per clustered row; see FORMAT.md "Row codes"
@@ -57,38 +57,38 @@ struct ShardHeader {
   char magic[8];
   uint16_t major;
   uint16_t minor;
-  uint32_t header_crc;          // CRC-32C of the 4096 header bytes with this field 0
-  uint32_t kind;                // ShardKind
-  uint32_t layer;               // 0 in a document shard
-  uint8_t document_id[16];      // see design of identity in FORMAT.md
-  uint8_t fingerprint[32];      // SHA-256, model identity
+  uint32_t header_crc;      // CRC-32C of the 4096 header bytes with this field 0
+  uint32_t kind;            // ShardKind
+  uint32_t layer;           // 0 in a document shard
+  uint8_t document_id[16];  // see design of identity in FORMAT.md
+  uint8_t fingerprint[32];  // SHA-256, model identity
   uint64_t generation;
-  uint64_t num_tokens;          // L, the fixed context
+  uint64_t num_tokens;  // L, the fixed context
   uint32_t num_layers;
   uint32_t num_kv_heads;
   uint32_t head_dim;
-  uint32_t kv_dtype;            // Dtype of rows
-  uint32_t num_levels;          // 0: a short document, read densely
-  uint32_t num_sinks;           // rows 0 … of every head: sinks, then the window
+  uint32_t kv_dtype;    // Dtype of rows
+  uint32_t num_levels;  // 0: a short document, read densely
+  uint32_t num_sinks;   // rows 0 … of every head: sinks, then the window
   uint32_t num_window;
-  uint32_t window_size;         // sliding-window layers: W; 0 = full attention
+  uint32_t window_size;  // sliding-window layers: W; 0 = full attention
   uint32_t num_sections;
-  uint32_t block_bytes;         // kBlockBytes
+  uint32_t block_bytes;  // kBlockBytes
   uint64_t section_table_offset;
-  uint64_t payload_bytes;       // multiple of block_bytes; the block table begins here
-  uint64_t num_blocks;          // payload_bytes / block_bytes
-  uint64_t required_features;   // a reader refuses bits that it does not know
-  uint64_t optional_features;   // ignored where unknown
+  uint64_t payload_bytes;      // multiple of block_bytes; the block table begins here
+  uint64_t num_blocks;         // payload_bytes / block_bytes
+  uint64_t required_features;  // a reader refuses bits that it does not know
+  uint64_t optional_features;  // ignored where unknown
   // zero up to kHeaderBytes
 };
 static_assert(sizeof(ShardHeader) <= kHeaderBytes);
 
 struct SectionEntry {
-  uint32_t kind;     // SectionKind
+  uint32_t kind;  // SectionKind
   uint32_t kv_head;
-  uint32_t level;    // 1 = coarsest; 0 where it does not apply
-  uint32_t reserved; // 0
-  uint64_t offset;   // from the start of the file; multiple of kSectionAlignment
+  uint32_t level;     // 1 = coarsest; 0 where it does not apply
+  uint32_t reserved;  // 0
+  uint64_t offset;    // from the start of the file; multiple of kSectionAlignment
   uint64_t bytes;
 };
 static_assert(sizeof(SectionEntry) == 32);

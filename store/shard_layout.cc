@@ -74,15 +74,13 @@ std::string SectionError(const ShardHeader& header, const SectionEntry& entry) {
   const bool in_document = header.kind == static_cast<uint32_t>(ShardKind::kDocument);
   if (entry.reserved != 0) return OutOfRange("its reserved field", entry.reserved);
   if (kind >= SectionKind::kFirstOptional) return {};
-  const bool known =
-      in_document ? IsDocumentKind(kind) : IsHeadKind(kind) || IsLevelKind(kind);
+  const bool known = in_document ? IsDocumentKind(kind) : IsHeadKind(kind) || IsLevelKind(kind);
   if (!known) return OutOfRange("its kind", entry.kind);
   if (entry.kv_head >= (in_document ? 1 : header.num_kv_heads)) {
     return OutOfRange("its kv_head", entry.kv_head);
   }
-  const bool level_fits = IsLevelKind(kind)
-                              ? entry.level >= 1 && entry.level <= header.num_levels
-                              : entry.level == 0;
+  const bool level_fits =
+      IsLevelKind(kind) ? entry.level >= 1 && entry.level <= header.num_levels : entry.level == 0;
   return level_fits ? std::string() : OutOfRange("its level", entry.level);
 }
 

@@ -61,8 +61,9 @@ struct ShardReader::Impl {
     if (header.major == 0) return Error(Code::kCorrupt, "format version 0");
     if ((header.required_features & ~kKnownFeatures) != 0) {
       return Status(Code::kUnsupportedVersion,
-                    path + ": needs a feature that this build lacks; use a newer Lectern or index "
-                           "the document again");
+                    path +
+                        ": needs a feature that this build lacks; use a newer Lectern or index "
+                        "the document again");
     }
     return {};
   }
@@ -76,8 +77,7 @@ struct ShardReader::Impl {
       return Error(Code::kCorrupt, "payload and block count contradict each other");
     }
     if (size < kSmallestFile || header.payload_bytes > size ||
-        header.num_blocks * sizeof(uint32_t) + sizeof(ShardFooter) !=
-            size - header.payload_bytes) {
+        header.num_blocks * sizeof(uint32_t) + sizeof(ShardFooter) != size - header.payload_bytes) {
       return Error(Code::kTruncated, "the file has " + std::to_string(size) +
                                          " bytes, which is not what its header says");
     }
@@ -106,17 +106,15 @@ struct ShardReader::Impl {
     }
     if (expected.document_id != nullptr &&
         std::memcmp(expected.document_id, header.document_id, sizeof header.document_id) != 0) {
-      return Error(Code::kCorrupt, "the shard of document " +
-                                       ToHex(header.document_id));
+      return Error(Code::kCorrupt, "the shard of document " + ToHex(header.document_id));
     }
     if (expected.generation != 0 && expected.generation != header.generation) {
-      return Error(Code::kCorrupt,
-                   "the shard of generation " + std::to_string(header.generation));
+      return Error(Code::kCorrupt, "the shard of generation " + std::to_string(header.generation));
     }
     if (expected.fingerprint != nullptr &&
         std::memcmp(expected.fingerprint, header.fingerprint, sizeof header.fingerprint) != 0) {
-      return Error(Code::kCorrupt, "made with another model (fingerprint " +
-                                       ToHex(header.fingerprint) + ")");
+      return Error(Code::kCorrupt,
+                   "made with another model (fingerprint " + ToHex(header.fingerprint) + ")");
     }
     if (expected.table_crc && *expected.table_crc != Crc32c(0, table(), table_bytes())) {
       return Error(Code::kCorrupt, "not the file that the catalog lists");
@@ -245,10 +243,10 @@ Result<std::span<const std::byte>> ShardReader::Section(SectionKind kind, uint32
                                                         uint32_t level) const {
   const SectionEntry* entry = impl_->Find(kind, kv_head, level);
   if (entry == nullptr) {
-    return impl_->Error(Code::kNotFound,
-                        "no section of kind " + std::to_string(static_cast<uint32_t>(kind)) +
-                            " for kv head " + std::to_string(kv_head) + ", level " +
-                            std::to_string(level));
+    return impl_->Error(Code::kNotFound, "no section of kind " +
+                                             std::to_string(static_cast<uint32_t>(kind)) +
+                                             " for kv head " + std::to_string(kv_head) +
+                                             ", level " + std::to_string(level));
   }
   LECTERN_RETURN_IF_ERROR(impl_->VerifyBlocks(entry->offset, entry->bytes));
   return std::span<const std::byte>(data() + entry->offset, entry->bytes);

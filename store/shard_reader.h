@@ -28,7 +28,7 @@ class ShardReader {
     const uint8_t* document_id = nullptr;  // [16]
     const uint8_t* fingerprint = nullptr;  // [32]
     uint64_t generation = 0;
-    std::optional<uint32_t> table_crc;     // of the catalog
+    std::optional<uint32_t> table_crc;  // of the catalog
   };
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
                                                    const Expected& expected);
@@ -50,8 +50,9 @@ class ShardReader {
   Result<std::span<const T>> Array(SectionKind kind, uint32_t kv_head, uint32_t level) const {
     LECTERN_ASSIGN(const std::span<const std::byte> bytes, Section(kind, kv_head, level));
     if (bytes.size() % sizeof(T) != 0) {
-      return Status(Code::kCorrupt, path() + ": section size is no multiple of its element; "
-                                             "index the document again");
+      return Status(Code::kCorrupt, path() +
+                                        ": section size is no multiple of its element; "
+                                        "index the document again");
     }
     return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
   }

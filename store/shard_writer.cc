@@ -44,8 +44,12 @@ struct ShardWriter::Impl {
 
   Impl(Env& e, const std::string& temp_dir, const std::string& dir, const std::string& name,
        const ShardHeader& h)
-      : env(e), directory(dir), file(name), final_path(dir + "/" + name),
-        temp_path(temp_dir + "/" + TempName(name)), header(h) {}
+      : env(e),
+        directory(dir),
+        file(name),
+        final_path(dir + "/" + name),
+        temp_path(temp_dir + "/" + TempName(name)),
+        header(h) {}
 
   ~Impl() {
     if (!finished) Discard();
@@ -227,8 +231,8 @@ Status ShardWriter::Append(const void* data, size_t bytes) {
   return impl_->Guard(impl_->Append(data, bytes));
 }
 
-Status ShardWriter::AddSection(SectionKind kind, uint32_t kv_head, uint32_t level,
-                               const void* data, size_t bytes) {
+Status ShardWriter::AddSection(SectionKind kind, uint32_t kv_head, uint32_t level, const void* data,
+                               size_t bytes) {
   LECTERN_RETURN_IF_ERROR(BeginSection(kind, kv_head, level));
   return Append(data, bytes);
 }

@@ -14,8 +14,8 @@ namespace lectern {
 
 // What Finish committed; goes into the catalog.
 struct ShardSummary {
-  std::string file;       // plain name, "layer-003.shard"
-  uint64_t bytes = 0;     // of the file
+  std::string file;    // plain name, "layer-003.shard"
+  uint64_t bytes = 0;  // of the file
   uint32_t table_crc = 0;
   uint32_t header_crc = 0;
 };

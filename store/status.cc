@@ -63,15 +63,22 @@ bool IsReading(std::string_view action) {
 Code ErrnoCode(int error, std::string_view action) {
   switch (error) {
     case ENOSPC:
-    case EDQUOT: return Code::kNoSpace;
-    case EROFS: return Code::kReadOnly;
+    case EDQUOT:
+      return Code::kNoSpace;
+    case EROFS:
+      return Code::kReadOnly;
     case EACCES:
-    case EPERM: return IsReading(action) ? Code::kIoError : Code::kReadOnly;
-    case ENOENT: return Code::kMissingFile;
-    case ENOMEM: return Code::kOutOfMemory;
+    case EPERM:
+      return IsReading(action) ? Code::kIoError : Code::kReadOnly;
+    case ENOENT:
+      return Code::kMissingFile;
+    case ENOMEM:
+      return Code::kOutOfMemory;
     case EMFILE:
-    case ENFILE: return Code::kLimitExceeded;
-    default: return Code::kIoError;
+    case ENFILE:
+      return Code::kLimitExceeded;
+    default:
+      return Code::kIoError;
   }
 }
 

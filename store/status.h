@@ -15,31 +15,31 @@ namespace lectern {
 // The numbers are part of the ABI: never renumber, only append.
 enum class Code : int32_t {
   kOk = 0,
-  kInvalidArgument = 1,    // an option or argument is out of its range, or does not exist
-  kNotFound = 2,           // no such document, store or model
-  kAmbiguous = 3,          // a name was left out and several would fit
-  kModelMismatch = 4,      // the document was indexed with another model, tokenizer or template
+  kInvalidArgument = 1,  // an option or argument is out of its range, or does not exist
+  kNotFound = 2,         // no such document, store or model
+  kAmbiguous = 3,        // a name was left out and several would fit
+  kModelMismatch = 4,    // the document was indexed with another model, tokenizer or template
   kEmptyDocument = 5,
-  kContextTooLong = 6,     // document, question or answer exceed the model's positions
-  kBudgetTooSmall = 7,     // the kv budget is below the fixed cost; the message has the smallest
-  kNoSpace = 8,            // the disk (or its quota) is full or would be
-  kOutOfMemory = 9,        // an allocation failed or --max-ram would be exceeded
-  kReadOnly = 10,          // the store cannot be written
-  kLocked = 11,            // another process is writing this store
+  kContextTooLong = 6,  // document, question or answer exceed the model's positions
+  kBudgetTooSmall = 7,  // the kv budget is below the fixed cost; the message has the smallest
+  kNoSpace = 8,         // the disk (or its quota) is full or would be
+  kOutOfMemory = 9,     // an allocation failed or --max-ram would be exceeded
+  kReadOnly = 10,       // the store cannot be written
+  kLocked = 11,         // another process is writing this store
   kCancelled = 12,
-  kIoError = 13,           // the system refused a read or write for another reason
-  kMissingFile = 14,       // a file that the catalog or a model names is not there
-  kTruncated = 15,         // a file is shorter (or longer) than it says
-  kChecksumMismatch = 16,  // bytes changed after they were written
-  kCorrupt = 17,           // the bytes verify but contradict themselves or each other
+  kIoError = 13,             // the system refused a read or write for another reason
+  kMissingFile = 14,         // a file that the catalog or a model names is not there
+  kTruncated = 15,           // a file is shorter (or longer) than it says
+  kChecksumMismatch = 16,    // bytes changed after they were written
+  kCorrupt = 17,             // the bytes verify but contradict themselves or each other
   kUnsupportedVersion = 18,  // written by a newer format than this build reads
-  kUnsupportedModel = 19,  // a valid model of a kind that this build does not run
-  kMalformedModel = 20,    // model, config or tokenizer file breaks the rules of its format
-  kUnsafeFormat = 21,      // pickle files are never opened
-  kLimitExceeded = 22,     // a count or size is beyond what we accept
-  kNotReady = 23,          // the document is still being indexed
-  kInvalidHandle = 24,     // C API: a freed or foreign handle
-  kInternal = 25,          // a bug of ours
+  kUnsupportedModel = 19,    // a valid model of a kind that this build does not run
+  kMalformedModel = 20,      // model, config or tokenizer file breaks the rules of its format
+  kUnsafeFormat = 21,        // pickle files are never opened
+  kLimitExceeded = 22,       // a count or size is beyond what we accept
+  kNotReady = 23,            // the document is still being indexed
+  kInvalidHandle = 24,       // C API: a freed or foreign handle
+  kInternal = 25,            // a bug of ours
 };
 inline constexpr int kNumCodes = 26;
 
@@ -117,18 +117,17 @@ class [[nodiscard]] Result {
 };
 
 // Leaves the calling function with the status of `expr` unless it is ok.
-#define LECTERN_RETURN_IF_ERROR(expr)                                  \
-  do {                                                                 \
-    if (::lectern::Status lectern_status_ = (expr); !lectern_status_.ok()) \
-      return lectern_status_;                                          \
+#define LECTERN_RETURN_IF_ERROR(expr)                                                              \
+  do {                                                                                             \
+    if (::lectern::Status lectern_status_ = (expr); !lectern_status_.ok()) return lectern_status_; \
   } while (false)
 
 // LECTERN_ASSIGN(auto x, Call()): x is the value, or the calling function returns the status.
 #define LECTERN_ASSIGN(declaration, expr) \
   LECTERN_ASSIGN_(LECTERN_CONCAT_(lectern_result_, __LINE__), declaration, expr)
-#define LECTERN_ASSIGN_(result, declaration, expr)              \
-  auto result = (expr);                                         \
-  if (!result.ok()) return std::move(result).status();          \
+#define LECTERN_ASSIGN_(result, declaration, expr)     \
+  auto result = (expr);                                \
+  if (!result.ok()) return std::move(result).status(); \
   declaration = std::move(result).value()
 #define LECTERN_CONCAT_(a, b) LECTERN_CONCAT_2_(a, b)
 #define LECTERN_CONCAT_2_(a, b) a##b

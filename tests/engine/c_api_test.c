@@ -288,7 +288,7 @@ static void TestConcurrentFree(void) {
   CHECK((freed_here == NULL) != (freed_there == NULL));
 }
 
-/* --- with a model ------------------------------------------------------------------------------ */
+/* --- with a model ---------------------------------------------------------------------------- */
 
 static char document[40000];
 

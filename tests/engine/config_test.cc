@@ -68,9 +68,8 @@ TEST(ParseConfigTest, NullMeansAbsent) {
 }
 
 TEST(ParseConfigTest, ReadsTheRopeRecipesOfTransformers4And5) {
-  const std::string body =
-      R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
-      R"("original_max_position_embeddings":8192)";
+  const std::string body = R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+                           R"("original_max_position_embeddings":8192)";
   const Members spellings[] = {
       {{"rope_theta", "5e5"}, {"rope_scaling", "{\"rope_type\":\"llama3\"," + body + "}"}},
       {{"rope_theta", "5e5"}, {"rope_scaling", "{\"type\":\"llama3\"," + body + "}"}},

@@ -104,9 +104,8 @@ void DenseOracle::Rotate(std::vector<double>& heads, size_t num_heads, size_t po
     double* x = heads.data() + h * dim_;
     for (size_t i = 0; i < half; ++i) {
       // The angle is float32 by definition (transformers); all else is float64.
-      const float frequency =
-          1.0f / std::pow(static_cast<float>(theta_), static_cast<float>(2 * i) /
-                                                          static_cast<float>(dim_));
+      const float frequency = 1.0f / std::pow(static_cast<float>(theta_),
+                                              static_cast<float>(2 * i) / static_cast<float>(dim_));
       const float angle = static_cast<float>(position) * frequency;
       const double c = std::cos(double{angle}), s = std::sin(double{angle});
       const double a = x[i], b = x[i + half];
@@ -174,7 +173,8 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
   num_tokens_ += ids.size();
   std::vector<std::vector<double>> logits;
   const Matrix& output = tied_ ? embedding : Weight("lm_head.weight");
-  for (const auto& x : residual) logits.push_back(Apply(output, Norm(x, Weight("model.norm.weight"))));
+  for (const auto& x : residual)
+    logits.push_back(Apply(output, Norm(x, Weight("model.norm.weight"))));
   return logits;
 }
 

@@ -1,5 +1,5 @@
-// A plain dense Llama: whole sequence at once, token order, float64 sums, keys and values rounded to
-// the KV type. It shares no code with the engine: own file reader, own rounding, own everything.
+// A plain dense Llama: whole sequence at once, token order, float64 sums, keys and values rounded
+// to the KV type. It shares no code with the engine: own file reader, own rounding, own everything.
 #ifndef LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 #define LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 

@@ -1,6 +1,5 @@
 // Every wrong input has its own typed error with the way out, and the store is as before.
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <cmath>
@@ -15,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::InventedText;
-using testing::ReadWholeFile;
 using testing::ReaderModel;
+using testing::ReadWholeFile;
 using testing::TempFolder;
 using testing::TinyModel;
 using testing::WriteWholeFile;

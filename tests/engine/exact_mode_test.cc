@@ -36,8 +36,9 @@ double Std(const std::vector<double>& x) {
 
 class ExactModeTest : public ::testing::TestWithParam<Dtype> {};
 
-// 10 documents x 10 questions (4 of the documents with the other KV types): logits of every step within 2e-3 of their spread, and the same greedy
-// token wherever the oracle's two best differ by more than that.
+// 10 documents x 10 questions (4 of the documents with the other KV types): logits of every step
+// within 2e-3 of their spread, and the same greedy token wherever the oracle's two best differ by
+// more than that.
 TEST_P(ExactModeTest, EqualsTheDenseOracle) {
   const Dtype dtype = GetParam();
   const auto model = Model::Load(Env::Default(), TinyModel());

@@ -67,8 +67,8 @@ double LogitError(const std::string& model, const Golden& golden) {
   const std::vector<int32_t> context(golden.prompt.begin(), golden.prompt.begin() + kContextTokens);
   const auto indexed = IndexTokens(model, context, folder.path());
   const auto threads = std::make_shared<ThreadPool>(2);
-  auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
-                                         threads, 0);
+  auto session =
+      DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(), threads, 0);
   EXPECT_TRUE(session.ok());
   double worst = 0;
   for (size_t t = kContextTokens; t < golden.prompt.size(); ++t) {
@@ -109,8 +109,8 @@ TEST_P(GoldenLogitsTest, QuestionInOneStepGivesTheSameGreedyTokens) {
   const auto middle = golden_.prompt.begin() + kContextTokens;
   const auto indexed = IndexTokens(folder_.path(), {golden_.prompt.begin(), middle}, folder.path());
   const auto threads = std::make_shared<ThreadPool>(2);
-  auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
-                                         threads, 0);
+  auto session =
+      DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(), threads, 0);
   ASSERT_TRUE(session.ok());
   const std::vector<int32_t> rest(middle, golden_.prompt.end());
   auto logits = (*session)->Step(rest, 1, true, nullptr);
@@ -118,8 +118,8 @@ TEST_P(GoldenLogitsTest, QuestionInOneStepGivesTheSameGreedyTokens) {
   ASSERT_EQ(golden_.greedy.size(), 256u);
   for (size_t i = 0; i < golden_.greedy.size(); ++i) {
     const auto best = std::max_element(logits->begin(), logits->end()) - logits->begin();
-    ASSERT_EQ(best, golden_.greedy[i]) << "at greedy token " << i << ", margin "
-                                       << golden_.margin[i];
+    ASSERT_EQ(best, golden_.greedy[i])
+        << "at greedy token " << i << ", margin " << golden_.margin[i];
     if (i + 1 == golden_.greedy.size()) break;
     logits = (*session)->Step({&golden_.greedy[i], 1}, 1, true, nullptr);
     ASSERT_TRUE(logits.ok());
@@ -141,13 +141,20 @@ bool ChangeConfig(const std::string& folder, const std::string& key, const std::
 TEST_P(GoldenLogitsTest, EveryConfigParameterMatters) {
   const std::string original = ReadWholeFile(folder_.path() + "/config.json");
   const std::pair<const char*, const char*> changes[] = {
-      {"rms_norm_eps", "0.05"},      {"rope_theta", "70000.0"},
-      {"factor", "3.0"},             {"low_freq_factor", "1.7"},
-      {"high_freq_factor", "9.0"},   {"original_max_position_embeddings", "200"},
-      {"num_hidden_layers", "1"},    {"num_attention_heads", "2"},
-      {"num_key_value_heads", "1"},  {"head_dim", "8"},
-      {"intermediate_size", "32"},   {"hidden_size", "16"},
-      {"tie_word_embeddings", "true"}, {"vocab_size", "128"}};
+      {"rms_norm_eps", "0.05"},
+      {"rope_theta", "70000.0"},
+      {"factor", "3.0"},
+      {"low_freq_factor", "1.7"},
+      {"high_freq_factor", "9.0"},
+      {"original_max_position_embeddings", "200"},
+      {"num_hidden_layers", "1"},
+      {"num_attention_heads", "2"},
+      {"num_key_value_heads", "1"},
+      {"head_dim", "8"},
+      {"intermediate_size", "32"},
+      {"hidden_size", "16"},
+      {"tie_word_embeddings", "true"},
+      {"vocab_size", "128"}};
   int changed = 0;
   for (const auto& [key, value] : changes) {
     WriteWholeFile(folder_.path() + "/config.json", original);

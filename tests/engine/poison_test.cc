@@ -62,9 +62,9 @@ void RepairChecksums(std::string& shard) {
   }
   std::memcpy(shard.data() + header.payload_bytes, table.data(), table.size() * 4);
   const uint32_t crc = Crc32c(0, table.data(), table.size() * 4);
-  std::memcpy(shard.data() + header.payload_bytes + table.size() * 4 +
-                  offsetof(ShardFooter, table_crc),
-              &crc, 4);
+  std::memcpy(
+      shard.data() + header.payload_bytes + table.size() * 4 + offsetof(ShardFooter, table_crc),
+      &crc, 4);
 }
 
 // NaN over every float of the shard that is not in the set; returns how many bytes.
@@ -81,8 +81,8 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
     const uint16_t half = 0x7E00;
     const float whole = std::numeric_limits<float>::quiet_NaN();
     for (uint64_t at = offset; at < offset + bytes; at += element) {
-      std::memcpy(shard.data() + at,
-                  element == 2 ? static_cast<const void*>(&half) : &whole, element);
+      std::memcpy(shard.data() + at, element == 2 ? static_cast<const void*>(&half) : &whole,
+                  element);
     }
     poisoned += bytes;
   };
@@ -136,8 +136,7 @@ std::shared_ptr<const Document> Reopen(const Document& before, const std::string
     const std::string bytes = ReadWholeFile(file.path());
     ShardFooter footer;
     std::memcpy(&footer, bytes.data() + bytes.size() - sizeof footer, sizeof footer);
-    shards.push_back(
-        {file.path().filename(), bytes.size(), footer.table_crc, footer.header_crc});
+    shards.push_back({file.path().filename(), bytes.size(), footer.table_crc, footer.header_crc});
   }
   auto document = Document::Open(Env::Default(), directory, before.row(), shards);
   EXPECT_TRUE(document.ok()) << document.status().message();
@@ -268,13 +267,14 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   EXPECT_TRUE(std::isnan((*again)[0]));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    LevelsAndTail, PoisonTest,
-    ::testing::Values(PoisonCase{1, false}, PoisonCase{2, false}, PoisonCase{3, false},
-                      PoisonCase{1, true}, PoisonCase{2, true}, PoisonCase{3, true}),
-    [](const auto& param) {
-      return std::to_string(param.param.levels) + "Levels" + (param.param.tail ? "Tail" : "NoTail");
-    });
+INSTANTIATE_TEST_SUITE_P(LevelsAndTail, PoisonTest,
+                         ::testing::Values(PoisonCase{1, false}, PoisonCase{2, false},
+                                           PoisonCase{3, false}, PoisonCase{1, true},
+                                           PoisonCase{2, true}, PoisonCase{3, true}),
+                         [](const auto& param) {
+                           return std::to_string(param.param.levels) + "Levels" +
+                                  (param.param.tail ? "Tail" : "NoTail");
+                         });
 
 }  // namespace
 }  // namespace lectern

@@ -45,10 +45,10 @@ std::string SourcePath(const std::string& relative) {
 
 std::string InventedText(size_t bytes, uint64_t seed) {
   static const char* const kWords[] = {
-      "the",    "old",     "road",    "market",  "river",  "garden", "letter", "window", "crossed",
-      "farmer", "quiet",   "clerk",   "visitor", "child",  "boat",   "horse",  "basket", "watched",
-      "lamp",   "table",   "wall",    "field",   "bridge", "tower",  "opened", "slowly", "again",
-      "before", "after",   "evening", "rain",    "winter", "stone",  "copper", "wooden", "narrow"};
+      "the",    "old",   "road",    "market",  "river",  "garden", "letter", "window", "crossed",
+      "farmer", "quiet", "clerk",   "visitor", "child",  "boat",   "horse",  "basket", "watched",
+      "lamp",   "table", "wall",    "field",   "bridge", "tower",  "opened", "slowly", "again",
+      "before", "after", "evening", "rain",    "winter", "stone",  "copper", "wooden", "narrow"};
   std::mt19937_64 random(seed);
   std::string text;
   while (text.size() < bytes) {
@@ -131,8 +131,8 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
       build.fractions = LevelFractions(options.num_levels);
       heads.push_back(Take(ClusterHead(backend, *spill, layer, head, layout, build)));
     }
-    shards.push_back(Take(WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, layout,
-                                          header, heads)));
+    shards.push_back(Take(
+        WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, layout, header, heads)));
   }
   header.kind = static_cast<uint32_t>(ShardKind::kDocument);
   const auto writer = Take(ShardWriter::Create(env, temp, shards_dir, kDocumentFile, header));

@@ -2,8 +2,8 @@
 //
 //   budget_evaluation [--budget F] [--no-tail] STORE QUESTIONS.jsonl…
 //
-// Each file's base name (without .jsonl) names a document of the store; each line has "question" and
-// "answer". Prints a Markdown table per document length and the figures over all.
+// Each file's base name (without .jsonl) names a document of the store; each line has "question"
+// and "answer". Prints a Markdown table per document length and the figures over all.
 //   error   relative L2 error of a layer's attention output (all query heads of one token together)
 //           against exact, each layer fed with the exact run's input, in those (step, layer, token)
 //           where the document draws at least 10 % of the attention mass
@@ -134,8 +134,8 @@ void Evaluate(Engine& engine, const std::string& name, const Question& question,
     auto& session = static_cast<DocumentSession&>(**opened);
     session.on_layer = [&](const DocumentSession::LayerStep& step) {
       if (sparse) {
-        const double share = static_cast<double>(step.read.bytes) /
-                             static_cast<double>(step.read.dense_bytes);
+        const double share =
+            static_cast<double>(step.read.bytes) / static_cast<double>(step.read.dense_bytes);
         figures.least_read = std::min(figures.least_read, share);
         figures.most_read = std::max(figures.most_read, share);
       } else {
@@ -167,12 +167,12 @@ void Evaluate(Engine& engine, const std::string& name, const Question& question,
 void PrintRow(const std::string& label, const Figures& f) {
   std::vector<double> errors = f.errors_prefill;
   errors.insert(errors.end(), f.errors_decode.begin(), f.errors_decode.end());
-  std::printf("| %s | %zu | %zu | %zu | %zu | %zu of %zu | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f "
-              "| %.4f–%.4f |\n",
-              label.c_str(), f.questions, f.exact_right, f.sparse_right, f.same,
-              f.same_where_right, f.exact_right, Median(f.errors_prefill),
-              Median(f.errors_decode), Median(errors), Mean(errors), Median(f.kl), Mean(f.kl),
-              f.least_read, f.most_read);
+  std::printf(
+      "| %s | %zu | %zu | %zu | %zu | %zu of %zu | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f "
+      "| %.4f–%.4f |\n",
+      label.c_str(), f.questions, f.exact_right, f.sparse_right, f.same, f.same_where_right,
+      f.exact_right, Median(f.errors_prefill), Median(f.errors_decode), Median(errors),
+      Mean(errors), Median(f.kl), Mean(f.kl), f.least_read, f.most_read);
   std::fflush(stdout);
 }
 
@@ -196,9 +196,10 @@ int Main(int argc, char** argv) {
   auto engine = Engine::Create({.store = arguments[0], .model = "", .num_threads = 0});
   if (!engine.ok()) return 1;
   std::printf("budget %.3f, tail %s\n\n", budget, tail ? "on" : "off");
-  std::printf("| document | questions | exact right | sparse right | same | same where right | "
-              "median error, question | …, decode | …, all | mean error | median KL | mean KL | "
-              "read |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| document | questions | exact right | sparse right | same | same where right | "
+      "median error, question | …, decode | …, all | mean error | median KL | mean KL | "
+      "read |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   Figures all;
   for (size_t i = 1; i < arguments.size(); ++i) {
     std::string name = arguments[i].substr(arguments[i].find_last_of('/') + 1);

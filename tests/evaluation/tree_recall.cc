@@ -2,13 +2,13 @@
 //
 //   tree_recall MODEL TEXT [QUESTIONS.jsonl]
 //
-// Prefills the text, then clusters the keys of every layer and kv head twice: our tree {0.01, 0.05},
-// and one K-means of 5 % over all keys, which is what the tree replaces. Of both, the best clusters
-// by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the keys, for one token's query
-// group at a time; recall is the exact attention mass of what was taken, as a share of the mass on
-// all clustered keys (sinks and window are read anyway), mean over query heads and tokens. Queries:
-// the document's last 100 tokens, and the questions, which follow the document one after another.
-// Prints a Markdown table; times are of one thread.
+// Prefills the text, then clusters the keys of every layer and kv head twice: our tree {0.01,
+// 0.05}, and one K-means of 5 % over all keys, which is what the tree replaces. Of both, the best
+// clusters by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the keys, for one
+// token's query group at a time; recall is the exact attention mass of what was taken, as a share
+// of the mass on all clustered keys (sinks and window are read anyway), mean over query heads and
+// tokens. Queries: the document's last 100 tokens, and the questions, which follow the document one
+// after another. Prints a Markdown table; times are of one thread.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -93,7 +93,8 @@ Clusters Flat(const Backend& backend, Rows<const float> keys) {
       for (size_t c = 0; c < dim; ++c) sum[c] += keys[i][c];
     }
     for (const double x : sum) {
-      result.centroids.push_back(ToF16(static_cast<float>(x / static_cast<double>(members.size()))));
+      result.centroids.push_back(
+          ToF16(static_cast<float>(x / static_cast<double>(members.size()))));
     }
   }
   result.seconds = SecondsSince(start);
@@ -268,8 +269,9 @@ int Main(int argc, char** argv) {
   const Prefilled prefilled = PrefillText(*model, backend, threads, text, questions);
   std::printf("%s: %zu tokens, %zu questions, %zu query tokens, backend %s\n\n", argv[2],
               prefilled.document_tokens, questions.size(), prefilled.query_tokens, backend.name);
-  std::printf("| layer | kv head | clusters, top down | clusters, flat | recall, top down | "
-              "recall, flat | s, top down | s, flat |\n|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| layer | kv head | clusters, top down | clusters, flat | recall, top down | "
+      "recall, flat | s, top down | s, flat |\n|---|---|---|---|---|---|---|---|\n");
   Figures own, asked, both;
   for (uint32_t layer = 0; layer < model->config().num_layers; ++layer) {
     for (uint32_t head = 0; head < model->config().num_kv_heads; ++head) {

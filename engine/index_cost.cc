@@ -1,0 +1,67 @@
+#include "engine/index_cost.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "index/build.h"
+#include "index/row_codes.h"
+#include "store/shard_format.h"
+
+namespace lectern {
+
+double PrefillFlops(const ModelConfig& c, double tokens) {
+  const double attention_cols = double{1} * c.num_heads * c.head_dim;
+  const double linear =
+      2.0 * c.hidden_size *
+      (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim + 3.0 * c.intermediate_size);
+  return (c.num_layers - 1) * tokens * (linear + 2 * attention_cols * tokens);
+}
+
+double ClusterFlops(const ModelConfig& c, double tokens) {
+  const double clusters_met = tokens / kBlockKeys + 0.01 * std::min<double>(tokens, kFlatKeys) + 5;
+  return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
+}
+
+uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
+  const bool is_clustered = tokens >= kMinClusteredTokens;
+  const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t) +
+                       (is_clustered ? RowCodeBytes(c.head_dim) : 0);
+  const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
+  return c.num_kv_heads * (tokens * row + clusters * (2 * 2 * c.head_dim + 16)) + 2 * kBlockBytes;
+}
+
+uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
+  return uint64_t{2} * c.num_layers * c.num_kv_heads * tokens * RowBytes(dtype, c.head_dim);
+}
+
+Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
+
+double TrialFlopsPerSecond(const Backend& backend) {
+  constexpr size_t kRows = 128, kCols = 512;
+  std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
+  std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));
+  const auto run = [&] {
+    backend.matmul(
+        {.input = Rows<const float>(input.data(), kRows, kCols),
+         .weight = {reinterpret_cast<const std::byte*>(weight.data()), Dtype::kF32, kCols, kCols},
+         .output = {output.data(), kRows, kCols},
+         .column_begin = 0,
+         .column_end = kCols,
+         .accumulate = false,
+         .scratch = scratch});
+  };
+  run();
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  int repeats = 0;
+  while (seconds() < 0.05) {
+    run();
+    ++repeats;
+  }
+  return 2.0 * kRows * kCols * kCols * repeats / seconds();
+}
+
+}  // namespace lectern

@@ -1,0 +1,28 @@
+// What indexing a document costs, before it is done.
+#ifndef LECTERN_ENGINE_INDEX_COST_H_
+#define LECTERN_ENGINE_INDEX_COST_H_
+
+#include "engine/config.h"
+#include "kernels/backend.h"
+
+namespace lectern {
+
+// A document of fewer tokens has one exact run and no clusters.
+inline constexpr uint64_t kMinClusteredTokens = 2048;
+
+// Multiplications and additions of the prefill of the first `tokens` tokens; attention grows with
+// their square.
+double PrefillFlops(const ModelConfig& config, double tokens);
+// Of clustering them, 10 iterations of the tree of index/build.h.
+double ClusterFlops(const ModelConfig& config, double tokens);
+// One layer's shard, and all spills together. Upper estimates within a few percent.
+uint64_t ShardBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
+uint64_t SpillBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
+// Of the spill of a shard of this dtype: the prefill sees f16 when the shard is q8.
+Dtype SpillDtype(Dtype dtype);
+// What one thread of this machine does: a matrix product is run for 50 ms.
+double TrialFlopsPerSecond(const Backend& backend);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_INDEX_COST_H_

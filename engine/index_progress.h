@@ -1,0 +1,87 @@
+// How far an indexing run is, and whether it shall stop.
+#ifndef LECTERN_ENGINE_INDEX_PROGRESS_H_
+#define LECTERN_ENGINE_INDEX_PROGRESS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "engine/engine.h"
+#include "engine/index_cost.h"
+
+namespace lectern {
+
+// Tells the caller how far we are, and learns whether to stop. The callback runs on the indexing
+// thread only; other threads ask Stopped().
+class IndexProgressMeter {
+ public:
+  IndexProgressMeter(const IndexOptions& options, const ModelConfig& config, uint64_t tokens)
+      : options_(options),
+        config_(config),
+        prefill_flops_(PrefillFlops(config, static_cast<double>(tokens))),
+        cluster_flops_(
+            tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0) {
+    now_.total = tokens;
+  }
+
+  void Begin(IndexProgress::Stage stage, uint64_t done, uint64_t total) {
+    now_ = {stage, done, total, now_.tokens_per_second, -1};
+    first_done_ = done;
+    start_ = Clock::now();
+    Report();
+  }
+
+  void Done(uint64_t done) {
+    now_.done = done;
+    if (now_.stage == IndexProgress::Stage::kPrefill) Predict();
+    Report();
+  }
+
+  // From any thread.
+  bool Stopped() {
+    if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
+      now_.done = std::max(now_.done, items_done_.load(std::memory_order_relaxed));
+      Report();
+    }
+    return stopped_.load(std::memory_order_relaxed) ||
+           (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
+  }
+
+  std::atomic<uint64_t> items_done_{0};  // of clustering, by any thread
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kReportSeconds = 0.1;
+  static double Seconds(Clock::time_point since) {
+    return std::chrono::duration<double>(Clock::now() - since).count();
+  }
+
+  void Predict() {
+    const double seconds = Seconds(start_);
+    const double before = PrefillFlops(config_, static_cast<double>(first_done_));
+    const double done = PrefillFlops(config_, static_cast<double>(now_.done));
+    if (seconds <= 0 || done <= before) return;
+    const double rate = (done - before) / seconds;
+    now_.tokens_per_second = static_cast<double>(now_.done - first_done_) / seconds;
+    now_.eta_seconds = (prefill_flops_ - done + cluster_flops_) / rate;
+  }
+
+  void Report() {
+    last_report_ = Clock::now();
+    if (options_.on_progress && !options_.on_progress(now_)) stopped_ = true;
+  }
+
+  const IndexOptions& options_;
+  const ModelConfig& config_;
+  const double prefill_flops_, cluster_flops_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  IndexProgress now_{IndexProgress::Stage::kRead, 0, 0, 0, -1};
+  uint64_t first_done_ = 0;
+  Clock::time_point start_ = Clock::now(), last_report_ = Clock::now();
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_INDEX_PROGRESS_H_
