@@ -23,27 +23,29 @@ struct Run {
     kBlock,      // rows `range`: the exact block, or one finest cluster
     kGathered,   // selection.rows [range.begin, range.end)
     kTail,       // clusters `range` of `level`, by centroid and mean value
-    kCodedTail,  // finest clusters `range`, by coded logits [column, …) and mean value
+    kLogitTail,  // clusters `range` of `tail`, by its logits [column, …) and mean value
   } kind;
   IndexRange range;
   uint32_t level = 0;
-  size_t column = 0;
   uint64_t bytes = 0;
+  const LogitTail* tail = nullptr;
+  size_t column = 0;
 };
 
 void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<Run>& runs) {
+  const uint64_t value_bytes = head.levels().front().mean_values.row_bytes();
   for (uint32_t level = 0; level < selection.tail.size(); ++level) {
-    const uint64_t bytes = 2 * head.levels()[level].centroids.row_bytes();
     for (const IndexRange& range : selection.tail[level]) {
-      runs.push_back({Run::Kind::kTail, range, level, 0, range.size() * bytes});
+      runs.push_back({Run::Kind::kTail, range, level, range.size() * 2 * value_bytes});
     }
   }
-  if (selection.coded_logits.empty()) return;
-  size_t column = 0;
-  for (const IndexRange& range : selection.coded) {
-    runs.push_back({Run::Kind::kCodedTail, range, 0, column,
-                    range.size() * head.levels().back().mean_values.row_bytes()});
-    column += range.size();
+  for (const LogitTail* tail : {&selection.coded_tail, &selection.parent_tail}) {
+    size_t column = 0;
+    for (const IndexRange& range : tail->clusters) {
+      runs.push_back({Run::Kind::kLogitTail, range, static_cast<uint32_t>(tail->level),
+                      range.size() * value_bytes, tail, column});
+      column += range.size();
+    }
   }
 }
 
@@ -52,7 +54,7 @@ std::vector<Run> RunsOf(const HeadIndex& head, const HeadSelection* selection) {
   std::vector<Run> runs;
   const auto add_block = [&](IndexRange rows) {
     if (rows.size() > 0) {
-      runs.push_back({Run::Kind::kBlock, rows, 0, 0, head.BlockBytes(rows)});
+      runs.push_back({Run::Kind::kBlock, rows, 0, head.BlockBytes(rows)});
     }
   };
   add_block({0, head.num_exact()});
@@ -66,7 +68,7 @@ std::vector<Run> RunsOf(const HeadIndex& head, const HeadSelection* selection) {
   for (uint32_t begin = 0; begin < num_rows; begin += kGatheredRows) {
     const uint32_t end = std::min<uint32_t>(begin + kGatheredRows, num_rows);
     runs.push_back(
-        {Run::Kind::kGathered, {begin, end}, 0, 0, (end - begin) * head.BlockBytes({0, 1})});
+        {Run::Kind::kGathered, {begin, end}, 0, (end - begin) * head.BlockBytes({0, 1})});
   }
   AddTail(head, *selection, runs);
   return runs;
@@ -78,7 +80,7 @@ struct Workspace {
   std::vector<std::byte> keys, values;  // gathered rows
 };
 
-// The keys and values of a run of rows. kTail and kCodedTail are not rows.
+// The keys and values of a run of rows. kTail and kLogitTail are not rows.
 Status ReadRows(const HeadIndex& head, const HeadSelection* selection, const Run& run,
                 Workspace& workspace, TypedRows& keys, TypedRows& values) {
   if (run.kind == Run::Kind::kBlock) {
@@ -197,9 +199,7 @@ class LayerAttention {
   Status AttendRun(const Item& item, const Run& run, const AttentionState& state,
                    Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];
-    if (run.kind == Run::Kind::kCodedTail) {
-      return AttendCodedTail(item, run, state, workspace);
-    }
+    if (run.kind == Run::Kind::kLogitTail) return AttendLogitTail(item, run, state, workspace);
     AttendArgs attend = {.queries = args_.queries[item.head].Slice(item.row_begin, item.row_end),
                          .keys = {},
                          .values = {},
@@ -225,16 +225,15 @@ class LayerAttention {
     return {};
   }
 
-  Status AttendCodedTail(const Item& item, const Run& run, const AttentionState& state,
+  Status AttendLogitTail(const Item& item, const Run& run, const AttentionState& state,
                          Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];
-    const HeadSelection& selection = read_.heads[item.head];
-    const size_t finest = head.levels().size() - 1, num_coded = selection.num_coded();
-    LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(finest, run.range));
+    const size_t columns = run.tail->num_clusters();
+    LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
     args_.backend.attend_logits(
-        {.logits = {selection.coded_logits.data() + item.row_begin * num_coded + run.column,
-                    item.row_end - item.row_begin, run.range.size(), num_coded},
-         .values = head.levels()[finest].mean_values.Slice(run.range.begin, run.range.end),
+        {.logits = {run.tail->logits.data() + item.row_begin * columns + run.column,
+                    item.row_end - item.row_begin, run.range.size(), columns},
+         .values = head.levels()[run.level].mean_values.Slice(run.range.begin, run.range.end),
          .state = state,
          .scratch = workspace.scratch});
     return {};

@@ -85,7 +85,8 @@ class Builder {
     const float* key = keys_[row];
     double squares = 0;
     for (size_t c = 0; c < dim(); ++c) squares += double{key[c]} * key[c];
-    const float inverse = squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0.0f;
+    // A shorter key has no direction: its inverse length would not be a float.
+    const float inverse = squares > 1e-70 ? static_cast<float>(1 / std::sqrt(squares)) : 0.0f;
     for (size_t c = 0; c < dim(); ++c) unit_[row * dim() + c] = key[c] * inverse;
   }
 

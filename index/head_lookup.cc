@@ -190,6 +190,7 @@ void HeadLookup::ForEachCodedTile(const Body& body) {
 
 Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   const size_t dim = queries_.num_cols;
+  coded_ = coded;
   selection_.coded = ToRanges(coded);
   coded_columns_ = ColumnsOf(open_, coded);
   coded_begin_ = {0};
@@ -231,34 +232,75 @@ void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
     selection_.rows.push_back(coded_rows_[index]);
     missed_mass_ -= row_scores_[index];
   }
-  const size_t num_coded = coded_columns_.size();
-  if (args_.tail) {
-    std::vector<uint32_t> coded;
-    for (const IndexRange& range : selection_.coded) {
-      for (uint32_t i = range.begin; i < range.end; ++i) coded.push_back(i);
-    }
-    selection_.tail[finest()] = ToRanges(Without(open_, coded));
-  }
-  if (args_.tail && num_coded > 0) {
-    std::vector<float> bias(coded_rows_.size(), 0.0f);
-    for (const uint32_t index : chosen) bias[index] = -INFINITY;
-    selection_.coded_logits.resize(queries_.num_rows * num_coded);
-    ForEachCodedTile([&](Rows<float> logits, Rows<float>, size_t begin, size_t end) {
-      const std::span<float> lse(lse_.data(), end - begin);
-      for (size_t i = 0; i < num_coded; ++i) {
-        const uint32_t first = coded_begin_[i], size = coded_begin_[i + 1] - first;
-        std::fill(lse.begin(), lse.end(), -INFINITY);
-        args_.backend.add_row_lse(
-            {.logits = {logits.data + first, end - begin, size, logits.stride},
-             .bias = std::span<const float>(bias).subspan(first, size),
-             .lse = lse});
-        for (size_t r = begin; r < end; ++r) {
-          selection_.coded_logits[r * num_coded + i] = lse[r - begin];
-        }
-      }
-    });
+  if (args_.tail && !coded_.empty()) MakeCodedTail(chosen);
+  if (args_.tail && finest() > 0) {
+    MakeParentTail();
+  } else if (args_.tail) {
+    selection_.tail[finest()] = ToRanges(Without(open_, coded_));
   }
   CountBytes();
+}
+
+// Per query row and coded cluster: log mass of the rows that are not chosen.
+void HeadLookup::MakeCodedTail(const std::vector<uint32_t>& chosen) {
+  const size_t num_coded = coded_.size();
+  std::vector<float> bias(coded_rows_.size(), 0.0f);
+  for (const uint32_t index : chosen) bias[index] = -INFINITY;
+  LogitTail& tail = selection_.coded_tail;
+  tail.level = finest();
+  tail.clusters = selection_.coded;
+  tail.logits.resize(queries_.num_rows * num_coded);
+  ForEachCodedTile([&](Rows<float> logits, Rows<float>, size_t begin, size_t end) {
+    const std::span<float> lse(lse_.data(), end - begin);
+    for (size_t i = 0; i < num_coded; ++i) {
+      const uint32_t first = coded_begin_[i], size = coded_begin_[i + 1] - first;
+      std::fill(lse.begin(), lse.end(), -INFINITY);
+      args_.backend.add_row_lse({.logits = {logits.data + first, end - begin, size, logits.stride},
+                                 .bias = std::span<const float>(bias).subspan(first, size),
+                                 .lse = lse});
+      for (size_t r = begin; r < end; ++r) tail.logits[r * num_coded + i] = lse[r - begin];
+    }
+  });
+}
+
+// Per query row and parent: log mass of its looked-up children without codes, by their centroids.
+void HeadLookup::MakeParentTail() {
+  const auto& children = head_.levels()[finest() - 1].children;
+  std::vector<uint32_t> parents, begins;  // of parents with such a child; first column of children
+  std::vector<float> bias = log_counts_;
+  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
+  uint32_t column = 0;
+  for (const IndexRange& range : open_) {
+    auto parent = static_cast<uint32_t>(
+        std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
+    for (; children[parent] < range.end; ++parent) {
+      const uint32_t first = column + (children[parent] - range.begin);
+      const uint32_t last = column + (children[parent + 1] - range.begin);
+      const bool any = std::any_of(bias.begin() + first, bias.begin() + last,
+                                   [](float b) { return b != -INFINITY; });
+      if (!any) continue;
+      parents.push_back(parent);
+      begins.push_back(first);
+    }
+    column += range.size();
+  }
+  if (parents.empty()) return;
+  LogitTail& tail = selection_.parent_tail;
+  tail.level = finest() - 1;
+  tail.clusters = ToRanges(parents);
+  tail.logits.resize(queries_.num_rows * parents.size());
+  ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
+    const std::span<float> lse(lse_.data(), end - begin);
+    for (size_t i = 0; i < parents.size(); ++i) {
+      const uint32_t size = children[parents[i] + 1] - children[parents[i]];
+      std::fill(lse.begin(), lse.end(), -INFINITY);
+      args_.backend.add_row_lse(
+          {.logits = {logits.data + begins[i], end - begin, size, logits.stride},
+           .bias = std::span<const float>(bias).subspan(begins[i], size),
+           .lse = lse});
+      for (size_t r = begin; r < end; ++r) tail.logits[r * parents.size() + i] = lse[r - begin];
+    }
+  });
 }
 
 void HeadLookup::CountBytes() {
@@ -268,7 +310,6 @@ void HeadLookup::CountBytes() {
   for (const IndexRange& range : selection_.coded) {
     const uint64_t rows = finest_level.children[range.end] - finest_level.children[range.begin];
     bytes += rows * head_.row_code_bytes();
-    if (args_.tail) bytes += range.size() * finest_level.mean_values.row_bytes();
   }
   for (size_t l = 0; l < head_.levels().size(); ++l) {
     const HeadIndex::Level& level = head_.levels()[l];
@@ -278,6 +319,9 @@ void HeadLookup::CountBytes() {
     for (const IndexRange& range : selection_.tail[l]) {
       bytes += range.size() * level.mean_values.row_bytes();
     }
+  }
+  for (const LogitTail* tail : {&selection_.coded_tail, &selection_.parent_tail}) {
+    bytes += tail->num_clusters() * finest_level.mean_values.row_bytes();
   }
   selection_.bytes = bytes;
   selection_.missed_mass = std::clamp(missed_mass_, 0.0, 1.0);

@@ -40,6 +40,8 @@ class HeadLookup {
   template <typename Body>
   void ForEachCodedTile(const Body& body);
   Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end);
+  void MakeCodedTail(const std::vector<uint32_t>& chosen);
+  void MakeParentTail();
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
   void CountBytes();
   size_t finest() const { return head_.levels().size() - 1; }
@@ -51,6 +53,7 @@ class HeadLookup {
   std::vector<float> log_counts_, scores_;  // of open_
   std::vector<float> rejected_lse_;         // [R]: log mass of clusters rejected so far
 
+  std::vector<uint32_t> coded_;          // clusters, ascending
   std::vector<uint32_t> coded_columns_;  // of coded clusters, in open_
   std::vector<uint32_t> coded_begin_;    // [coded + 1]: their rows, in coded_rows_
   std::vector<uint32_t> coded_rows_;     // stored rows

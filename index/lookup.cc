@@ -11,8 +11,8 @@ namespace lectern {
 namespace {
 
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
-constexpr double kCodesShare = 0.15;   // of the budget, for row codes
-constexpr double kSpareRows = 1.2;     // opened rows per row that the budget can read, at least
+constexpr double kCodesShare = 0.2;  // of the budget, for row codes and their clusters' mean values
+constexpr double kSpareRows = 1.2;   // opened rows per row that the budget can read, at least
 
 // A cluster or row of one head that may be opened or read.
 struct Candidate {
@@ -95,10 +95,18 @@ class LayerLookup {
     return first;
   }
 
-  // Looking a cluster up, and its mean value should it end in the tail.
-  double ClusterBytes(const HeadIndex::Level& level) const {
-    return static_cast<double>(level.centroids.row_bytes() + sizeof(uint32_t) +
-                               (args_.tail ? level.mean_values.row_bytes() : 0));
+  bool IsFinest(size_t level) const { return level + 1 == num_levels_; }
+
+  // A mean value of the level, should the cluster end in the tail.
+  double ValueBytes(const HeadIndex::Level& level) const {
+    return args_.tail ? static_cast<double>(level.mean_values.row_bytes()) : 0.0;
+  }
+
+  // Looking a cluster up. With row codes the finest mean values come with the codes.
+  double ClusterBytes(const HeadIndex& head, size_t level) const {
+    const HeadIndex::Level& view = head.levels()[level];
+    const auto centroid = static_cast<double>(view.centroids.row_bytes() + sizeof(uint32_t));
+    return use_codes_ && IsFinest(level) ? centroid : centroid + ValueBytes(view);
   }
 
   // All open clusters of the layer, best first; `kept_share` picks the threshold.
@@ -130,7 +138,7 @@ class LayerLookup {
   PerHead ChooseOpened(size_t level) {
     double below_bytes = 0;  // of everything that could be opened
     for (const HeadIndex& head : args_.heads) {
-      below_bytes += ClusterBytes(head.levels()[level + 1]) *
+      below_bytes += ClusterBytes(head, level + 1) *
                      static_cast<double>(head.levels()[level + 1].num_clusters());
     }
     // The levels below share what is left in proportion to their usual sizes: finer takes more.
@@ -143,10 +151,10 @@ class LayerLookup {
       const HeadIndex& head = args_.heads[candidate.head];
       const HeadIndex::Level& view = head.levels()[level];
       const bool can_fill = opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
-      double bytes = ClusterBytes(head.levels()[level + 1]) *
+      double bytes = ClusterBytes(head, level + 1) *
                      (view.children[candidate.index + 1] - view.children[candidate.index]);
-      // An opened cluster needs no mean value of its own.
-      if (args_.tail) bytes -= static_cast<double>(view.mean_values.row_bytes());
+      // An opened cluster needs its own mean value only for children without codes.
+      if (!(use_codes_ && IsFinest(level + 1))) bytes -= ValueBytes(view);
       if (can_fill && opened_bytes + bytes > allowed) break;
       if (spent_ + opened_bytes + bytes > budget_) continue;
       opened[candidate.head].push_back(candidate.index);
@@ -167,7 +175,8 @@ class LayerLookup {
     for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
       const HeadIndex& head = args_.heads[candidate.head];
       const double rows = head.ClusterRows(candidate.index).size();
-      const double bytes = rows * static_cast<double>(head.row_code_bytes());
+      double bytes = rows * static_cast<double>(head.row_code_bytes());
+      if (num_levels_ > 1) bytes += ValueBytes(head.levels().back());
       const bool can_fill = coded_row_bytes > kSpareRows * (budget_ - spent_ - code_bytes);
       if (can_fill && code_bytes + bytes > allowed) break;
       if (spent_ + code_bytes + bytes > budget_) continue;
@@ -206,7 +215,7 @@ class LayerLookup {
     for (const Candidate& candidate : Rank(num_levels_ - 1, kept_share)) {
       const HeadIndex& head = args_.heads[candidate.head];
       double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate.index)));
-      if (args_.tail) bytes -= static_cast<double>(head.levels().back().mean_values.row_bytes());
+      bytes -= ValueBytes(head.levels().back());
       if (!candidate.above && spent_ >= kFillTo * budget_) break;
       if (spent_ + bytes > kCutAt * budget_) continue;
       chosen[candidate.head].push_back(candidate.index);

@@ -10,6 +10,18 @@
 
 namespace lectern {
 
+// Clusters with a log mass of their own for each query row.
+struct LogitTail {
+  size_t level = 0;
+  std::vector<IndexRange> clusters;  // ascending and disjoint
+  std::vector<float> logits;         // [R][clusters]; -inf: nothing left to stand for
+  size_t num_clusters() const {
+    size_t count = 0;
+    for (const IndexRange& range : clusters) count += range.size();
+    return count;
+  }
+};
+
 // What one step reads of one kv head, besides its exact rows.
 struct HeadSelection {
   // Per level, ascending and disjoint: clusters whose centroids and counts were read.
@@ -19,22 +31,15 @@ struct HeadSelection {
   // Finest clusters whose row codes were read.
   std::vector<IndexRange> coded;
 
-  // The tail; empty without it. Per level: clusters that stand in for all their keys by centroid
-  // and mean value …
+  // The tail: clusters whose mean value stands for keys that are not read. Empty without it.
+  // Per level: clusters of which no key was looked at, by their own centroid …
   std::vector<std::vector<IndexRange>> tail;
-  // … and per query row and coded cluster, [R][clusters of `coded`]: log mass of its rows that are
-  // not read, as their codes tell; the cluster's mean value stands for them. -inf: all rows are
-  // read.
-  std::vector<float> coded_logits;
+  // … and with row codes, by estimated log mass:
+  LogitTail coded_tail;   // finest level, `coded`: of their rows that are not read
+  LogitTail parent_tail;  // the level above it: of their looked-up children without codes
 
   uint64_t bytes = 0;      // of all this and the exact rows
   double missed_mass = 0;  // estimated share of the clustered keys' mass that is not read exactly
-
-  size_t num_coded() const {
-    size_t count = 0;
-    for (const IndexRange& range : coded) count += range.size();
-    return count;
-  }
 };
 
 struct LookupArgs {
@@ -51,8 +56,11 @@ struct LookupArgs {
 // The default rule. Clusters are opened best first (above the calibrated threshold of their head
 // and level before those below it) until the level's part of the lookup bytes is spent: a quarter
 // of the budget, more only where filling the budget needs it. Then rows are read:
-//   with row codes    the codes of the best opened clusters' rows are read, and the best rows by
-//                     their own estimated score fill the byte budget, all heads together;
+//   with row codes    the codes of the best looked-up clusters' rows are read, and the best rows by
+//                     their own estimated score fill the byte budget, all heads together. Mean
+//                     values of the finest level are read with the codes only: looked-up clusters
+//                     without codes stand in by their own centroid and their parent's mean value,
+//                     which lets twice as many be looked up;
 //   without           whole clusters, while S > T, ended by the byte budget: at least kFillTo of it
 //                     is read (next best S), never more than kCutAt of it.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there and

@@ -14,9 +14,9 @@ namespace lectern {
 // Of R query rows:  out[r] = sum_j exp(s_rj - max[r]) v_j,  sum[r] = sum_j exp(s_rj - max[r]).
 // An empty state has max = -inf, sum = 0, out = 0.
 struct AttentionState {
-  Rows<float> out;       // [R, head_dim], not yet divided by sum
-  std::span<float> max;  // [R]
-  std::span<float> sum;  // [R]
+  Rows<float> out;      // [R, head_dim], not yet divided by sum
+  std::span<float> max; // [R]
+  std::span<float> sum; // [R]
 
   size_t num_rows() const { return out.num_rows; }
   AttentionState Slice(size_t begin, size_t end) const {
@@ -26,15 +26,15 @@ struct AttentionState {
 };
 
 struct AttendArgs {
-  Rows<const float> queries;          // [R, head_dim]; after RoPE, not scaled
-  TypedRows keys;                     // [n, head_dim]; any dtype
-  TypedRows values;                   // [n, head_dim]; any dtype
-  float scale;                        // logit s_rj = scale * q_r . k_j + bias_j
-  std::span<const float> bias;        // [n], or empty: 0
-  std::span<const uint32_t> visible;  // [R]: row r sees keys [0, visible[r]) only; empty: all
-  AttentionState state;               // in: what was attended before; out: with this run added
-  Rows<float> logits;                 // out [R, n]: s_rj; -inf where not visible. Empty: not wanted
-  std::span<float> scratch;           // >= AttendScratch(R, head_dim) floats
+  Rows<const float> queries;           // [R, head_dim]; after RoPE, not scaled
+  TypedRows keys;                      // [n, head_dim]; any dtype
+  TypedRows values;                    // [n, head_dim]; any dtype
+  float scale;                         // logit s_rj = scale * q_r . k_j + bias_j
+  std::span<const float> bias;         // [n], or empty: 0
+  std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
+  AttentionState state;                // in: what was attended before; out: with this run added
+  Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: not wanted
+  std::span<float> scratch;            // >= AttendScratch(R, head_dim) floats
 };
 // Floats of scratch for R query rows.
 size_t AttendScratch(size_t num_queries, size_t head_dim);

@@ -5,8 +5,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_simd.cc"
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/foreach_target.h"
+
+#include "hwy/contrib/math/math-inl.h"
 #include "kernels/tile-inl.h"
 
 #ifndef LECTERN_ATTENTION_TILE
@@ -143,14 +144,10 @@ void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t n
   if (!as_stored) return MultiplyBlock(p, num_rows);
   const TypedRows values = args.values.Slice(tile.begin, tile.begin + tile.num_keys);
   switch (values.dtype) {
-    case Dtype::kF32:
-      return AddStoredValues<Dtype::kF32>(p, values, num_rows);
-    case Dtype::kF16:
-      return AddStoredValues<Dtype::kF16>(p, values, num_rows);
-    case Dtype::kBf16:
-      return AddStoredValues<Dtype::kBf16>(p, values, num_rows);
-    case Dtype::kQ8:
-      return AddStoredValues<Dtype::kQ8>(p, values, num_rows);
+    case Dtype::kF32: return AddStoredValues<Dtype::kF32>(p, values, num_rows);
+    case Dtype::kF16: return AddStoredValues<Dtype::kF16>(p, values, num_rows);
+    case Dtype::kBf16: return AddStoredValues<Dtype::kBf16>(p, values, num_rows);
+    case Dtype::kQ8: return AddStoredValues<Dtype::kQ8>(p, values, num_rows);
   }
 }
 

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/backend_simd.cc"
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

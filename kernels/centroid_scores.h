@@ -18,17 +18,17 @@ struct KeyLogitsArgs {
   Rows<const float> queries;  // [R, head_dim]
   TypedRows keys;             // [n, head_dim]; any dtype
   float scale;
-  Rows<float> logits;        // out [R, n]: scale * q_r . k_j; its stride may exceed n
-  std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
+  Rows<float> logits;         // out [R, n]: scale * q_r . k_j; its stride may exceed n
+  std::span<float> scratch;   // >= AttendScratch(R, head_dim) floats
 };
 // Each logit is one sum over head_dim, independent of the other rows and keys.
 void KeyLogitsScalar(const KeyLogitsArgs& args);  // the definition; sums in double
 void KeyLogitsSimd(const KeyLogitsArgs& args);    // within 1e-5 * scale * |q||k| of it
 
 struct AddRowLseArgs {
-  Rows<const float> logits;     // [R, n]
-  std::span<const float> bias;  // [n]: log N_j; -inf leaves j out
-  std::span<float> lse;         // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j))
+  Rows<const float> logits;      // [R, n]
+  std::span<const float> bias;   // [n]: log N_j; -inf leaves j out
+  std::span<float> lse;          // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j))
 };
 void AddRowLseScalar(const AddRowLseArgs& args);
 void AddRowLseSimd(const AddRowLseArgs& args);  // within 1e-5 of it

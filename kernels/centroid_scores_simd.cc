@@ -2,8 +2,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/centroid_scores_simd.cc"
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/foreach_target.h"
+
+#include "hwy/contrib/math/math-inl.h"
 #include "kernels/attention.h"
 #include "kernels/tile-inl.h"
 

@@ -37,9 +37,7 @@ void QuantizeBlock(const float* x, std::byte* out) {
 
 void RoundRow(const float* x, size_t num_cols, Dtype dtype, std::byte* out) {
   switch (dtype) {
-    case Dtype::kF32:
-      std::memcpy(out, x, num_cols * sizeof(float));
-      return;
+    case Dtype::kF32: std::memcpy(out, x, num_cols * sizeof(float)); return;
     case Dtype::kF16:
       for (size_t c = 0; c < num_cols; ++c) Store(ToF16(x[c]), out + 2 * c);
       return;

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/convert_simd.cc"
 #include "hwy/foreach_target.h"
+
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,14 +30,10 @@ void ToFloatRowsOf(TypedRows rows, Rows<float> out) {
 
 void ToFloatRows(TypedRows rows, Rows<float> out) {
   switch (rows.dtype) {
-    case Dtype::kF32:
-      return ToFloatRowsOf<Dtype::kF32>(rows, out);
-    case Dtype::kF16:
-      return ToFloatRowsOf<Dtype::kF16>(rows, out);
-    case Dtype::kBf16:
-      return ToFloatRowsOf<Dtype::kBf16>(rows, out);
-    case Dtype::kQ8:
-      return ToFloatRowsOf<Dtype::kQ8>(rows, out);
+    case Dtype::kF32: return ToFloatRowsOf<Dtype::kF32>(rows, out);
+    case Dtype::kF16: return ToFloatRowsOf<Dtype::kF16>(rows, out);
+    case Dtype::kBf16: return ToFloatRowsOf<Dtype::kBf16>(rows, out);
+    case Dtype::kQ8: return ToFloatRowsOf<Dtype::kQ8>(rows, out);
   }
 }
 
@@ -122,13 +119,9 @@ void FromFloatRows(Rows<const float> rows, Dtype dtype, std::byte* out) {
   const size_t row_bytes = RowBytes(dtype, rows.num_cols);
   for (size_t r = 0; r < rows.num_rows; ++r, out += row_bytes) {
     switch (dtype) {
-      case Dtype::kF32:
-        std::memcpy(out, rows[r], row_bytes);
-        break;
+      case Dtype::kF32: std::memcpy(out, rows[r], row_bytes); break;
       case Dtype::kF16:
-      case Dtype::kBf16:
-        RoundRow16(rows[r], rows.num_cols, dtype, out);
-        break;
+      case Dtype::kBf16: RoundRow16(rows[r], rows.num_cols, dtype, out); break;
       case Dtype::kQ8:
         for (size_t c = 0; c < rows.num_cols; c += kQ8Block) {
           QuantizeBlock(rows[r] + c, out + RowBytes(dtype, c));

@@ -18,12 +18,9 @@ T LoadUnaligned(const std::byte* from) {
 // The value at column `col` of a row stored as `dtype`.
 inline float LoadElement(const std::byte* row, Dtype dtype, size_t col) {
   switch (dtype) {
-    case Dtype::kF32:
-      return LoadUnaligned<float>(row + 4 * col);
-    case Dtype::kF16:
-      return ToFloat(LoadUnaligned<f16>(row + 2 * col));
-    case Dtype::kBf16:
-      return ToFloat(LoadUnaligned<bf16>(row + 2 * col));
+    case Dtype::kF32: return LoadUnaligned<float>(row + 4 * col);
+    case Dtype::kF16: return ToFloat(LoadUnaligned<f16>(row + 2 * col));
+    case Dtype::kBf16: return ToFloat(LoadUnaligned<bf16>(row + 2 * col));
     case Dtype::kQ8: {
       const std::byte* block = row + col / kQ8Block * (kQ8Block + 2);
       const int8_t quantized = LoadUnaligned<int8_t>(block + 2 + col % kQ8Block);

@@ -12,13 +12,13 @@
 namespace lectern {
 
 struct MatMulArgs {
-  Rows<const float> input;   // [M, K]
-  TypedRows weight;          // [N, K]; f32, f16 or bf16, row n holds output column n
-  Rows<float> output;        // [M, N]; must not alias input
-  size_t column_begin = 0;   // computes output columns [column_begin, column_end) only:
-  size_t column_end = 0;     //   the unit of parallel work
-  bool accumulate = false;   // the sum starts from the output's value instead of 0
-  std::span<float> scratch;  // >= MatMulScratch(K) floats; contents undefined after
+  Rows<const float> input;    // [M, K]
+  TypedRows weight;           // [N, K]; f32, f16 or bf16, row n holds output column n
+  Rows<float> output;         // [M, N]; must not alias input
+  size_t column_begin = 0;    // computes output columns [column_begin, column_end) only:
+  size_t column_end = 0;      //   the unit of parallel work
+  bool accumulate = false;    // the sum starts from the output's value instead of 0
+  std::span<float> scratch;   // >= MatMulScratch(K) floats; contents undefined after
 };
 // Floats of scratch that any column range needs.
 size_t MatMulScratch(size_t num_cols);

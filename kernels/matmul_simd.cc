@@ -4,9 +4,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_simd.cc"
+#include "hwy/foreach_target.h"
+
 #include <algorithm>
 
-#include "hwy/foreach_target.h"
 #include "kernels/tile-inl.h"
 
 namespace lectern {

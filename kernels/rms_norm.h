@@ -1,5 +1,4 @@
-// output[r, c] = weight[c] * input[r, c] / sqrt(mean_c(input[r, c]^2) + epsilon)   (LLaMA's
-// RMSNorm)
+// output[r, c] = weight[c] * input[r, c] / sqrt(mean_c(input[r, c]^2) + epsilon)   (LLaMA's RMSNorm)
 #ifndef LECTERN_KERNELS_RMS_NORM_H_
 #define LECTERN_KERNELS_RMS_NORM_H_
 
@@ -11,7 +10,7 @@ struct RmsNormArgs {
   Rows<const float> input;        // [M, C]
   std::span<const float> weight;  // [C]
   float epsilon;
-  Rows<float> output;  // [M, C]; may be the input itself
+  Rows<float> output;             // [M, C]; may be the input itself
 };
 void RmsNormScalar(const RmsNormArgs& args);  // the definition; the mean is summed in double
 void RmsNormSimd(const RmsNormArgs& args);    // within 1e-5 relative of it

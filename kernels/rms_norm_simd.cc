@@ -2,9 +2,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rms_norm_simd.cc"
+#include "hwy/foreach_target.h"
+
 #include <cmath>
 
-#include "hwy/foreach_target.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,10 +9,10 @@
 namespace lectern {
 
 struct RopeArgs {
-  Rows<float> heads;         // [M, num_heads * head_dim], turned in place
-  size_t head_dim;           // even
-  Rows<const float> cosine;  // [M, head_dim / 2]; already times the recipe's attention factor
-  Rows<const float> sine;    // [M, head_dim / 2]
+  Rows<float> heads;        // [M, num_heads * head_dim], turned in place
+  size_t head_dim;          // even
+  Rows<const float> cosine; // [M, head_dim / 2]; already times the recipe's attention factor
+  Rows<const float> sine;   // [M, head_dim / 2]
 };
 void RopeScalar(const RopeArgs& args);  // the definition
 void RopeSimd(const RopeArgs& args);    // within 1e-6 * |x| of it

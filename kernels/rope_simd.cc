@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rope_simd.cc"
 #include "hwy/foreach_target.h"
+
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

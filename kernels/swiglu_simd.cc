@@ -2,8 +2,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/swiglu_simd.cc"
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/foreach_target.h"
+
+#include "hwy/contrib/math/math-inl.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

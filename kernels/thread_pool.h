@@ -34,7 +34,7 @@ class ThreadPool {
   static void RunItems(Job& job, size_t slot);
 
   std::mutex mutex_;
-  std::condition_variable work_;            // jobs_ may have something, or stop_
+  std::condition_variable work_;       // jobs_ may have something, or stop_
   std::vector<std::shared_ptr<Job>> jobs_;  // with items left to hand out
   bool stop_ = false;
   std::vector<std::thread> workers_;

@@ -193,14 +193,10 @@ void PackPanelsOf(StoredRows rows, size_t k_begin, size_t k_end, float* packed) 
 inline void PackPanels(const StoredRows& rows, Dtype dtype, size_t k_begin, size_t k_end,
                        float* packed) {
   switch (dtype) {
-    case Dtype::kF32:
-      return PackPanelsOf<Dtype::kF32>(rows, k_begin, k_end, packed);
-    case Dtype::kF16:
-      return PackPanelsOf<Dtype::kF16>(rows, k_begin, k_end, packed);
-    case Dtype::kBf16:
-      return PackPanelsOf<Dtype::kBf16>(rows, k_begin, k_end, packed);
-    case Dtype::kQ8:
-      return PackPanelsOf<Dtype::kQ8>(rows, k_begin, k_end, packed);
+    case Dtype::kF32: return PackPanelsOf<Dtype::kF32>(rows, k_begin, k_end, packed);
+    case Dtype::kF16: return PackPanelsOf<Dtype::kF16>(rows, k_begin, k_end, packed);
+    case Dtype::kBf16: return PackPanelsOf<Dtype::kBf16>(rows, k_begin, k_end, packed);
+    case Dtype::kQ8: return PackPanelsOf<Dtype::kQ8>(rows, k_begin, k_end, packed);
   }
 }
 
@@ -223,14 +219,10 @@ void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
 
 inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
   switch (rows.dtype) {
-    case Dtype::kF32:
-      return ConvertPanelsOf<Dtype::kF32>(rows, packed, panel_stride);
-    case Dtype::kF16:
-      return ConvertPanelsOf<Dtype::kF16>(rows, packed, panel_stride);
-    case Dtype::kBf16:
-      return ConvertPanelsOf<Dtype::kBf16>(rows, packed, panel_stride);
-    case Dtype::kQ8:
-      return ConvertPanelsOf<Dtype::kQ8>(rows, packed, panel_stride);
+    case Dtype::kF32: return ConvertPanelsOf<Dtype::kF32>(rows, packed, panel_stride);
+    case Dtype::kF16: return ConvertPanelsOf<Dtype::kF16>(rows, packed, panel_stride);
+    case Dtype::kBf16: return ConvertPanelsOf<Dtype::kBf16>(rows, packed, panel_stride);
+    case Dtype::kQ8: return ConvertPanelsOf<Dtype::kQ8>(rows, packed, panel_stride);
   }
 }
 

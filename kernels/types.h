@@ -90,13 +90,10 @@ inline constexpr size_t kQ8Block = 32;
 
 constexpr size_t RowBytes(Dtype dtype, size_t num_cols) {
   switch (dtype) {
-    case Dtype::kF32:
-      return num_cols * 4;
+    case Dtype::kF32: return num_cols * 4;
     case Dtype::kF16:
-    case Dtype::kBf16:
-      return num_cols * 2;
-    case Dtype::kQ8:
-      return num_cols / kQ8Block * (kQ8Block + 2);
+    case Dtype::kBf16: return num_cols * 2;
+    case Dtype::kQ8: return num_cols / kQ8Block * (kQ8Block + 2);
   }
   return 0;
 }

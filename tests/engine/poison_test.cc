@@ -48,7 +48,9 @@ void Record(Reads& reads, uint32_t layer, const DocumentRead& read) {
     }
     set.rows.insert(selection.rows.begin(), selection.rows.end());
     Add(set.coded, selection.coded);
-    if (!selection.coded_logits.empty()) Add(set.tail.back(), selection.coded);
+    for (const LogitTail* tail : {&selection.coded_tail, &selection.parent_tail}) {
+      if (!tail->clusters.empty()) Add(set.tail[tail->level], tail->clusters);
+    }
   }
 }
 

@@ -2,14 +2,16 @@
 //
 //   tree_recall MODEL TEXT [QUESTIONS.jsonl]
 //
-// Prefills the text, then clusters the keys of every layer and kv head twice: our tree {0.01,
-// 0.05}, and one K-means of 5 % over all keys, which is what the tree replaces. Of both, the best
+// Prefills the text, then clusters the keys of every layer and kv head three times: our tree of two
+// levels {0.01, 0.05}; our tree of one level {0.05}, which has blocks above kFlatKeys keys but no
+// parents; and one K-means of 5 % over all keys, which is what both replace. Of each, the best
 // clusters by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the keys, for one
 // token's query group at a time; recall is the exact attention mass of what was taken, as a share
 // of the mass on all clustered keys (sinks and window are read anyway), mean over query heads and
 // tokens. Queries: the document's last 100 tokens, and the questions, which follow the document one
 // after another. Prints a Markdown table; times are of one thread.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -54,9 +56,10 @@ struct Clusters {
   double seconds = 0;
 };
 
-Clusters TopDown(const Backend& backend, Rows<const float> keys) {
+Clusters TopDown(const Backend& backend, Rows<const float> keys, uint32_t num_levels) {
   const auto start = std::chrono::steady_clock::now();
   BuildOptions options;
+  options.fractions = LevelFractions(num_levels);
   options.row_codes = false;
   CentroidTree tree = Take(BuildTree(backend, keys, keys, options));
   Clusters result;
@@ -160,9 +163,18 @@ double Recall(const Backend& backend, const Clusters& clusters, Rows<const float
   return mass / static_cast<double>(queries.num_rows);
 }
 
+constexpr const char* kWays[] = {"two levels", "one level", "flat"};
+constexpr size_t kNumWays = std::size(kWays), kFlat = kNumWays - 1;
+
 struct Figures {
-  double top_down = 0, flat = 0;  // sums over tokens
+  std::array<double, kNumWays> recall{};  // sums over tokens
   size_t tokens = 0;
+
+  void Add(const std::array<double, kNumWays>& more) {
+    for (size_t way = 0; way < kNumWays; ++way) recall[way] += more[way];
+    ++tokens;
+  }
+  double Mean(size_t way) const { return recall[way] / static_cast<double>(tokens); }
 };
 
 struct Prefilled {
@@ -199,9 +211,9 @@ Prefilled PrefillText(const Model& model, const Backend& backend, ThreadPool& th
   return result;
 }
 
-// Recalls of one kv head: of the document's own queries, and of the questions'.
+// Recalls of one kv head: of the document's own queries, of the questions' and of both.
 void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer, uint32_t kv_head,
-              Figures& own, Figures& asked) {
+              Figures& own, Figures& asked, Figures& both) {
   const KvSpill& spill = *prefilled.spill;
   const size_t dim = spill.shape().head_dim;
   const TypedRows stored = spill.Keys(layer, kv_head, prefilled.document_tokens)
@@ -209,7 +221,8 @@ void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer
   std::vector<float> keys(stored.num_rows * dim);
   backend.to_float_rows(stored, {keys.data(), stored.num_rows, dim});
   const Rows<const float> key_rows(keys.data(), stored.num_rows, dim);
-  const Clusters top_down = TopDown(backend, key_rows), flat = Flat(backend, key_rows);
+  const std::array<Clusters, kNumWays> ways = {
+      TopDown(backend, key_rows, 2), TopDown(backend, key_rows, 1), Flat(backend, key_rows)};
 
   const Rows<const float> all = spill.Queries(layer);
   const size_t group = all.num_cols / dim / spill.shape().num_kv_heads;
@@ -225,26 +238,31 @@ void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer
       weights.insert(weights.end(), weight.begin(), weight.end());
     }
     const Rows<const float> exact(weights.data(), group, stored.num_rows);
-    const double ours = Recall(backend, top_down, queries, exact);
-    const double theirs = Recall(backend, flat, queries, exact);
-    for (Figures* figures : {&head, t < kWindowTokens ? &own : &asked}) {
-      figures->top_down += ours;
-      figures->flat += theirs;
-      ++figures->tokens;
+    std::array<double, kNumWays> recall;
+    for (size_t way = 0; way < kNumWays; ++way) {
+      recall[way] = Recall(backend, ways[way], queries, exact);
     }
+    head.Add(recall);
+    (t < kWindowTokens ? own : asked).Add(recall);
+    both.Add(recall);
   }
-  const auto tokens = static_cast<double>(head.tokens);
-  std::printf("| %u | %u | %zu | %zu | %.4f | %.4f | %.2f | %.2f |\n", layer, kv_head,
-              top_down.members.size(), flat.members.size(), head.top_down / tokens,
-              head.flat / tokens, top_down.seconds, flat.seconds);
+  std::printf("| %u | %u |", layer, kv_head);
+  for (size_t way = 0; way < kNumWays; ++way) {
+    std::printf(" %zu | %.4f | %.2f |", ways[way].members.size(), head.Mean(way),
+                ways[way].seconds);
+  }
+  std::printf("\n");
   std::fflush(stdout);
 }
 
 void PrintMean(const char* what, const Figures& figures) {
   if (figures.tokens == 0) return;
-  const auto tokens = static_cast<double>(figures.tokens);
-  std::printf("mean over %s: top down %.4f, flat %.4f, ratio %.4f\n", what,
-              figures.top_down / tokens, figures.flat / tokens, figures.top_down / figures.flat);
+  std::printf("mean over %s:", what);
+  for (size_t way = 0; way < kNumWays; ++way) {
+    std::printf(" %s %.4f (%.4f of flat)", kWays[way], figures.Mean(way),
+                figures.Mean(way) / figures.Mean(kFlat));
+  }
+  std::printf("\n");
 }
 
 int Main(int argc, char** argv) {
@@ -269,16 +287,15 @@ int Main(int argc, char** argv) {
   const Prefilled prefilled = PrefillText(*model, backend, threads, text, questions);
   std::printf("%s: %zu tokens, %zu questions, %zu query tokens, backend %s\n\n", argv[2],
               prefilled.document_tokens, questions.size(), prefilled.query_tokens, backend.name);
-  std::printf(
-      "| layer | kv head | clusters, top down | clusters, flat | recall, top down | "
-      "recall, flat | s, top down | s, flat |\n|---|---|---|---|---|---|---|---|\n");
+  std::printf("| layer | kv head |");
+  for (const char* way : kWays) std::printf(" %s: clusters | recall | s |", way);
+  std::printf("\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   Figures own, asked, both;
   for (uint32_t layer = 0; layer < model->config().num_layers; ++layer) {
     for (uint32_t head = 0; head < model->config().num_kv_heads; ++head) {
-      Evaluate(backend, prefilled, layer, head, own, asked);
+      Evaluate(backend, prefilled, layer, head, own, asked, both);
     }
   }
-  both = {own.top_down + asked.top_down, own.flat + asked.flat, own.tokens + asked.tokens};
   std::printf("\n");
   PrintMean("the document's own queries", own);
   PrintMean("the questions'", asked);

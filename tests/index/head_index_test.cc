@@ -1,0 +1,261 @@
+// Shards whose bytes verify but whose parts contradict each other.
+#include "index/head_index.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "index/calibrate.h"
+#include "store/crc32c.h"
+#include "store/shard_layout.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern {
+namespace {
+
+using testing::ReadWholeFile;
+using testing::TempFolder;
+using testing::TinyModel;
+using testing::WriteWholeFile;
+
+constexpr uint32_t kTokens = 2300;
+
+// The bytes of one layer shard, to be changed; checksums are made right when it is loaded.
+class PatchedShard {
+ public:
+  explicit PatchedShard(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  SectionEntry& Entry(SectionKind kind, uint32_t kv_head, uint32_t level) {
+    ShardHeader header;
+    std::memcpy(&header, bytes_.data(), sizeof header);
+    auto* entries = reinterpret_cast<SectionEntry*>(bytes_.data() + header.section_table_offset);
+    for (uint32_t i = 0; i < header.num_sections; ++i) {
+      if (entries[i].kind == static_cast<uint32_t>(kind) && entries[i].kv_head == kv_head &&
+          entries[i].level == level) {
+        return entries[i];
+      }
+    }
+    throw std::runtime_error("no such section");
+  }
+  std::span<uint32_t> Numbers(SectionKind kind, uint32_t kv_head, uint32_t level) {
+    const SectionEntry& entry = Entry(kind, kv_head, level);
+    return {reinterpret_cast<uint32_t*>(bytes_.data() + entry.offset), entry.bytes / 4};
+  }
+
+  Result<HeadIndex> Load(uint32_t kv_head) {
+    RepairChecksums();
+    const std::string path = folder_.path() + "/layer-000.shard";
+    WriteWholeFile(path, bytes_);
+    ShardReader::Expected expected{};
+    expected.kind = ShardKind::kLayer;
+    auto reader = ShardReader::Open(Env::Default(), path, expected);
+    if (!reader.ok()) return reader.status();
+    reader_ = std::move(reader).value();
+    return HeadIndex::Load(*reader_, kv_head);
+  }
+
+ private:
+  void RepairChecksums() {
+    ShardHeader header;
+    std::memcpy(&header, bytes_.data(), sizeof header);
+    std::vector<uint32_t> table(header.num_blocks);
+    for (uint64_t i = 0; i < header.num_blocks; ++i) {
+      table[i] = Crc32c(BlockSeed(header, i), bytes_.data() + i * kBlockBytes, kBlockBytes);
+    }
+    std::memcpy(bytes_.data() + header.payload_bytes, table.data(), table.size() * 4);
+    const uint32_t crc = Crc32c(0, table.data(), table.size() * 4);
+    std::memcpy(
+        bytes_.data() + header.payload_bytes + table.size() * 4 + offsetof(ShardFooter, table_crc),
+        &crc, sizeof crc);
+  }
+
+  TempFolder folder_;
+  std::string bytes_;
+  std::unique_ptr<ShardReader> reader_;
+};
+
+// One layer of a document with 2 kv heads and 2 levels, indexed once; `short_document`: no
+// clusters.
+const std::string& LayerBytes(bool short_document) {
+  static std::string bytes[2];
+  if (bytes[short_document].empty()) {
+    std::mt19937 engine(1);
+    std::vector<int32_t> ids(short_document ? 300 : kTokens);
+    for (int32_t& id : ids) id = 3 + static_cast<int32_t>(engine() % 390);
+    TempFolder folder;
+    testing::TokenDocumentOptions options;
+    options.kv_dtype = Dtype::kF16;
+    testing::IndexTokens(TinyModel(), ids, folder.path(), options);
+    bytes[short_document] = ReadWholeFile(folder.path() + "/shards/layer-000.shard");
+  }
+  return bytes[short_document];
+}
+
+TEST(HeadIndexTest, LoadsWhatWasWritten) {
+  PatchedShard shard(LayerBytes(false));
+  for (const uint32_t kv_head : {0u, 1u}) {
+    const auto head = shard.Load(kv_head);
+    ASSERT_TRUE(head.ok()) << head.status().message();
+    EXPECT_EQ(head->num_rows(), kTokens);
+    EXPECT_EQ(head->num_exact(), 104u);
+    EXPECT_EQ(head->levels().size(), 2u);
+    EXPECT_EQ(head->thresholds().size(), 2 * kThresholdsPerLevel);
+    EXPECT_TRUE(head->has_row_codes());
+    std::vector<bool> seen(kTokens);
+    for (const uint32_t position : head->positions()) {
+      EXPECT_FALSE(seen[position]);
+      seen[position] = true;
+    }
+    for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(head->positions()[i], i);  // the sinks
+    for (uint32_t i = 4; i < 104; ++i) EXPECT_EQ(head->positions()[i], kTokens - 104 + i);
+    for (const HeadIndex::Level& level : head->levels()) {
+      for (size_t i = 0; i < level.num_clusters(); ++i) {
+        EXPECT_FLOAT_EQ(std::exp(level.log_counts[i]), static_cast<float>(level.key_counts[i]));
+      }
+    }
+  }
+}
+
+TEST(HeadIndexTest, ShortDocumentHasExactRowsOnly) {
+  PatchedShard shard(LayerBytes(true));
+  const auto head = shard.Load(0);
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  EXPECT_EQ(head->num_rows(), 300u);
+  EXPECT_EQ(head->num_exact(), 300u);
+  EXPECT_TRUE(head->levels().empty());
+  EXPECT_FALSE(head->has_row_codes());
+}
+
+// Rows that are gathered one by one are those of their blocks.
+TEST(HeadIndexTest, GatheredRowsAreThoseOfTheBlocks) {
+  PatchedShard shard(LayerBytes(false));
+  const auto head = shard.Load(1);
+  ASSERT_TRUE(head.ok());
+  std::vector<uint32_t> rows;
+  std::vector<std::byte> keys, values, gathered_keys, gathered_values;
+  for (uint32_t i = 0; i < head->levels().back().num_clusters(); ++i) {
+    const IndexRange block = head->ClusterRows(i);
+    ASSERT_TRUE(head->VerifyRows(block).ok());
+    for (uint32_t row = block.begin; row < block.end; ++row) {
+      if ((row + i) % 3 == 0) continue;
+      rows.push_back(row);
+      const std::byte* key = head->Keys(block).row(row - block.begin);
+      const std::byte* value = head->Values(block).row(row - block.begin);
+      keys.insert(keys.end(), key, key + head->Keys(block).row_bytes());
+      values.insert(values.end(), value, value + head->Values(block).row_bytes());
+    }
+  }
+  ASSERT_TRUE(head->GatherRows(rows, gathered_keys, gathered_values).ok());
+  EXPECT_EQ(gathered_keys, keys);
+  EXPECT_EQ(gathered_values, values);
+  EXPECT_EQ(head->AsRows(gathered_keys).num_rows, rows.size());
+}
+
+struct Contradiction {
+  const char* name;
+  const char* message;                 // in part
+  void (*patch)(PatchedShard& shard);  // of kv head 1
+};
+
+void PrintTo(const Contradiction& contradiction, std::ostream* out) { *out << contradiction.name; }
+
+class HeadIndexCorruptTest : public ::testing::TestWithParam<Contradiction> {};
+
+TEST_P(HeadIndexCorruptTest, IsRefusedNamingTheHead) {
+  PatchedShard shard(LayerBytes(false));
+  ASSERT_TRUE(shard.Load(1).ok());
+  GetParam().patch(shard);
+  const auto other = shard.Load(0);
+  EXPECT_TRUE(other.ok()) << "the other head is whole: " << other.status().message();
+  const auto head = shard.Load(1);
+  ASSERT_FALSE(head.ok());
+  EXPECT_EQ(head.status().code(), Code::kCorrupt) << head.status().message();
+  EXPECT_NE(head.status().message().find("layer-000.shard"), std::string::npos);
+  EXPECT_NE(head.status().message().find("kv head 1"), std::string::npos)
+      << head.status().message();
+  EXPECT_NE(head.status().message().find(GetParam().message), std::string::npos)
+      << head.status().message();
+}
+
+const Contradiction kContradictions[] = {
+    {"PositionOutsideTheDocument", "position",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kPositions, 1, 0)[700] = kTokens; }},
+    {"FewerPositionsThanRows", "position",
+     [](PatchedShard& s) { s.Entry(SectionKind::kPositions, 1, 0).bytes -= 4; }},
+    {"RowsCutInsideARow", "rows are cut",
+     [](PatchedShard& s) { s.Entry(SectionKind::kRows, 1, 0).bytes -= 2; }},
+    {"FewerRowsThanPositions", "position",
+     [](PatchedShard& s) { s.Entry(SectionKind::kRows, 1, 0).bytes -= 64; }},
+    {"EmptyCluster", "empty cluster",
+     [](PatchedShard& s) {
+       const auto counts = s.Numbers(SectionKind::kKeyCounts, 1, 2);
+       counts[1] += counts[0];
+       counts[0] = 0;
+     }},
+    {"FinestCountsDoNotAddUp", "add up",
+     [](PatchedShard& s) { ++s.Numbers(SectionKind::kKeyCounts, 1, 2)[3]; }},
+    {"CoarseCountsDoNotAddUp", "add up",
+     [](PatchedShard& s) { ++s.Numbers(SectionKind::kKeyCounts, 1, 1)[3]; }},
+    {"CountsThatWrapAround", "add up",
+     [](PatchedShard& s) {
+       s.Numbers(SectionKind::kKeyCounts, 1, 2)[0] += 0x80000000u;
+       s.Numbers(SectionKind::kKeyCounts, 1, 2)[1] += 0x80000000u;
+     }},
+    {"FinestCountIsNotItsRows", "count",
+     [](PatchedShard& s) {
+       ++s.Numbers(SectionKind::kKeyCounts, 1, 2)[3];
+       const auto counts = s.Numbers(SectionKind::kKeyCounts, 1, 2);
+       for (uint32_t& count : counts.subspan(4)) {
+         if (count > 1) {
+           --count;
+           return;
+         }
+       }
+     }},
+    {"CoarseCountIsNotThatOfItsChildren", "count",
+     [](PatchedShard& s) {
+       ++s.Numbers(SectionKind::kKeyCounts, 1, 1)[0];
+       --s.Numbers(SectionKind::kKeyCounts, 1, 1)[1];
+     }},
+    {"FewerCountsThanCentroids", "differ in number",
+     [](PatchedShard& s) { s.Entry(SectionKind::kKeyCounts, 1, 2).bytes -= 4; }},
+    {"FewerMeanValuesThanCentroids", "differ in number",
+     [](PatchedShard& s) { s.Entry(SectionKind::kMeanValues, 1, 1).bytes -= 32; }},
+    {"FewerCentroidsThanCounts", "differ in number",
+     [](PatchedShard& s) { s.Entry(SectionKind::kCentroids, 1, 1).bytes -= 32; }},
+    {"ChildrenFall", "partition",
+     [](PatchedShard& s) {
+       const auto children = s.Numbers(SectionKind::kChildren, 1, 1);
+       std::swap(children[2], children[3]);
+     }},
+    {"ChildrenOfNoOne", "partition",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kChildren, 1, 1)[0] = 1; }},
+    {"ChildrenBeyondTheLevelBelow", "partition",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kChildren, 1, 1).back() += 1; }},
+    {"ChildInTheMiddleBeyondTheLevelBelow", "partition",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kChildren, 1, 1)[4] = 0xFFFFFFFF; }},
+    {"ClusterWithoutChildren", "partition",
+     [](PatchedShard& s) {
+       const auto children = s.Numbers(SectionKind::kChildren, 1, 1);
+       children[2] = children[3];
+     }},
+    {"RowsThatBeginInTheWindow", "partition",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kChildren, 1, 2)[0] -= 1; }},
+    {"RowsBeyondTheLast", "partition",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kChildren, 1, 2).back() += 1; }},
+    {"FewerChildren", "partition",
+     [](PatchedShard& s) { s.Entry(SectionKind::kChildren, 1, 2).bytes -= 4; }},
+    {"FewerThresholds", "thresholds",
+     [](PatchedShard& s) { s.Entry(SectionKind::kThresholds, 1, 0).bytes -= 4; }},
+    {"FewerRowCodes", "row code",
+     [](PatchedShard& s) { s.Entry(SectionKind::kRowCodes, 1, 0).bytes -= 4; }},
+};
+
+INSTANTIATE_TEST_SUITE_P(Contradictions, HeadIndexCorruptTest, ::testing::ValuesIn(kContradictions),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace lectern

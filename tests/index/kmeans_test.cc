@@ -70,8 +70,8 @@ TEST(KMeansTest, FindsSeparatedBlobs) {
   }
 }
 
-// The objective of spherical K-means: assignments beat random ones, and every point is with the mean
-// direction that is nearest to it, nearly (ten iterations do not converge fully).
+// The objective of spherical K-means: assignments beat random ones, and every point is with the
+// mean direction that is nearest to it, nearly (ten iterations do not converge fully).
 TEST(KMeansTest, PointsAreWithTheirNearestMean) {
   constexpr size_t kPoints = 3000, kDim = 16, kClusters = 20;
   const OwnRows points = UnitRows(kPoints, kDim, 4);
@@ -104,7 +104,8 @@ TEST(KMeansTest, SameLabelsOnRepeatAndFromManyThreadsAtOnce) {
   EXPECT_EQ(Labels(points, 50), expected);
   std::vector<std::vector<uint32_t>> labels(8);
   ThreadPool threads(4);
-  threads.ParallelFor(labels.size(), [&](size_t item, size_t) { labels[item] = Labels(points, 50); });
+  threads.ParallelFor(labels.size(),
+                      [&](size_t item, size_t) { labels[item] = Labels(points, 50); });
   for (const auto& some : labels) EXPECT_EQ(some, expected);
 }
 
@@ -149,13 +150,14 @@ TEST(KMeansTest, CallersOpenMpSettingIsUnchanged) {
     omp_set_num_threads(2);
     Labels(points, 10);
     EXPECT_EQ(omp_get_max_threads(), 2);
-  }).join();
+  })
+      .join();
   EXPECT_EQ(omp_get_max_threads(), 7);
 }
 
 TEST(KMeansTest, NotANumberIsAnErrorNotACrash) {
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     OwnRows points = UnitRows(500, 16, 9);
     points[123][4] = bad;
     KMeansOptions options;

@@ -1,0 +1,584 @@
+// The lookup on real shards: a text indexed with the tiny model, 1 to 3 levels, f16.
+#include "index/lookup.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+#include "index/head_lookup.h"
+#include "index/row_codes.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern {
+namespace {
+
+using testing::InventedText;
+using testing::TempFolder;
+using testing::TinyModel;
+using testing::TokenDocument;
+
+constexpr size_t kDim = 16;  // of the tiny model
+constexpr float kScale = 0.25f;
+constexpr uint32_t kLayer = 1;
+
+// Indexed once for all tests of this program.
+const Document& IndexedDocument(uint32_t num_levels) {
+  static TempFolder folder;
+  static std::map<uint32_t, TokenDocument> documents;
+  if (!documents.contains(num_levels)) {
+    const auto model = Model::Load(Env::Default(), TinyModel());
+    const auto tokens = (*model)->EncodeDocument(InventedText(16000, 11));
+    testing::TokenDocumentOptions options;
+    options.kv_dtype = Dtype::kF16;
+    options.num_levels = num_levels;
+    const std::string path = folder.path() + "/" + std::to_string(num_levels);
+    documents[num_levels] = testing::IndexTokens(TinyModel(), tokens->ids, path, options);
+  }
+  return *documents[num_levels].document;
+}
+
+std::span<const HeadIndex> Heads(uint32_t num_levels) {
+  return *IndexedDocument(num_levels).Heads(kLayer);
+}
+
+std::vector<float> Floats(const TypedRows& rows) {
+  std::vector<float> floats(rows.num_rows * rows.num_cols);
+  ToFloatRowsScalar(rows, {floats.data(), rows.num_rows, rows.num_cols});
+  return floats;
+}
+
+// Query rows of every kv head: each asks for one key, more or less.
+struct Queries {
+  Queries(std::span<const HeadIndex> heads, size_t num_rows, unsigned seed) {
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal(0, 1);
+    for (const HeadIndex& head : heads) {
+      std::vector<float> rows;
+      for (size_t r = 0; r < num_rows; ++r) {
+        const IndexRange block =
+            head.ClusterRows(engine() % static_cast<uint32_t>(head.levels().back().num_clusters()));
+        const std::vector<float> key = Floats(head.Keys(block).Slice(0, 1));
+        for (const float x : key) rows.push_back(1.5f * x + normal(engine));
+      }
+      data.push_back(std::move(rows));
+    }
+    for (const auto& rows : data) views.emplace_back(rows.data(), num_rows, kDim);
+  }
+  std::vector<std::vector<float>> data;
+  std::vector<Rows<const float>> views;
+};
+
+struct LookupCase {
+  uint32_t levels;
+  bool row_codes, tail;
+};
+
+std::set<uint32_t> ToSet(const std::vector<IndexRange>& ranges) {
+  std::set<uint32_t> all;
+  uint32_t end = 0;
+  for (const IndexRange& range : ranges) {
+    EXPECT_LT(range.begin, range.end);
+    EXPECT_GE(range.begin, end) << "ranges are not ascending and disjoint";
+    end = range.end;
+    for (uint32_t i = range.begin; i < range.end; ++i) all.insert(i);
+  }
+  return all;
+}
+
+uint32_t FinestOf(const HeadIndex& head, uint32_t row) {
+  const auto& rows = head.levels().back().children;
+  return static_cast<uint32_t>(std::upper_bound(rows.begin(), rows.end(), row) - rows.begin()) - 1;
+}
+
+// Bytes of a selection, counted from what it lists alone.
+uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection, bool tail) {
+  constexpr uint64_t kRow = kDim * 2, kCode = kDim / 8 + 2, kCount = 4;
+  uint64_t bytes = head.num_exact() * 2 * kRow + selection.rows.size() * 2 * kRow;
+  for (size_t level = 0; level < selection.looked_up.size(); ++level) {
+    bytes += ToSet(selection.looked_up[level]).size() * (kRow + kCount);
+    bytes += ToSet(selection.tail[level]).size() * kRow;
+  }
+  for (const uint32_t cluster : ToSet(selection.coded)) {
+    bytes += head.levels().back().key_counts[cluster] * kCode + (tail ? kRow : 0);
+  }
+  return bytes;
+}
+
+class LookupTest : public ::testing::TestWithParam<LookupCase> {
+ protected:
+  std::span<const HeadIndex> heads() const { return Heads(GetParam().levels); }
+  Result<std::vector<HeadSelection>> Run(const Queries& queries, double budget) {
+    return Lookup(Args(queries, budget));
+  }
+  LookupArgs Args(const Queries& queries, double budget) {
+    return {.backend = *DefaultBackend(),
+            .threads = threads_,
+            .heads = heads(),
+            .queries = queries.views,
+            .scale = kScale,
+            .kv_budget = budget,
+            .tail = GetParam().tail,
+            .row_codes = GetParam().row_codes};
+  }
+  // Calls body(queries, budget, selections) for row counts and budgets.
+  template <typename Body>
+  void ForEachLookup(const Body& body) {
+    const double smallest = SmallestBudget(heads(), GetParam().tail);
+    size_t lookups = 0;
+    for (const size_t rows : {1, 2, 8, 64, 300}) {
+      const Queries queries(heads(), rows, 7 + static_cast<unsigned>(rows));
+      for (const double budget : {smallest, 0.08, 0.1, 0.15, 0.2, 0.5, 0.9}) {
+        if (budget < smallest) continue;
+        SCOPED_TRACE(::testing::Message() << rows << " rows, budget " << budget);
+        const auto selections = Run(queries, budget);
+        ASSERT_TRUE(selections.ok()) << selections.status().message();
+        ASSERT_EQ(selections->size(), heads().size());
+        ++lookups;
+        body(queries, budget, *selections);
+        if (HasFatalFailure()) return;
+      }
+    }
+    EXPECT_GE(lookups, 20u);
+  }
+  uint64_t DenseBytes() const {
+    uint64_t bytes = 0;
+    for (const HeadIndex& head : heads()) bytes += head.num_rows() * 2 * kDim * 2;
+    return bytes;
+  }
+  ThreadPool threads_{2};
+};
+
+TEST_P(LookupTest, DocumentIsWorthTesting) {
+  for (const HeadIndex& head : heads()) {
+    EXPECT_GT(head.num_rows(), 5500u);
+    EXPECT_EQ(head.num_exact(), 104u);
+    EXPECT_EQ(head.levels().size(), GetParam().levels);
+    EXPECT_TRUE(head.has_row_codes());
+    EXPECT_EQ(head.dense_bytes(), head.num_rows() * 64u);
+  }
+  EXPECT_LT(SmallestBudget(heads(), GetParam().tail), 0.1);
+}
+
+TEST_P(LookupTest, ReadsTheBudget) {
+  const double dense = static_cast<double>(DenseBytes());
+  ForEachLookup([&](const Queries&, double budget, const std::vector<HeadSelection>& selections) {
+    double bytes = 0;
+    for (const HeadSelection& selection : selections) bytes += static_cast<double>(selection.bytes);
+    const double share = bytes / (budget * dense);
+    if (GetParam().row_codes) {
+      EXPECT_GT(share, 0.97);
+      EXPECT_LE(share, 1.0);
+    } else {
+      EXPECT_GE(share, 0.95);
+      EXPECT_LE(share, 1.05);
+    }
+  });
+}
+
+TEST_P(LookupTest, BytesAreThoseOfWhatIsListed) {
+  ForEachLookup([&](const Queries&, double, const std::vector<HeadSelection>& selections) {
+    for (size_t h = 0; h < selections.size(); ++h) {
+      EXPECT_EQ(selections[h].bytes, CountedBytes(heads()[h], selections[h], GetParam().tail));
+    }
+  });
+}
+
+TEST_P(LookupTest, RowsAscendInsideClustersThatWereLookedUp) {
+  ForEachLookup([&](const Queries&, double budget, const std::vector<HeadSelection>& selections) {
+    size_t rows = 0;
+    for (size_t h = 0; h < selections.size(); ++h) {
+      const HeadSelection& selection = selections[h];
+      const auto seen = ToSet(selection.looked_up.back()), coded = ToSet(selection.coded);
+      std::map<uint32_t, uint32_t> rows_of;  // finest clusters
+      for (size_t i = 0; i < selection.rows.size(); ++i) {
+        const uint32_t row = selection.rows[i];
+        ASSERT_GE(row, heads()[h].num_exact());
+        ASSERT_LT(row, heads()[h].num_rows());
+        if (i > 0) {
+          ASSERT_GT(row, selection.rows[i - 1]);
+        }
+        const uint32_t cluster = FinestOf(heads()[h], row);
+        ASSERT_TRUE(seen.contains(cluster));
+        ++rows_of[cluster];
+      }
+      rows += selection.rows.size();
+      ASSERT_TRUE(std::includes(seen.begin(), seen.end(), coded.begin(), coded.end()));
+      for (const auto& [cluster, count] : rows_of) {
+        if (GetParam().row_codes) {
+          ASSERT_TRUE(coded.contains(cluster));
+        } else {
+          ASSERT_EQ(count, heads()[h].levels().back().key_counts[cluster]);  // whole clusters
+        }
+      }
+      if (!GetParam().row_codes) {
+        EXPECT_TRUE(coded.empty());
+      }
+    }
+    if (budget >= 0.1) {
+      EXPECT_GT(rows, 0u);
+    }
+  });
+}
+
+// Looking up, and codes, must leave room for what they are for.
+TEST_P(LookupTest, EveryBudgetReadsSomeRows) {
+  const double smallest = SmallestBudget(heads(), GetParam().tail);
+  const Queries queries(heads(), 8, 6);
+  for (const double factor : {1.0, 1.1, 1.3, 1.6, 2.0}) {
+    const auto selections = Run(queries, factor * smallest);
+    ASSERT_TRUE(selections.ok());
+    size_t rows = 0;
+    for (const HeadSelection& selection : *selections) rows += selection.rows.size();
+    EXPECT_GT(rows, 0u) << factor << " * smallest budget " << smallest;
+  }
+}
+
+TEST_P(LookupTest, ChildrenOfUnopenedClustersAreNotLookedUp) {
+  ForEachLookup([&](const Queries&, double budget, const std::vector<HeadSelection>& selections) {
+    for (size_t h = 0; h < selections.size(); ++h) {
+      const HeadSelection& selection = selections[h];
+      const auto& levels = heads()[h].levels();
+      EXPECT_EQ(ToSet(selection.looked_up[0]).size(), levels[0].num_clusters());
+      for (size_t l = 0; l + 1 < levels.size(); ++l) {
+        const auto above = ToSet(selection.looked_up[l]), below = ToSet(selection.looked_up[l + 1]);
+        const auto tail = ToSet(selection.tail[l]);
+        size_t opened = 0, children = 0;
+        for (const uint32_t i : above) {
+          const uint32_t first = levels[l].children[i], last = levels[l].children[i + 1];
+          const bool is_open = below.contains(first);
+          for (uint32_t j = first; j < last; ++j) {
+            ASSERT_EQ(below.contains(j), is_open) << "opened in part";
+          }
+          if (GetParam().tail) {
+            ASSERT_EQ(tail.contains(i), !is_open);
+          }
+          opened += is_open;
+          children += is_open ? last - first : 0;
+        }
+        EXPECT_EQ(children, below.size()) << "a child of a cluster that was not even looked up";
+        if (budget < 0.15 && l + 2 == levels.size()) {
+          EXPECT_LT(opened, levels[l].num_clusters());  // else this tests nothing
+        }
+      }
+    }
+  });
+}
+
+// With the tail every clustered key is counted once: as a row, behind its code, or in its centroid.
+TEST_P(LookupTest, TailCoversWhatIsNotRead) {
+  ForEachLookup([&](const Queries& queries, double, const std::vector<HeadSelection>& selections) {
+    for (size_t h = 0; h < selections.size(); ++h) {
+      const HeadSelection& selection = selections[h];
+      const auto& levels = heads()[h].levels();
+      if (!GetParam().tail) {
+        for (const auto& tail : selection.tail) EXPECT_TRUE(tail.empty());
+        EXPECT_TRUE(selection.coded_logits.empty());
+        continue;
+      }
+      uint64_t keys = 0;
+      for (size_t l = 0; l < levels.size(); ++l) {
+        const auto seen = ToSet(selection.looked_up[l]);
+        for (const uint32_t i : ToSet(selection.tail[l])) {
+          EXPECT_TRUE(seen.contains(i));
+          keys += levels[l].key_counts[i];
+        }
+      }
+      for (const uint32_t i : ToSet(selection.coded)) keys += levels.back().key_counts[i];
+      if (!GetParam().row_codes) keys += selection.rows.size();
+      EXPECT_EQ(keys, heads()[h].num_rows() - heads()[h].num_exact());
+
+      ASSERT_EQ(selection.coded_logits.size(),
+                queries.views[h].num_rows * ToSet(selection.coded).size());
+      std::map<uint32_t, uint32_t> rows_of;
+      for (const uint32_t row : selection.rows) ++rows_of[FinestOf(heads()[h], row)];
+      size_t at = 0;
+      for (const uint32_t i : ToSet(selection.coded)) {  // the first query row's
+        const bool all_read = rows_of[i] == levels.back().key_counts[i];
+        EXPECT_EQ(std::isinf(selection.coded_logits[at]), all_read);
+        ++at;
+      }
+    }
+  });
+}
+
+TEST_P(LookupTest, MissedMassIsAShareThatFallsWithTheBudget) {
+  const double smallest = SmallestBudget(heads(), GetParam().tail);
+  const Queries queries(heads(), 8, 3);
+  double before = 1.01;
+  for (const double budget : {smallest, 0.15, 0.3, 0.6, 0.95}) {
+    const auto selections = Run(queries, budget);
+    ASSERT_TRUE(selections.ok());
+    double missed = 0;
+    for (const HeadSelection& selection : *selections) {
+      EXPECT_GE(selection.missed_mass, 0);
+      EXPECT_LE(selection.missed_mass, 1);
+      missed += selection.missed_mass / static_cast<double>(selections->size());
+    }
+    EXPECT_LT(missed, before) << budget;
+    before = missed;
+  }
+  EXPECT_LT(before, 0.1);
+  EXPECT_GT(before, 0);
+}
+
+TEST_P(LookupTest, BudgetCloseToOneReadsNearlyEverything) {
+  for (const size_t rows : {1, 64}) {
+    const auto selections = Run(Queries(heads(), rows, 4), 0.995);
+    ASSERT_TRUE(selections.ok());
+    double read = 0, all = 0;
+    for (size_t h = 0; h < heads().size(); ++h) {
+      read += static_cast<double>((*selections)[h].rows.size());
+      all += heads()[h].num_rows() - heads()[h].num_exact();
+    }
+    // Centroids (and codes) cost their part: rows of 64 bytes against 68 per cluster (and 4).
+    EXPECT_GT(read / all, GetParam().row_codes ? 0.84 : 0.9);
+  }
+}
+
+TEST_P(LookupTest, SameSelectionForAnyNumberOfThreads) {
+  const Queries queries(heads(), 70, 5);
+  const auto expected = Run(queries, 0.15);
+  ThreadPool one(1);
+  LookupArgs args = Args(queries, 0.15);
+  const LookupArgs alone = {args.backend, one,  args.heads, args.queries,
+                            args.scale,   0.15, args.tail,  args.row_codes};
+  const auto again = Lookup(alone);
+  ASSERT_TRUE(expected.ok() && again.ok());
+  for (size_t h = 0; h < heads().size(); ++h) {
+    EXPECT_EQ((*expected)[h].rows, (*again)[h].rows);
+    EXPECT_EQ((*expected)[h].looked_up, (*again)[h].looked_up);
+    EXPECT_EQ((*expected)[h].coded, (*again)[h].coded);
+    EXPECT_EQ((*expected)[h].coded_logits, (*again)[h].coded_logits);
+    EXPECT_EQ((*expected)[h].missed_mass, (*again)[h].missed_mass);
+  }
+}
+
+// ---- against the formulas in double
+
+std::vector<double> Logits(const float* query, const std::vector<float>& rows) {
+  std::vector<double> logits(rows.size() / kDim);
+  for (size_t j = 0; j < logits.size(); ++j) {
+    for (size_t c = 0; c < kDim; ++c) logits[j] += double{query[c]} * rows[j * kDim + c];
+    logits[j] *= kScale;
+  }
+  return logits;
+}
+
+struct Reference {
+  std::vector<double> cluster_scores;  // S of one key of a finest cluster, all looked up
+  std::vector<double> row_scores;      // S of the rows of `coded`, in order
+};
+
+// One level: every cluster is in the denominator, those of `coded` by their rows.
+Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set<uint32_t>& coded) {
+  const HeadIndex::Level& level = head.levels().back();
+  const std::vector<float> centroids = Floats(level.centroids);
+  std::vector<float> residuals;  // f s of the rows of `coded`
+  std::vector<uint32_t> cluster_of;
+  for (const uint32_t i : coded) {
+    const IndexRange rows = head.ClusterRows(i);
+    residuals.resize(residuals.size() + rows.size() * kDim);
+    DecodeRows(head.RowCodes(rows),
+               {residuals.data() + residuals.size() - rows.size() * kDim, rows.size(), kDim});
+    cluster_of.insert(cluster_of.end(), rows.size(), i);
+  }
+  Reference result;
+  result.cluster_scores.resize(level.num_clusters());
+  result.row_scores.resize(cluster_of.size());
+  for (size_t r = 0; r < queries.num_rows; ++r) {
+    std::vector<double> clusters = Logits(queries[r], centroids);
+    double total = 0;
+    for (size_t i = 0; i < clusters.size(); ++i)
+      total += level.key_counts[i] * std::exp(clusters[i]);
+    for (size_t i = 0; i < clusters.size(); ++i) {
+      result.cluster_scores[i] +=
+          std::exp(clusters[i]) / total / static_cast<double>(queries.num_rows);
+    }
+    std::vector<float> rotated(queries[r], queries[r] + kDim);
+    Rotate(rotated);
+    std::vector<double> rows = Logits(rotated.data(), residuals);
+    total = 0;
+    for (uint32_t i = 0; i < clusters.size(); ++i) {
+      if (!coded.contains(i)) total += level.key_counts[i] * std::exp(clusters[i]);
+    }
+    for (size_t t = 0; t < rows.size(); ++t) {
+      rows[t] += clusters[cluster_of[t]];
+      total += std::exp(rows[t]);
+    }
+    for (size_t t = 0; t < rows.size(); ++t) {
+      result.row_scores[t] += std::exp(rows[t]) / total / static_cast<double>(queries.num_rows);
+    }
+  }
+  return result;
+}
+
+class LookupFormulaTest : public ::testing::TestWithParam<bool> {  // tail
+ protected:
+  LookupArgs Args(const Queries& queries, bool row_codes) {
+    return {.backend = *DefaultBackend(),
+            .threads = threads_,
+            .heads = Heads(1),
+            .queries = queries.views,
+            .scale = kScale,
+            .kv_budget = 0.15,
+            .tail = GetParam(),
+            .row_codes = row_codes};
+  }
+  ThreadPool threads_{2};
+};
+
+TEST_P(LookupFormulaTest, ScoresOfClustersAreThoseOfTheFormula) {
+  for (const size_t rows : {1, 8, 130}) {
+    const Queries queries(Heads(1), rows, 21);
+    const LookupArgs args = Args(queries, false);
+    for (size_t h = 0; h < args.heads.size(); ++h) {
+      HeadLookup lookup(args, h);
+      ASSERT_TRUE(lookup.Score(0).ok());
+      const Reference expected = Score(args.heads[h], queries.views[h], {});
+      ASSERT_EQ(lookup.scores().size(), expected.cluster_scores.size());
+      double mass = 0;
+      for (size_t i = 0; i < lookup.scores().size(); ++i) {
+        EXPECT_NEAR(lookup.scores()[i], expected.cluster_scores[i],
+                    1e-4 * expected.cluster_scores[i]);
+        mass += double{lookup.scores()[i]} * args.heads[h].levels()[0].key_counts[i];
+      }
+      EXPECT_NEAR(mass, 1, 1e-4);
+    }
+  }
+}
+
+TEST_P(LookupFormulaTest, WholeClustersAreTheBestAndTheRestIsMissed) {
+  const Queries queries(Heads(1), 8, 22);
+  const LookupArgs args = Args(queries, false);
+  const auto selections = Lookup(args);
+  ASSERT_TRUE(selections.ok());
+  for (size_t h = 0; h < args.heads.size(); ++h) {
+    const Reference expected = Score(args.heads[h], queries.views[h], {});
+    std::set<uint32_t> read;
+    for (const uint32_t row : (*selections)[h].rows) read.insert(FinestOf(args.heads[h], row));
+    double missed = 0, worst_read = 1, best_left = 0;
+    for (uint32_t i = 0; i < expected.cluster_scores.size(); ++i) {
+      const double score = expected.cluster_scores[i];
+      const uint32_t count = args.heads[h].levels()[0].key_counts[i];
+      if (read.contains(i)) {
+        worst_read = std::min(worst_read, score);
+      } else {
+        missed += score * count;
+        if (count < 10) best_left = std::max(best_left, score);  // large ones may not have fitted
+      }
+    }
+    EXPECT_NEAR((*selections)[h].missed_mass, missed, 1e-4);
+    // Of clusters on the same side of the threshold none is passed over that would have fitted.
+    EXPECT_LT(best_left, 2 * worst_read);
+    EXPECT_GT(missed, 0.01);
+    EXPECT_LT(missed, 0.99);
+  }
+}
+
+TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
+  for (const size_t rows : {1, 8, 130}) {
+    const Queries queries(Heads(1), rows, 23);
+    const LookupArgs args = Args(queries, true);
+    const auto selections = Lookup(args);
+    ASSERT_TRUE(selections.ok());
+    double worst_read = 1, best_left = 0;
+    for (size_t h = 0; h < args.heads.size(); ++h) {
+      const HeadIndex& head = args.heads[h];
+      const HeadSelection& selection = (*selections)[h];
+      const std::set<uint32_t> coded = ToSet(selection.coded);
+      ASSERT_FALSE(coded.empty());
+      const Reference expected = Score(head, queries.views[h], coded);
+      HeadLookup lookup(args, h);
+      ASSERT_TRUE(lookup.Score(0).ok());
+      ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
+      ASSERT_EQ(lookup.row_scores().size(), expected.row_scores.size());
+      double missed = 0;
+      for (uint32_t i = 0; i < expected.cluster_scores.size(); ++i) {
+        if (!coded.contains(i))
+          missed += expected.cluster_scores[i] * head.levels()[0].key_counts[i];
+      }
+      for (size_t t = 0; t < expected.row_scores.size(); ++t) {
+        EXPECT_NEAR(lookup.row_scores()[t], expected.row_scores[t], 1e-4 * expected.row_scores[t]);
+        const bool is_read =
+            std::binary_search(selection.rows.begin(), selection.rows.end(), lookup.StoredRow(t));
+        if (is_read) {
+          worst_read = std::min(worst_read, expected.row_scores[t]);
+        } else {
+          best_left = std::max(best_left, expected.row_scores[t]);
+          missed += expected.row_scores[t];
+        }
+      }
+      EXPECT_NEAR(selection.missed_mass, std::min(missed, 1.0), 1e-3);
+    }
+    // All heads share the budget, so this holds across them.
+    EXPECT_GE(worst_read, best_left * (1 - 1e-4));
+    EXPECT_GT(best_left, 0);
+  }
+}
+
+// What is not read of a coded cluster keeps the mass that the codes tell.
+TEST_P(LookupFormulaTest, CodedLogitsAreTheMassOfRowsThatAreNotRead) {
+  if (!GetParam()) GTEST_SKIP() << "there is no tail";
+  const Queries queries(Heads(1), 70, 24);  // more than a tile of query rows
+  const LookupArgs args = Args(queries, true);
+  const auto selections = Lookup(args);
+  ASSERT_TRUE(selections.ok());
+  for (size_t h = 0; h < args.heads.size(); ++h) {
+    const HeadIndex& head = args.heads[h];
+    const HeadSelection& selection = (*selections)[h];
+    const std::vector<float> centroids = Floats(head.levels()[0].centroids);
+    const std::set<uint32_t> coded = ToSet(selection.coded);
+    ASSERT_EQ(selection.num_coded(), coded.size());
+    for (const size_t r : {0, 1, 63, 64, 69}) {
+      const float* query = queries.views[h][r];
+      const std::vector<double> clusters = Logits(query, centroids);
+      std::vector<float> rotated(query, query + kDim);
+      Rotate(rotated);
+      size_t column = 0;
+      for (const uint32_t i : coded) {
+        const IndexRange rows = head.ClusterRows(i);
+        std::vector<float> residuals(rows.size() * kDim);
+        DecodeRows(head.RowCodes(rows), {residuals.data(), rows.size(), kDim});
+        const std::vector<double> more = Logits(rotated.data(), residuals);
+        double mass = 0;
+        for (uint32_t t = 0; t < rows.size(); ++t) {
+          if (std::binary_search(selection.rows.begin(), selection.rows.end(), rows.begin + t)) {
+            continue;
+          }
+          mass += std::exp(clusters[i] + more[t]);
+        }
+        const float logit = selection.coded_logits[r * coded.size() + column++];
+        if (mass == 0) {
+          EXPECT_EQ(logit, -INFINITY);
+        } else {
+          EXPECT_NEAR(logit, std::log(mass), 1e-4 + 1e-5 * std::abs(std::log(mass)));
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LookupTest, ::testing::ValuesIn([] {
+                           std::vector<LookupCase> cases;
+                           for (const uint32_t levels : {1u, 2u, 3u}) {
+                             for (const bool row_codes : {false, true}) {
+                               for (const bool tail : {false, true})
+                                 cases.push_back({levels, row_codes, tail});
+                             }
+                           }
+                           return cases;
+                         }()),
+                         [](const auto& param) {
+                           return std::to_string(param.param.levels) + "Levels" +
+                                  (param.param.row_codes ? "RowCodes" : "WholeClusters") +
+                                  (param.param.tail ? "Tail" : "NoTail");
+                         });
+INSTANTIATE_TEST_SUITE_P(TailOrNot, LookupFormulaTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Tail" : "NoTail"; });
+
+}  // namespace
+}  // namespace lectern

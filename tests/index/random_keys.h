@@ -29,7 +29,8 @@ inline OwnRows NormalRows(size_t n, size_t d, unsigned seed, float deviation = 1
   return rows;
 }
 
-// Rows around `num_blobs` random centres of length about sqrt(d); row i belongs to blob i % num_blobs.
+// Rows around `num_blobs` random centres of length about sqrt(d); row i belongs to blob i %
+// num_blobs.
 inline OwnRows Blobs(size_t n, size_t d, size_t num_blobs, unsigned seed, float spread = 0.1f) {
   const OwnRows centres = NormalRows(num_blobs, d, seed + 1000);
   OwnRows rows = NormalRows(n, d, seed, spread);

@@ -331,7 +331,8 @@ TEST_P(AttendLogitsTest, IsSoftmaxOfLogitsTimesValues) {
     const StoredMatrix values(Matrix::Random(num_keys, head_dim, 2), dtype);
     State state(num_rows, head_dim);
     RunLogits(kernels(), logits, values.rows, state);
-    ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+    ExpectNear(state.Finish(), DenseAttendLogits(logits, values),
+               1e-5 * Largest(values.ToFloats()));
   };
   for (const Dtype dtype : kAllDtypes) {
     for (const size_t width : kWidths) {
@@ -373,7 +374,8 @@ TEST_P(AttendLogitsTest, AddsToWhatWasAttendedBefore) {
               state);
     RunLogits(kernels(), Rows<const float>(logits[0] + 131, 7, 169, 300),
               values.rows.Slice(131, 300), state);
-    ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+    ExpectNear(state.Finish(), DenseAttendLogits(logits, values),
+               1e-5 * Largest(values.ToFloats()));
   }
 }
 
@@ -388,7 +390,8 @@ TEST_P(AttendLogitsTest, IgnoresLogitsOfMinusInfinity) {
     const StoredMatrix values(Matrix::Random(num_keys, 32, 2), Dtype::kF32);
     State state(5, 32);
     RunLogits(kernels(), logits, values.rows, state);
-    ExpectNear(state.Finish(), DenseAttendLogits(logits, values), 1e-5 * Largest(values.ToFloats()));
+    ExpectNear(state.Finish(), DenseAttendLogits(logits, values),
+               1e-5 * Largest(values.ToFloats()));
   }
 }
 
