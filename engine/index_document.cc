@@ -106,15 +106,11 @@ bool HasOptions(const DocumentRow& building, const IndexOptions& options) {
          *found->string() == OptionsSignature(options);
 }
 
-Result<IndexReport> ExistingReport(Catalog& catalog, const DocumentRow& row,
-                                   const IndexOptions& options) {
-  if (!options.name.empty() && row.name != options.name) {
-    LECTERN_RETURN_IF_ERROR(catalog.MoveName(options.name, row.id));
-  }
+IndexReport ExistingReport(const DocumentRow& row) {
   IndexReport report;
   report.existed = true;
   report.document = ToHex(row.id);
-  report.name = options.name.empty() ? row.name : options.name;
+  report.name = row.name;
   report.tokens = row.num_tokens;
   report.replaced_bytes = row.replaced_bytes;
   report.bytes_on_disk = row.bytes_on_disk;
@@ -132,6 +128,28 @@ Result<IndexReport> ExistingReport(Catalog& catalog, const DocumentRow& row,
     }
   }
   return report;
+}
+
+Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id) {
+  const std::string path = context.store + "/catalog.db";
+  LECTERN_ASSIGN(const bool exists, context.env.Exists(path));
+  if (!exists) return std::optional<DocumentRow>();
+  LECTERN_ASSIGN(const auto catalog, Catalog::Open(path, Catalog::Mode::kReadOnly));
+  return catalog->FindReady(id);
+}
+
+// Makes the store's folders and keeps other writers out.
+Result<std::unique_ptr<FileLock>> LockStore(const IndexContext& context) {
+  const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
+    LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/tmp"));
+    LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/docs"));
+    return context.env.Lock(context.store + "/writer.lock", 2000);
+  };
+  Result<std::unique_ptr<FileLock>> result = lock();
+  if (result.status().code() != Code::kReadOnly) return result;
+  return Status(Code::kReadOnly, result.status().message() +
+                                     "; documents in it can be asked, but not changed: make it "
+                                     "writable or give another --store");
 }
 
 // What the writer of a complete shard returned when it wrote it.
@@ -504,17 +522,27 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   const double read_seconds = SecondsSince(start);
   IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size());
 
-  LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/tmp"));
-  LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/docs"));
-  LECTERN_ASSIGN(const auto lock, context.env.Lock(context.store + "/writer.lock", 2000));
+  const auto existed = [&](IndexReport report) {
+    report.seconds.read = read_seconds;
+    report.seconds.total = SecondsSince(start);
+    return report;
+  };
+  // A document that is there needs no lock and no store that can be written.
+  LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
+  if (ready && (options.name.empty() || options.name == ready->name)) {
+    return existed(ExistingReport(*ready));
+  }
+  LECTERN_ASSIGN(const auto lock, LockStore(context));
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
   if (existing) {
-    LECTERN_ASSIGN(IndexReport report, ExistingReport(*catalog, *existing, options));
-    report.seconds.read = read_seconds;
-    report.seconds.total = SecondsSince(start);
-    return report;
+    DocumentRow row = *existing;
+    if (!options.name.empty() && row.name != options.name) {
+      LECTERN_RETURN_IF_ERROR(catalog->MoveName(options.name, row.id));
+      row.name = options.name;
+    }
+    return existed(ExistingReport(row));
   }
   Indexer indexer(context, options, prepared, *catalog, progress);
   indexer.report().seconds.read = read_seconds;
@@ -561,13 +589,8 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
     existing = slash == 0 ? "/" : existing.substr(0, slash);
   }
   LECTERN_ASSIGN(estimate.free_bytes, context.env.FreeBytes(existing));
-  LECTERN_ASSIGN(const bool has_catalog, context.env.Exists(context.store + "/catalog.db"));
-  if (has_catalog) {
-    LECTERN_ASSIGN(const auto catalog,
-                   Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadOnly));
-    LECTERN_ASSIGN(const auto row, catalog->FindReady(prepared.id));
-    estimate.existed = row.has_value();
-  }
+  LECTERN_ASSIGN(const auto row, FindReady(context, prepared.id));
+  estimate.existed = row.has_value();
   return estimate;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to read the document");

@@ -131,6 +131,10 @@ struct BuildCase {
   uint32_t num_levels;
 };
 
+void PrintTo(const BuildCase& c, std::ostream* out) {
+  *out << c.num_keys << " keys, " << c.num_levels << " levels";
+}
+
 class BuildTest : public ::testing::TestWithParam<BuildCase> {
  protected:
   void SetUp() override { options_.fractions = LevelFractions(GetParam().num_levels); }

@@ -470,6 +470,44 @@ class AskTest(ToolsTest):
             self.assertEqual(err, "")
 
 
+class FileSystemTest(ToolsTest):
+    """On a file system of its own; needs the right to mount one."""
+
+    def mount(self, size):
+        folder = self.path("mount-" + self.id().split(".")[-1])
+        os.makedirs(folder, exist_ok=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
+                          capture_output=True, check=False).returncode != 0:
+            self.skipTest("no right to mount a file system")
+        self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        return folder
+
+    def test_full_disk_is_found_before_any_work(self):
+        store = self.mount("17m") + "/store"
+        small = self.write("small.txt", "A short note. Nothing else is in it.")
+        flags = ("--store", store, "--progress", "none")
+        self.check(0, "index-document", *flags, small)
+        self.check_error(5, "MiB are free; free some or give another --store", "index-document",
+                         *flags, self.write("large.txt", "The road was long. " * 3000))
+        out, _ = self.check(0, "lectern-store", "--store", store, "--json", "list")
+        self.assertEqual([d["name"] for d in json.loads(out)["documents"]], ["small.txt"])
+        self.check(0, "lectern-store", "--store", store, "verify", "--full")
+        self.check(0, "ask-document", "--store", store, "--max-tokens", "2", "What is in it?")
+
+    def test_read_only_store_answers_and_refuses_changes(self):
+        folder = self.mount("60m")
+        flags = ("--store", folder + "/store", "--progress", "none")
+        self.check(0, "index-document", *flags, self.lease)
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        self.check(0, "ask-document", *flags[:2], "--max-tokens", "2", "Who?")
+        out, _ = self.check(0, "index-document", *flags, "--json", self.lease)
+        self.assertTrue(json.loads(out)["existed"])
+        other = self.write("other.txt", "Another note that is not there yet.")
+        self.check_error(1, "Read-only.*give another --store", "index-document", *flags, other)
+        self.check_error(1, "Read-only", "lectern-store", *flags[:2], "remove", "--yes", "lease.txt")
+        self.check(0, "lectern-store", *flags[:2], "verify", "--full")
+
+
 class StoreTest(ToolsTest):
     def setUp(self):
         self.store_flags = ("--store", self.path(self.id().split(".")[-1]))
