@@ -19,7 +19,10 @@ double PrefillFlops(const ModelConfig& c, double tokens) {
 }
 
 double ClusterFlops(const ModelConfig& c, double tokens) {
-  const double clusters_met = tokens / kBlockKeys + 0.01 * std::min<double>(tokens, kFlatKeys) + 5;
+  // Finest clusters of a block in each of 10 iterations, and groups of clusters in 4 refinements.
+  const double block = std::min<double>(tokens, tokens > kFlatKeys ? kBlockKeys : kFlatKeys);
+  const double clusters_met =
+      0.05 * block + (tokens > kFlatKeys ? tokens / kBlockKeys + 0.4 * 0.01 * tokens : 0);
   return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
 }
 

@@ -12,6 +12,10 @@ namespace {
 
 using Members = std::vector<uint32_t>;  // indices of keys
 
+constexpr int kRefinements = 4;
+constexpr size_t kRefineBeam = 6;   // groups of about five clusters that a key looks into
+constexpr size_t kRefineTile = 64;  // keys at a time
+
 // Shares `total` among parts in proportion to their sizes, each at least 1 and at most its size.
 std::vector<uint32_t> Apportion(const std::vector<Members>& parts, size_t total) {
   size_t num_keys = 0;
@@ -36,6 +40,19 @@ std::vector<uint32_t> Apportion(const std::vector<Members>& parts, size_t total)
   return share;
 }
 
+// The nearest.size() groups of the greatest similarity, best first; the lowest number among equals.
+void NearestGroups(std::span<const float> similarity, std::vector<uint32_t>& nearest) {
+  size_t found = 0;
+  for (uint32_t group = 0; group < similarity.size(); ++group) {
+    if (found == nearest.size() && similarity[group] <= similarity[nearest.back()]) continue;
+    size_t at = found < nearest.size() ? found++ : found - 1;
+    for (; at > 0 && similarity[group] > similarity[nearest[at - 1]]; --at) {
+      nearest[at] = nearest[at - 1];
+    }
+    nearest[at] = group;
+  }
+}
+
 class Builder {
  public:
   Builder(const Backend& backend, Rows<const float> keys, Rows<const float> values,
@@ -46,40 +63,39 @@ class Builder {
   }
 
   Result<CentroidTree> Run() {
-    Members all(keys_.num_rows);
-    std::iota(all.begin(), all.end(), 0u);
-    std::vector<Members> parents = {std::move(all)};
-    CentroidTree tree;
-    for (size_t level = 0; level < options_.fractions.size(); ++level) {
-      const bool finest = level + 1 == options_.fractions.size();
-      const auto total =
-          static_cast<size_t>(options_.fractions[level] * static_cast<double>(keys_.num_rows));
-      const std::vector<uint32_t> shares = Apportion(parents, std::max<size_t>(1, total));
-      std::vector<Members> clusters;
-      std::vector<uint32_t> children = {0};
-      for (size_t i = 0; i < parents.size(); ++i) {
-        LECTERN_ASSIGN(std::vector<Members> inside, Partition(parents[i], shares[i]));
-        if (finest) LECTERN_RETURN_IF_ERROR(SplitLarge(inside));
-        Chain(inside);
-        std::move(inside.begin(), inside.end(), std::back_inserter(clusters));
-        children.push_back(static_cast<uint32_t>(clusters.size()));
-      }
-      if (level > 0) tree.levels.back().children = std::move(children);
-      tree.levels.push_back(Describe(clusters));
-      parents = std::move(clusters);
+    std::vector<Members> leaves;
+    LECTERN_ASSIGN(leaves, Partition(AllKeys(), Count(options_.fractions.back())));
+    if (keys_.num_rows > kFlatKeys) LECTERN_RETURN_IF_ERROR(Refine(leaves));
+    LECTERN_RETURN_IF_ERROR(SplitLarge(leaves));
+
+    // Bottom up: each level groups the nodes of the one below it by direction.
+    std::vector<std::vector<Node>> levels(options_.fractions.size());
+    for (Members& leaf : leaves) levels.back().push_back({DirectionSum(leaf), std::move(leaf)});
+    for (size_t level = levels.size() - 1; level > 0; --level) {
+      LECTERN_ASSIGN(levels[level - 1], Group(levels[level], Count(options_.fractions[level - 1])));
     }
-    std::vector<uint32_t>& rows = tree.levels.back().children;
-    rows = {0};
-    for (const Members& cluster : parents) {
-      tree.order.insert(tree.order.end(), cluster.begin(), cluster.end());
-      rows.push_back(static_cast<uint32_t>(tree.order.size()));
-    }
-    if (options_.row_codes) EncodeRows(tree);
-    return tree;
+    return Arrange(levels);
   }
 
  private:
+  // A cluster: at the finest level `parts` are keys, above it nodes of the next level.
+  struct Node {
+    std::vector<float> direction;  // sum over its keys at unit length
+    std::vector<uint32_t> parts;
+  };
+
   size_t dim() const { return keys_.num_cols; }
+
+  size_t Count(double fraction) const {
+    const double count = fraction * static_cast<double>(keys_.num_rows);
+    return std::max<size_t>(1, static_cast<size_t>(count));
+  }
+
+  Members AllKeys() const {
+    Members all(keys_.num_rows);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
 
   void Normalize(size_t row) {
     const float* key = keys_[row];
@@ -90,22 +106,30 @@ class Builder {
     for (size_t c = 0; c < dim(); ++c) unit_[row * dim() + c] = key[c] * inverse;
   }
 
-  // Members by label, in ascending order; empty clusters vanish.
-  Result<std::vector<Members>> FlatKMeans(const Members& members, size_t num_clusters) {
-    gathered_.resize(members.size() * dim());
-    for (size_t i = 0; i < members.size(); ++i) {
-      std::copy_n(&unit_[members[i] * dim()], dim(), &gathered_[i * dim()]);
-    }
+  // Numbers of points by label, in ascending order; empty clusters vanish.
+  Result<std::vector<Members>> Cluster(Rows<const float> points, size_t num_clusters) {
     KMeansOptions kmeans;
     kmeans.num_clusters = static_cast<uint32_t>(num_clusters);
     kmeans.num_iterations = options_.num_iterations;
     kmeans.seed = options_.seed;
     kmeans.is_cancelled = options_.is_cancelled;
-    LECTERN_ASSIGN(const std::vector<uint32_t> labels,
-                   KMeans(backend_, {gathered_.data(), members.size(), dim()}, kmeans));
+    LECTERN_ASSIGN(const std::vector<uint32_t> labels, KMeans(backend_, points, kmeans));
     std::vector<Members> clusters(num_clusters);
-    for (size_t i = 0; i < members.size(); ++i) clusters[labels[i]].push_back(members[i]);
+    for (uint32_t i = 0; i < labels.size(); ++i) clusters[labels[i]].push_back(i);
     std::erase_if(clusters, [](const Members& cluster) { return cluster.empty(); });
+    return clusters;
+  }
+
+  Result<std::vector<Members>> FlatKMeans(const Members& members, size_t num_clusters) {
+    gathered_.resize(members.size() * dim());
+    for (size_t i = 0; i < members.size(); ++i) {
+      std::copy_n(&unit_[members[i] * dim()], dim(), &gathered_[i * dim()]);
+    }
+    LECTERN_ASSIGN(std::vector<Members> clusters,
+                   Cluster({gathered_.data(), members.size(), dim()}, num_clusters));
+    for (Members& cluster : clusters) {
+      for (uint32_t& member : cluster) member = members[member];
+    }
     return clusters;
   }
 
@@ -164,51 +188,152 @@ class Builder {
     }
   }
 
-  std::vector<float> MeanDirection(const Members& members) const {
+  std::vector<float> DirectionSum(const Members& members) const {
     std::vector<double> sum(dim());
     for (const uint32_t member : members) {
       for (size_t c = 0; c < dim(); ++c) sum[c] += unit_[member * dim() + c];
     }
-    double squares = 0;
-    for (const double x : sum) squares += x * x;
-    const double inverse = squares > 0 ? 1 / std::sqrt(squares) : 0;
-    std::vector<float> mean(dim());
-    for (size_t c = 0; c < dim(); ++c) mean[c] = static_cast<float>(sum[c] * inverse);
-    return mean;
+    return {sum.begin(), sum.end()};
   }
 
-  // Orders clusters so that each is followed by the most similar one that is left.
-  void Chain(std::vector<Members>& clusters) const {
-    const size_t n = clusters.size();
-    if (n < 3) return;
-    std::vector<float> directions;
-    directions.reserve(n * dim());
-    for (const Members& cluster : clusters) {
-      const std::vector<float> mean = MeanDirection(cluster);
-      directions.insert(directions.end(), mean.begin(), mean.end());
+  // Directions at unit length, one row a node.
+  std::vector<float> UnitDirections(const std::vector<Node>& nodes) const {
+    std::vector<float> rows;
+    rows.reserve(nodes.size() * dim());
+    for (const Node& node : nodes) {
+      double squares = 0;
+      for (const float x : node.direction) squares += double{x} * x;
+      const auto inverse = static_cast<float>(squares > 0 ? 1 / std::sqrt(squares) : 0);
+      for (const float x : node.direction) rows.push_back(x * inverse);
     }
-    std::vector<bool> used(n);
-    std::vector<Members> chained;
-    chained.reserve(n);
-    for (size_t current = 0;;) {
-      used[current] = true;
-      chained.push_back(std::move(clusters[current]));
-      if (chained.size() == n) break;
-      const float* from = &directions[current * dim()];
+    return rows;
+  }
+
+  Result<std::vector<Node>> Group(const std::vector<Node>& nodes, size_t num_groups) {
+    const std::vector<float> directions = UnitDirections(nodes);
+    LECTERN_ASSIGN(std::vector<Members> groups,
+                   Cluster({directions.data(), nodes.size(), dim()}, num_groups));
+    std::vector<Node> parents;
+    for (Members& group : groups) {
+      std::vector<float> sum(dim(), 0.0f);
+      for (const uint32_t i : group) {
+        for (size_t c = 0; c < dim(); ++c) sum[c] += nodes[i].direction[c];
+      }
+      parents.push_back({std::move(sum), std::move(group)});
+    }
+    return parents;
+  }
+
+  // Clusters made inside blocks stop at the blocks' borders. Lloyd iterations over all of them, in
+  // which a key looks at the clusters of its nearest few groups of clusters only.
+  Status Refine(std::vector<Members>& leaves) {
+    for (int iteration = 0; iteration < kRefinements; ++iteration) {
+      std::vector<Node> nodes;
+      for (Members& leaf : leaves) nodes.push_back({DirectionSum(leaf), std::move(leaf)});
+      LECTERN_ASSIGN(const std::vector<Node> groups, Group(nodes, (nodes.size() + 4) / 5));
+      const std::vector<float> leaf_rows = UnitDirections(nodes),
+                               group_rows = UnitDirections(groups);
+      std::vector<Members> refined(nodes.size());
+      for (size_t begin = 0; begin < keys_.num_rows; begin += kRefineTile) {
+        if (options_.is_cancelled && options_.is_cancelled()) {
+          return {Code::kCancelled, "clustering was cancelled"};
+        }
+        RefineTile(begin, std::min(begin + kRefineTile, keys_.num_rows), groups, group_rows,
+                   leaf_rows, refined);
+      }
+      std::erase_if(refined, [](const Members& leaf) { return leaf.empty(); });
+      leaves = std::move(refined);
+    }
+    return {};
+  }
+
+  void RefineTile(size_t begin, size_t end, const std::vector<Node>& groups,
+                  const std::vector<float>& group_rows, const std::vector<float>& leaf_rows,
+                  std::vector<Members>& refined) {
+    const size_t num_groups = groups.size(), beam = std::min(kRefineBeam, num_groups);
+    std::vector<float> logits((end - begin) * num_groups);
+    std::vector<float> scratch(AttendScratch(end - begin, dim()));
+    const Rows<const float> points(unit_.data() + begin * dim(), end - begin, dim());
+    backend_.key_logits({.queries = points,
+                         .keys = {reinterpret_cast<const std::byte*>(group_rows.data()),
+                                  Dtype::kF32, num_groups, dim()},
+                         .scale = 1,
+                         .logits = {logits.data(), end - begin, num_groups},
+                         .scratch = scratch});
+    std::vector<uint32_t> nearest(beam);
+    for (size_t i = 0; i < end - begin; ++i) {
+      NearestGroups({logits.data() + i * num_groups, num_groups}, nearest);
       float best = -2;
-      size_t next = 0;
-      for (size_t i = 0; i < n; ++i) {
-        if (used[i]) continue;
-        const float similarity =
-            std::inner_product(from, from + dim(), &directions[i * dim()], 0.0f);
-        if (similarity > best) {
-          best = similarity;
-          next = i;
+      uint32_t best_leaf = groups[nearest[0]].parts[0];
+      for (size_t g = 0; g < beam; ++g) {
+        for (const uint32_t leaf : groups[nearest[g]].parts) {
+          const float dot = std::inner_product(points[i], points[i] + dim(),
+                                               leaf_rows.data() + leaf * dim(), 0.0f);
+          if (dot > best) {
+            best = dot;
+            best_leaf = leaf;
+          }
         }
       }
-      current = next;
+      refined[best_leaf].push_back(static_cast<uint32_t>(begin + i));
     }
-    clusters = std::move(chained);
+  }
+
+  // Orders some nodes so that each is followed by the most similar one that is left.
+  std::vector<uint32_t> Chain(const std::vector<uint32_t>& nodes,
+                              const std::vector<float>& directions) const {
+    std::vector<uint32_t> left = nodes, chained;
+    size_t current = 0;
+    while (!left.empty()) {
+      chained.push_back(left[current]);
+      left.erase(left.begin() + static_cast<ptrdiff_t>(current));
+      const float* from = &directions[chained.back() * dim()];
+      float best = -2;
+      for (size_t i = 0; i < left.size(); ++i) {
+        const float similarity =
+            std::inner_product(from, from + dim(), &directions[left[i] * dim()], 0.0f);
+        if (similarity > best) {
+          best = similarity;
+          current = i;
+        }
+      }
+    }
+    return chained;
+  }
+
+  // Puts neighbours side by side, level by level, and describes every cluster.
+  CentroidTree Arrange(const std::vector<std::vector<Node>>& levels) const {
+    CentroidTree tree;
+    tree.levels.resize(levels.size());
+    std::vector<uint32_t> top(levels.front().size());
+    std::iota(top.begin(), top.end(), 0u);
+    std::vector<uint32_t> nodes = Chain(top, UnitDirections(levels.front()));
+    for (size_t level = 0; level < levels.size(); ++level) {
+      const bool finest = level + 1 == levels.size();
+      const std::vector<float> below =
+          finest ? std::vector<float>() : UnitDirections(levels[level + 1]);
+      std::vector<uint32_t> next, children = {0};
+      for (const uint32_t node : nodes) {
+        const std::vector<uint32_t>& parts = levels[level][node].parts;
+        const std::vector<uint32_t> ordered = finest ? parts : Chain(parts, below);
+        next.insert(next.end(), ordered.begin(), ordered.end());
+        children.push_back(static_cast<uint32_t>(next.size()));
+      }
+      tree.levels[level].children = std::move(children);
+      nodes = std::move(next);
+    }
+    tree.order = std::move(nodes);
+    std::vector<uint32_t> ends = tree.levels.back().children;  // of keys, level by level upwards
+    for (size_t level = levels.size(); level-- > 0;) {
+      if (level + 1 < levels.size()) {
+        std::vector<uint32_t> above;
+        for (const uint32_t child : tree.levels[level].children) above.push_back(ends[child]);
+        ends = std::move(above);
+      }
+      Describe(tree.order, ends, tree.levels[level]);
+    }
+    if (options_.row_codes) EncodeRows(tree);
+    return tree;
   }
 
   // Mean of rows as f16; the mean is taken in double.
@@ -224,9 +349,11 @@ class Builder {
     return mean;
   }
 
-  TreeLevel Describe(const std::vector<Members>& clusters) const {
-    TreeLevel level;
-    for (const Members& cluster : clusters) {
+  // Clusters are keys [ends[i], ends[i + 1]) of `order`.
+  void Describe(const std::vector<uint32_t>& order, const std::vector<uint32_t>& ends,
+                TreeLevel& level) const {
+    for (size_t i = 0; i + 1 < ends.size(); ++i) {
+      const Members cluster(order.begin() + ends[i], order.begin() + ends[i + 1]);
       const std::vector<f16> centroid = RoundedMean(keys_, cluster);
       const std::vector<f16> value = RoundedMean(values_, cluster);
       double radius = 0, variance = 0;
@@ -247,7 +374,6 @@ class Builder {
       level.variances.push_back(static_cast<float>(variance / static_cast<double>(cluster.size()) /
                                                    static_cast<double>(dim())));
     }
-    return level;
   }
 
   const Backend& backend_;

@@ -23,13 +23,15 @@ struct BuildOptions {
 std::vector<double> LevelFractions(uint32_t num_levels);
 
 // Clusters keys [n, head_dim] (raw, post-RoPE, as rounded for storage) by direction; n >= 1.
-// Top down: level 1 first, then inside each cluster, so that the tree is exact (children partition
-// their parent) and cost stays far below n * clusters; above kFlatKeys keys level 1 itself is split
-// into blocks first. Hooper et al. build bottom up (clusters of centroids) and average level-1
-// centroids without weights; ours are means over keys.
-// Finest clusters hold at most kMaxFinestKeys keys: a larger one could never fit a small budget.
-// Neighbouring clusters are similar (greedy chain), keys inside a cluster in document order.
-// Single-threaded; deterministic for a backend. kCancelled, kOutOfMemory, kInternal.
+// The finest clusters come first, upper levels group them (as Hooper et al. do), but every count,
+// mean and radius is over keys (their level-1 centroids are unweighted means of centroids).
+// Above kFlatKeys keys the finest clusters are made inside blocks of similar keys, top down, and
+// then refined over all keys by four Lloyd iterations with a beam: cost per key is (blocks +
+// clusters of a block) for each iteration of K-means and a fifth of the clusters for each
+// refinement, instead of all clusters each time. Finest clusters hold at most kMaxFinestKeys keys:
+// a larger one could never fit a small budget. Neighbouring clusters are similar (greedy chain),
+// keys inside a cluster in document order. Single-threaded; deterministic for a backend.
+// kCancelled, kOutOfMemory, kInternal.
 inline constexpr size_t kFlatKeys = 8192;
 inline constexpr size_t kBlockKeys = 4096;
 inline constexpr size_t kMaxFinestKeys = 128;

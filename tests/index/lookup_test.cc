@@ -99,7 +99,7 @@ uint32_t FinestOf(const HeadIndex& head, uint32_t row) {
 }
 
 // Bytes of a selection, counted from what it lists alone.
-uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection, bool tail) {
+uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection) {
   constexpr uint64_t kRow = kDim * 2, kCode = kDim / 8 + 2, kCount = 4;
   uint64_t bytes = head.num_exact() * 2 * kRow + selection.rows.size() * 2 * kRow;
   for (size_t level = 0; level < selection.looked_up.size(); ++level) {
@@ -107,8 +107,10 @@ uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection, boo
     bytes += ToSet(selection.tail[level]).size() * kRow;
   }
   for (const uint32_t cluster : ToSet(selection.coded)) {
-    bytes += head.levels().back().key_counts[cluster] * kCode + (tail ? kRow : 0);
+    bytes += head.levels().back().key_counts[cluster] * kCode;
   }
+  bytes += ToSet(selection.coded_tail.clusters).size() * kRow;
+  bytes += ToSet(selection.parent_tail.clusters).size() * kRow;
   return bytes;
 }
 
@@ -186,7 +188,7 @@ TEST_P(LookupTest, ReadsTheBudget) {
 TEST_P(LookupTest, BytesAreThoseOfWhatIsListed) {
   ForEachLookup([&](const Queries&, double, const std::vector<HeadSelection>& selections) {
     for (size_t h = 0; h < selections.size(); ++h) {
-      EXPECT_EQ(selections[h].bytes, CountedBytes(heads()[h], selections[h], GetParam().tail));
+      EXPECT_EQ(selections[h].bytes, CountedBytes(heads()[h], selections[h]));
     }
   });
 }
@@ -280,7 +282,8 @@ TEST_P(LookupTest, TailCoversWhatIsNotRead) {
       const auto& levels = heads()[h].levels();
       if (!GetParam().tail) {
         for (const auto& tail : selection.tail) EXPECT_TRUE(tail.empty());
-        EXPECT_TRUE(selection.coded_logits.empty());
+        EXPECT_EQ(selection.coded_tail.num_clusters(), 0u);
+        EXPECT_EQ(selection.parent_tail.num_clusters(), 0u);
         continue;
       }
       uint64_t keys = 0;
@@ -291,18 +294,34 @@ TEST_P(LookupTest, TailCoversWhatIsNotRead) {
           keys += levels[l].key_counts[i];
         }
       }
-      for (const uint32_t i : ToSet(selection.coded)) keys += levels.back().key_counts[i];
+      const auto coded = ToSet(selection.coded);
+      EXPECT_EQ(selection.coded_tail.clusters, selection.coded);
+      for (const uint32_t i : coded) keys += levels.back().key_counts[i];
+      for (const uint32_t parent : ToSet(selection.parent_tail.clusters)) {
+        ASSERT_EQ(selection.parent_tail.level + 2, levels.size());
+        const auto& children = levels[levels.size() - 2].children;
+        size_t uncoded = 0;
+        for (uint32_t i = children[parent]; i < children[parent + 1]; ++i) {
+          EXPECT_TRUE(ToSet(selection.looked_up.back()).contains(i));
+          if (coded.contains(i)) continue;
+          ++uncoded;
+          keys += levels.back().key_counts[i];
+        }
+        EXPECT_GT(uncoded, 0u);
+      }
       if (!GetParam().row_codes) keys += selection.rows.size();
       EXPECT_EQ(keys, heads()[h].num_rows() - heads()[h].num_exact());
 
-      ASSERT_EQ(selection.coded_logits.size(),
-                queries.views[h].num_rows * ToSet(selection.coded).size());
+      const size_t num_rows = queries.views[h].num_rows;
+      ASSERT_EQ(selection.coded_tail.logits.size(), num_rows * coded.size());
+      ASSERT_EQ(selection.parent_tail.logits.size(),
+                num_rows * selection.parent_tail.num_clusters());
       std::map<uint32_t, uint32_t> rows_of;
       for (const uint32_t row : selection.rows) ++rows_of[FinestOf(heads()[h], row)];
       size_t at = 0;
-      for (const uint32_t i : ToSet(selection.coded)) {  // the first query row's
+      for (const uint32_t i : coded) {  // the first query row's
         const bool all_read = rows_of[i] == levels.back().key_counts[i];
-        EXPECT_EQ(std::isinf(selection.coded_logits[at]), all_read);
+        EXPECT_EQ(std::isinf(selection.coded_tail.logits[at]), all_read);
         ++at;
       }
     }
@@ -356,7 +375,8 @@ TEST_P(LookupTest, SameSelectionForAnyNumberOfThreads) {
     EXPECT_EQ((*expected)[h].rows, (*again)[h].rows);
     EXPECT_EQ((*expected)[h].looked_up, (*again)[h].looked_up);
     EXPECT_EQ((*expected)[h].coded, (*again)[h].coded);
-    EXPECT_EQ((*expected)[h].coded_logits, (*again)[h].coded_logits);
+    EXPECT_EQ((*expected)[h].coded_tail.logits, (*again)[h].coded_tail.logits);
+    EXPECT_EQ((*expected)[h].parent_tail.logits, (*again)[h].parent_tail.logits);
     EXPECT_EQ((*expected)[h].missed_mass, (*again)[h].missed_mass);
   }
 }
@@ -534,12 +554,12 @@ TEST_P(LookupFormulaTest, CodedLogitsAreTheMassOfRowsThatAreNotRead) {
     const HeadIndex& head = args.heads[h];
     const HeadSelection& selection = (*selections)[h];
     if (!args.tail) {
-      EXPECT_TRUE(selection.coded_logits.empty());
+      EXPECT_TRUE(selection.coded_tail.logits.empty());
       continue;
     }
     const std::vector<float> centroids = Floats(head.levels()[0].centroids);
     const std::set<uint32_t> coded = ToSet(selection.coded);
-    ASSERT_EQ(selection.num_coded(), coded.size());
+    ASSERT_EQ(selection.coded_tail.num_clusters(), coded.size());
     for (const size_t r : {0, 1, 63, 64, 69}) {
       const float* query = queries.views[h][r];
       const std::vector<double> clusters = Logits(query, centroids);
@@ -558,12 +578,49 @@ TEST_P(LookupFormulaTest, CodedLogitsAreTheMassOfRowsThatAreNotRead) {
           }
           mass += std::exp(clusters[i] + more[t]);
         }
-        const float logit = selection.coded_logits[r * coded.size() + column++];
+        const float logit = selection.coded_tail.logits[r * coded.size() + column++];
         if (mass == 0) {
           EXPECT_EQ(logit, -INFINITY);
         } else {
           EXPECT_NEAR(logit, std::log(mass), 1e-4 + 1e-5 * std::abs(std::log(mass)));
         }
+      }
+    }
+  }
+}
+
+// Children that were looked up but have no codes keep the mass that their own centroids tell.
+TEST(ParentTailTest, LogitsAreTheMassOfChildrenWithoutCodes) {
+  ThreadPool threads(2);
+  const std::span<const HeadIndex> heads = Heads(2);
+  const Queries queries(heads, 70, 25);
+  const auto selections = Lookup({.backend = *DefaultBackend(),
+                                  .threads = threads,
+                                  .heads = heads,
+                                  .queries = queries.views,
+                                  .scale = kScale,
+                                  .kv_budget = 0.15,
+                                  .tail = true,
+                                  .row_codes = true});
+  ASSERT_TRUE(selections.ok());
+  for (size_t h = 0; h < heads.size(); ++h) {
+    const auto& levels = heads[h].levels();
+    const HeadSelection& selection = (*selections)[h];
+    const std::vector<float> centroids = Floats(levels[1].centroids);
+    const std::set<uint32_t> coded = ToSet(selection.coded);
+    const std::set<uint32_t> parents = ToSet(selection.parent_tail.clusters);
+    ASSERT_FALSE(parents.empty());
+    ASSERT_EQ(selection.parent_tail.level, 0u);
+    for (const size_t r : {0, 1, 63, 64, 69}) {
+      const std::vector<double> logits = Logits(queries.views[h][r], centroids);
+      size_t column = 0;
+      for (const uint32_t parent : parents) {
+        double mass = 0;
+        for (uint32_t i = levels[0].children[parent]; i < levels[0].children[parent + 1]; ++i) {
+          if (!coded.contains(i)) mass += levels[1].key_counts[i] * std::exp(logits[i]);
+        }
+        EXPECT_NEAR(selection.parent_tail.logits[r * parents.size() + column++], std::log(mass),
+                    1e-4 + 1e-5 * std::abs(std::log(mass)));
       }
     }
   }
