@@ -55,12 +55,12 @@ std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
   return ranges;
 }
 
-HeadLookup::HeadLookup(const LookupArgs& args, size_t head)
+HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level)
     : args_(args),
       head_(args.heads[head]),
       queries_(args.queries[head]),
       rejected_lse_(queries_.num_rows, -INFINITY) {
-  open_ = {{0, static_cast<uint32_t>(head_.levels().front().num_clusters())}};
+  open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
   selection_.looked_up.resize(head_.levels().size());
   selection_.tail.resize(head_.levels().size());
 }

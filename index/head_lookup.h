@@ -8,11 +8,12 @@
 
 namespace lectern {
 
-// One thread at a time. Call order: Score(0), Descend(0), Score(1), … Score(finest), then either
+// One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
 // FinishClusters, or ScoreRows and FinishRows.
 class HeadLookup {
  public:
-  HeadLookup(const LookupArgs& args, size_t head);
+  // Begins at `first_level`, with all its clusters open; levels above it are not read.
+  HeadLookup(const LookupArgs& args, size_t head, size_t first_level);
 
   const HeadIndex& head() const { return head_; }
   const std::vector<IndexRange>& open() const { return open_; }  // clusters of the current level

@@ -11,6 +11,8 @@ namespace lectern {
 namespace {
 
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
+constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
+                                       // levels are not worth their bytes
 constexpr double kCodesShare = 0.2;  // of the budget, for row codes and their clusters' mean values
 constexpr double kSpareRows = 1.2;   // opened rows per row that the budget can read, at least
 
@@ -36,23 +38,26 @@ class LayerLookup {
  public:
   explicit LayerLookup(const LookupArgs& args) : args_(args) {
     use_codes_ = args.row_codes;
-    for (size_t h = 0; h < args.heads.size(); ++h) {
-      lookups_.emplace_back(args, h);
-      dense_bytes_ += static_cast<double>(args.heads[h].dense_bytes());
-      use_codes_ = use_codes_ && args.heads[h].has_row_codes();
-    }
     num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
+    uint64_t exact_bytes = 0;
+    for (const HeadIndex& head : args.heads) {
+      dense_bytes_ += static_cast<double>(head.dense_bytes());
+      exact_bytes += head.BlockBytes({0, head.num_exact()});
+      use_codes_ = use_codes_ && head.has_row_codes();
+    }
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
     budget_ = args.kv_budget * dense_bytes_;
     spent_ = static_cast<double>(FixedBytes(args.heads, args.tail));
-    lookup_left_ = kLookupShare * budget_ - spent_;
-    for (const HeadIndex& head : args.heads) {
-      lookup_left_ += static_cast<double>(head.BlockBytes({0, head.num_exact()}));
+    if (use_codes_ && num_levels_ > 1 && FlatBytes() <= kFlatShare * budget_) {
+      first_level_ = num_levels_ - 1;
+      spent_ = static_cast<double>(exact_bytes) + FlatBytes();
     }
+    lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
+    for (size_t h = 0; h < args.heads.size(); ++h) lookups_.emplace_back(args, h, first_level_);
   }
 
   Result<std::vector<HeadSelection>> Run() {
-    for (size_t level = 0; level + 1 < num_levels_; ++level) {
+    for (size_t level = first_level_; level + 1 < num_levels_; ++level) {
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t) { return head.Score(level); }));
       const PerHead opened = ChooseOpened(level);
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
@@ -93,6 +98,18 @@ class LayerLookup {
       if (first.ok()) first = std::move(status);
     });
     return first;
+  }
+
+  // Looking up every finest cluster, and the mean values of their parents.
+  double FlatBytes() const {
+    double bytes = 0;
+    for (const HeadIndex& head : args_.heads) {
+      const HeadIndex::Level& parents = head.levels()[num_levels_ - 2];
+      bytes += ClusterBytes(head, num_levels_ - 1) *
+                   static_cast<double>(head.levels().back().num_clusters()) +
+               ValueBytes(parents) * static_cast<double>(parents.num_clusters());
+    }
+    return bytes;
   }
 
   bool IsFinest(size_t level) const { return level + 1 == num_levels_; }
@@ -227,7 +244,7 @@ class LayerLookup {
   const LookupArgs& args_;
   std::vector<HeadLookup> lookups_;
   bool use_codes_ = false;
-  size_t num_levels_ = 0;
+  size_t num_levels_ = 0, first_level_ = 0;
   double row_bytes_ = 0;    // K and V of one row
   double dense_bytes_ = 0;  // of the layer
   double budget_ = 0;       // bytes of the layer

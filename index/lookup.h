@@ -53,9 +53,11 @@ struct LookupArgs {
   bool row_codes = true;  // use them where the document has them
 };
 
-// The default rule. Clusters are opened best first (above the calibrated threshold of their head
-// and level before those below it) until the level's part of the lookup bytes is spent: a quarter
-// of the budget, more only where filling the budget needs it. Then rows are read:
+// The default rule. Where all finest centroids fit into a third of the budget (and there are row
+// codes) they are looked up at once. Otherwise clusters are opened best first (above the calibrated
+// threshold of their head and level before those below it) until the level's part of the lookup
+// bytes is spent: a quarter of the budget, more only where filling the budget needs it. Then rows
+// are read:
 //   with row codes    the codes of the best looked-up clusters' rows are read, and the best rows by
 //                     their own estimated score fill the byte budget, all heads together. Mean
 //                     values of the finest level are read with the codes only: looked-up clusters

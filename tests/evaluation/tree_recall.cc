@@ -1,15 +1,14 @@
-// Does building the clusters top down, inside blocks and parents, cost recall against flat K-means?
+// Do blocks and upper levels cost recall against flat K-means, and what time do they save?
 //
 //   tree_recall MODEL TEXT [QUESTIONS.jsonl]
 //
 // Prefills the text, then clusters the keys of every layer and kv head three times: our tree of two
-// levels {0.01, 0.05}; our tree of one level {0.05}, which has blocks above kFlatKeys keys but no
-// parents; and one K-means of 5 % over all keys, which is what both replace. Of each, the best
-// clusters by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the keys, for one
-// token's query group at a time; recall is the exact attention mass of what was taken, as a share
-// of the mass on all clustered keys (sinks and window are read anyway), mean over query heads and
-// tokens. Queries: the document's last 100 tokens, and the questions, which follow the document one
-// after another. Prints a Markdown table; times are of one thread.
+// levels {0.01, 0.05}; our tree of one level {0.05}; and one K-means of 5 % over all keys. Of each,
+// the best finest clusters by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the
+// keys, for one token's query group at a time; recall is the exact attention mass of what was
+// taken, as a share of the mass on all clustered keys (sinks and window are read anyway), mean over
+// query heads and tokens. Queries: the document's last 100 tokens, and the questions, which follow
+// the document one after another. Prints a Markdown table; times are of one thread.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -56,7 +55,7 @@ struct Clusters {
   double seconds = 0;
 };
 
-Clusters TopDown(const Backend& backend, Rows<const float> keys, uint32_t num_levels) {
+Clusters OurTree(const Backend& backend, Rows<const float> keys, uint32_t num_levels) {
   const auto start = std::chrono::steady_clock::now();
   BuildOptions options;
   options.fractions = LevelFractions(num_levels);
@@ -222,7 +221,7 @@ void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer
   backend.to_float_rows(stored, {keys.data(), stored.num_rows, dim});
   const Rows<const float> key_rows(keys.data(), stored.num_rows, dim);
   const std::array<Clusters, kNumWays> ways = {
-      TopDown(backend, key_rows, 2), TopDown(backend, key_rows, 1), Flat(backend, key_rows)};
+      OurTree(backend, key_rows, 2), OurTree(backend, key_rows, 1), Flat(backend, key_rows)};
 
   const Rows<const float> all = spill.Queries(layer);
   const size_t group = all.num_cols / dim / spill.shape().num_kv_heads;
