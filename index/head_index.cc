@@ -87,6 +87,16 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     if (!IsPartition(level.children, level.num_clusters(), first, last)) {
       return corrupt("clusters do not partition the level below");
     }
+    // A count is the number of keys below, at every level.
+    const std::span<const uint32_t> below =
+        finest ? std::span<const uint32_t>() : head.levels_[l + 1].key_counts;
+    for (size_t i = 0; i < level.num_clusters(); ++i) {
+      uint64_t keys = finest ? level.children[i + 1] - level.children[i] : 0;
+      for (uint32_t c = level.children[i]; !finest && c < level.children[i + 1]; ++c) {
+        keys += below[c];
+      }
+      if (keys != level.key_counts[i]) return corrupt("a key count is not that of its keys");
+    }
   }
   const SectionEntry* codes = shard.Find(SectionKind::kRowCodes, kv_head, 0);
   if (header.num_levels > 0 && codes != nullptr) {

@@ -13,8 +13,11 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-constexpr double kCodesShare = 0.2;  // of the budget, for row codes and their clusters' mean values
-constexpr double kSpareRows = 1.2;   // opened rows per row that the budget can read, at least
+constexpr double kCodesShare = 0.3;  // of the budget, for row codes and their clusters' mean values
+// At most these parts of what is left may go to opening clusters and to codes, to leave room for
+// rows.
+constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
+constexpr double kSpareRows = 1.2;  // opened rows per row that the budget can read, at least
 
 // A cluster or row of one head that may be opened or read.
 struct Candidate {
@@ -160,7 +163,9 @@ class LayerLookup {
     }
     // The levels below share what is left in proportion to their usual sizes: finer takes more.
     const size_t levels_below = num_levels_ - 1 - level;
-    const double allowed = std::max(0.0, lookup_left_) / static_cast<double>(2 * levels_below - 1);
+    const double most = kMostForOpening * (budget_ - spent_);
+    const double allowed =
+        std::min(most, std::max(0.0, lookup_left_) / static_cast<double>(2 * levels_below - 1));
     const double kept_share = std::clamp(allowed / below_bytes, 0.01, 1.0);
     double opened_bytes = 0, opened_row_bytes = 0;
     PerHead opened(lookups_.size());
@@ -173,7 +178,7 @@ class LayerLookup {
       // An opened cluster needs its own mean value only for children without codes.
       if (!(use_codes_ && IsFinest(level + 1))) bytes -= ValueBytes(view);
       if (can_fill && opened_bytes + bytes > allowed) break;
-      if (spent_ + opened_bytes + bytes > budget_) continue;
+      if (opened_bytes + bytes > most) continue;
       opened[candidate.head].push_back(candidate.index);
       opened_bytes += bytes;
       opened_row_bytes += row_bytes_ * view.key_counts[candidate.index];
@@ -186,7 +191,8 @@ class LayerLookup {
   // Whose row codes to read: the best opened clusters, until their share of the budget is spent and
   // their rows can fill what is left.
   PerHead ChooseCoded() {
-    const double allowed = kCodesShare * budget_;
+    const double most = kMostForCodes * (budget_ - spent_);
+    const double allowed = std::min(kCodesShare * budget_, most);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size());
     for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
@@ -196,7 +202,7 @@ class LayerLookup {
       if (num_levels_ > 1) bytes += ValueBytes(head.levels().back());
       const bool can_fill = coded_row_bytes > kSpareRows * (budget_ - spent_ - code_bytes);
       if (can_fill && code_bytes + bytes > allowed) break;
-      if (spent_ + code_bytes + bytes > budget_) continue;
+      if (code_bytes + bytes > most) continue;
       coded[candidate.head].push_back(candidate.index);
       code_bytes += bytes;
       coded_row_bytes += rows * row_bytes_;

@@ -145,9 +145,11 @@ std::shared_ptr<const Document> Reopen(const Document& before, const std::string
   return std::move(document).value();
 }
 
+// At 0.15 all finest centroids are looked up at once; at 0.07 the upper levels decide.
 struct PoisonCase {
   uint32_t levels;
   bool tail;
+  float budget = 0.15f;
 };
 
 class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
@@ -186,7 +188,6 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     return Reopen(*document_, copy);
   }
 
-  static constexpr float kBudget = 0.15f;
   TempFolder folder_;
   const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
   std::shared_ptr<const Model> model_;
@@ -201,10 +202,10 @@ TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
   session->on_layer = [&](const DocumentSession::LayerStep& step) {
     Record(reads, step.layer, step.read);
   };
-  const auto logits = session->Step(ids, kBudget, GetParam().tail, nullptr);
+  const auto logits = session->Step(ids, GetParam().budget, GetParam().tail, nullptr);
   ASSERT_TRUE(logits.ok());
   auto poisoned = NewSession(Poisoned(reads));
-  const auto again = poisoned->Step(ids, kBudget, GetParam().tail, nullptr);
+  const auto again = poisoned->Step(ids, GetParam().budget, GetParam().tail, nullptr);
   ASSERT_TRUE(again.ok());
   for (const float logit : *again) ASSERT_FALSE(std::isnan(logit));
   EXPECT_EQ(0, std::memcmp(logits->data(), again->data(), logits->size_bytes()));
@@ -217,17 +218,17 @@ TEST_P(PoisonTest, DecodeStepReadsWhatItSays) {
   session->on_layer = [&](const DocumentSession::LayerStep& step) {
     Record(reads, step.layer, step.read);
   };
-  const auto logits = session->Step(token, kBudget, GetParam().tail, nullptr);
+  const auto logits = session->Step(token, GetParam().budget, GetParam().tail, nullptr);
   ASSERT_TRUE(logits.ok());
   auto poisoned = NewSession(Poisoned(reads));
-  const auto again = poisoned->Step(token, kBudget, GetParam().tail, nullptr);
+  const auto again = poisoned->Step(token, GetParam().budget, GetParam().tail, nullptr);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(0, std::memcmp(logits->data(), again->data(), logits->size_bytes()));
 }
 
 TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
   AskOptions options;
-  options.kv_budget = kBudget;
+  options.kv_budget = GetParam().budget;
   options.tail = GetParam().tail;
   options.max_tokens = 8;
   Reads reads;
@@ -258,13 +259,13 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   session->on_layer = [&](const DocumentSession::LayerStep& step) {
     Record(reads, step.layer, step.read);
   };
-  ASSERT_TRUE(session->Step(token, kBudget, GetParam().tail, nullptr).ok());
+  ASSERT_TRUE(session->Step(token, GetParam().budget, GetParam().tail, nullptr).ok());
   for (auto& [place, set] : reads) {
     ASSERT_FALSE(set.rows.empty());
     set.rows.erase(set.rows.begin());
   }
   auto poisoned = NewSession(Poisoned(reads));
-  const auto again = poisoned->Step(token, kBudget, GetParam().tail, nullptr);
+  const auto again = poisoned->Step(token, GetParam().budget, GetParam().tail, nullptr);
   ASSERT_TRUE(again.ok());
   EXPECT_TRUE(std::isnan((*again)[0]));
 }
@@ -272,10 +273,13 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
 INSTANTIATE_TEST_SUITE_P(LevelsAndTail, PoisonTest,
                          ::testing::Values(PoisonCase{1, false}, PoisonCase{2, false},
                                            PoisonCase{3, false}, PoisonCase{1, true},
-                                           PoisonCase{2, true}, PoisonCase{3, true}),
+                                           PoisonCase{2, true}, PoisonCase{3, true},
+                                           PoisonCase{2, false, 0.07f}, PoisonCase{3, false, 0.07f},
+                                           PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f}),
                          [](const auto& param) {
                            return std::to_string(param.param.levels) + "Levels" +
-                                  (param.param.tail ? "Tail" : "NoTail");
+                                  (param.param.tail ? "Tail" : "NoTail") +
+                                  (param.param.budget < 0.1f ? "Hierarchical" : "");
                          });
 
 }  // namespace

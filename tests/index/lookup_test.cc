@@ -176,7 +176,7 @@ TEST_P(LookupTest, ReadsTheBudget) {
     for (const HeadSelection& selection : selections) bytes += static_cast<double>(selection.bytes);
     const double share = bytes / (budget * dense);
     if (GetParam().row_codes) {
-      EXPECT_GT(share, 0.97);
+      EXPECT_GT(share, 0.93);
       EXPECT_LE(share, 1.0);
     } else {
       EXPECT_GE(share, 0.95);
@@ -248,6 +248,11 @@ TEST_P(LookupTest, ChildrenOfUnopenedClustersAreNotLookedUp) {
     for (size_t h = 0; h < selections.size(); ++h) {
       const HeadSelection& selection = selections[h];
       const auto& levels = heads()[h].levels();
+      if (levels.size() > 1 && selection.looked_up[0].empty()) {  // all finest ones fit at once
+        EXPECT_TRUE(GetParam().row_codes);
+        EXPECT_EQ(ToSet(selection.looked_up.back()).size(), levels.back().num_clusters());
+        continue;
+      }
       EXPECT_EQ(ToSet(selection.looked_up[0]).size(), levels[0].num_clusters());
       for (size_t l = 0; l + 1 < levels.size(); ++l) {
         const auto above = ToSet(selection.looked_up[l]), below = ToSet(selection.looked_up[l + 1]);
@@ -460,7 +465,7 @@ TEST_P(LookupFormulaTest, ScoresOfClustersAreThoseOfTheFormula) {
     const Queries queries(Heads(1), rows, 21);
     const LookupArgs args = Args(queries, false);
     for (size_t h = 0; h < args.heads.size(); ++h) {
-      HeadLookup lookup(args, h);
+      HeadLookup lookup(args, h, 0);
       ASSERT_TRUE(lookup.Score(0).ok());
       const Reference expected = Score(args.heads[h], queries.views[h], {});
       ASSERT_EQ(lookup.scores().size(), expected.cluster_scores.size());
@@ -516,7 +521,7 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
       const std::set<uint32_t> coded = ToSet(selection.coded);
       ASSERT_FALSE(coded.empty());
       const Reference expected = Score(head, queries.views[h], coded);
-      HeadLookup lookup(args, h);
+      HeadLookup lookup(args, h, 0);
       ASSERT_TRUE(lookup.Score(0).ok());
       ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
       ASSERT_EQ(lookup.row_scores().size(), expected.row_scores.size());
