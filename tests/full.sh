@@ -5,6 +5,7 @@
 #                 crashes stay in build-fuzz/)
 #   bench         Google Benchmarks of the kernels
 #   evaluate      answers at a budget of 0.1 against exact ones: 240 questions on 6 documents
+#   recall        attention mass recalled by the cluster tree against flat K-means
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,6 +50,18 @@ evaluate() {
   build-release/tests/evaluation/budget_evaluation "$work/store" "$work"/*.jsonl
 }
 
+recall() {
+  local document
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  build release tree_recall
+  tools/reader/make_evaluation_set.sh "$work"
+  for document in 8k_1 16k_1 32k_1; do
+    build-release/tests/evaluation/tree_recall tools/reader/model "$work/$document.txt" \
+      "$work/$document.jsonl"
+  done
+}
+
 sanitize-all() {
   local preset fixed_addresses=()
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes many address bits.
@@ -65,7 +78,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | bench | evaluate | sanitize-all) ;;
+    fuzz | bench | evaluate | recall | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done
