@@ -54,6 +54,7 @@ fixed_addresses=()
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
 suite checked all
+# Without the tools, which are not built, and the long comparison with the dense oracle.
 suite asan 'tests/kernels/all tests/store/all tests/index/all tests/engine/all tests/fuzz/all c_api_test' \
   --exclude-regex '^tools_test$|EqualsTheDenseOracle'
 suite tsan 'kernels_thread_pool_test concurrent_asks_test' --tests-regex '^(ThreadPool|ConcurrentAsks)'
