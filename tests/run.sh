@@ -54,7 +54,7 @@ fixed_addresses=()
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
 suite checked all
-# Without the tools, which are not built, and the long comparison with the dense oracle.
+# What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all index_test config_test json_test
   safetensors_test sampler_test text_test tokenizer_test weights_test' \
   --exclude-regex 'NOT_BUILT|^tools_test$|^c_api_test$'
