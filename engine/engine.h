@@ -74,7 +74,7 @@ struct IndexReport {
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run
 };
 
-// What indexing would cost. No model weight is read beyond its header.
+// What indexing would cost. Nothing is written; the model is opened (its weights are hashed).
 struct IndexEstimate {
   uint64_t tokens = 0;
   uint64_t bytes_on_disk = 0;       // of the finished document
