@@ -164,7 +164,8 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .kv_budget = kv_budget,
                                  .tail = tail,
                                  .states = states.all,
-                                 .is_cancelled = [cancel] { return IsSet(cancel); }}));
+                                 .is_cancelled = [cancel] { return IsSet(cancel); },
+                                 .selector = selector ? &selector : nullptr}));
   std::vector<float> question(activations_->queries.size());
   LayerStates question_states(config, num_tokens, question.data());
   AttendQuestion(layer, num_tokens, question_states);

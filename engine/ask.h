@@ -50,11 +50,17 @@ class DocumentSession : public Session {
   std::function<void(const LayerStep&)> on_layer;
   // Called in Ask with the logits that the first answer token is drawn from.
   std::function<void(std::span<const float>)> on_first_logits;
-  // Attention of the running step and layer at another budget, into `output` [kv heads][R,
-  // head_dim] (only from within on_layer).
+  // Chooses what is read in the place of Lookup, where the budget is below 1; empty: Lookup.
+  Selector selector;
+  // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
+  // heads][R, head_dim] (only from within on_layer).
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                                    std::vector<float>& output);
   size_t num_past() const { return num_past_; }  // tokens after the fixed context
+  const Document& indexed() const { return *document_; }
+  const Backend& backend() const { return transformer_.backend(); }
+  ThreadPool& threads() { return *threads_; }
+  size_t query_group() const { return model_->config().query_group(); }
 
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,

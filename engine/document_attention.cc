@@ -259,14 +259,16 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   if (read.exact) {
     read.bytes = read.dense_bytes;
   } else {
+    const LookupArgs lookup = {
+        .backend = args.backend,
+        .threads = args.threads,
+        .heads = heads,
+        .queries = args.queries,
+        .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
+        .kv_budget = args.kv_budget,
+        .tail = args.tail};
     LECTERN_ASSIGN(read.heads,
-                   Lookup({.backend = args.backend,
-                           .threads = args.threads,
-                           .heads = heads,
-                           .queries = args.queries,
-                           .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
-                           .kv_budget = args.kv_budget,
-                           .tail = args.tail}));
+                   args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
     for (const HeadSelection& selection : read.heads) {
       read.bytes += selection.bytes;
       read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());

@@ -22,6 +22,10 @@ struct DocumentRead {
   double missed_mass = 0;    // mean over kv heads; 0 when exact
 };
 
+// Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
+using Selector =
+    std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
+
 struct DocumentAttentionArgs {
   const Document& document;
   const Backend& backend;
@@ -32,6 +36,7 @@ struct DocumentAttentionArgs {
   bool tail;
   std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
   std::function<bool()> is_cancelled;      // polled between items of work; may be empty
+  const Selector* selector = nullptr;      // where the step is not exact; nullptr: Lookup
 };
 
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed

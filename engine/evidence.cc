@@ -70,9 +70,10 @@ double Distribute(std::span<const TokenizedText::Range> ranges, std::span<const 
 std::vector<Evidence> FindEvidence(std::string_view text,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages) {
+  if (max_passages == 0) return {};  // `mass` was not collected
   std::vector<Passage> sentences = Sentences(text);
   const double total = Distribute(ranges, mass, sentences);
-  if (!(total > 0) || max_passages == 0) return {};
+  if (!(total > 0)) return {};
   std::vector<size_t> best(sentences.size());
   std::iota(best.begin(), best.end(), size_t{0});
   std::stable_sort(best.begin(), best.end(),

@@ -54,6 +54,18 @@ class EngineErrorsTest : public ::testing::Test {
   TempFolder store_;
 };
 
+TEST_F(EngineErrorsTest, NoEvidenceIsNoError) {
+  IndexOne();
+  auto session = NewEngine("")->Open("");
+  ASSERT_TRUE(session.ok());
+  AskOptions options;
+  options.max_tokens = 2;
+  options.max_evidence = 0;
+  const auto answer = (*session)->Ask("Which road?", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_TRUE(answer->evidence.empty());
+}
+
 TEST_F(EngineErrorsTest, WrongModel) {
   IndexOne();
   Expect(AskStatus(1, ReaderModel()), Code::kModelMismatch, "index the document again");

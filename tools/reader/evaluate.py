@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""How often the reader answers rightly, by length of the document and kind of question.
+
+    evaluate.py --bin BUILD/tools [--model DIR] [--lengths 1024 4096 ...] [--wordings eval]
+                [--questions 1000] [--documents N] [--kv-budget F]
+
+Documents with names that the reader never saw, about 1 fact in 100 tokens (200 at most), near-
+duplicate names, and questions of every kind, indexed and asked with Lectern's own tools, in exact
+mode unless a budget is given. An answer is right if it is the expected text, whole. Prints a
+Markdown table, one row per length. `false refusals` are answers "The document does not say." to
+questions that it does answer. 1,000 questions up to 16384 tokens, 200 on 5 documents above, unless
+told otherwise.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import documents
+import facts
+import generate
+
+# Share of the questions per task, and its size in the document: (share, tokens per statement)
+TASKS = {"facts": 0.80, "needle": 0.12, "variable": 0.05, "words": 0.03}
+BYTES_PER_TOKEN = 3.64
+
+
+def run(a, tool, *arguments):
+    command = [str(a.bin / tool), *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={k: v for k, v in os.environ.items() if k != "LECTERN_MODEL"})
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def measure(a, length, folder):
+    """-> tokens, {kind: [right, asked]}, false refusals, questions with an answer"""
+    long = length > 16384
+    num_questions = a.questions or (200 if long else 1000)
+    num_documents = a.documents or (5 if long else 0)
+    right, tokens = collections.defaultdict(lambda: [0, 0]), []
+    false_refusals = answerable = 0
+    for task, share in TASKS.items():
+        wanted = max(1, round(num_questions * share))
+        asked = made = 0
+        # The questions of a task are spread over its documents.
+        task_documents = max(1, round(num_documents * share)) if num_documents else 0
+        while asked < wanted:
+            made += 1
+            statements = min(200, max(3, length // 100))
+            at_most = wanted - asked
+            if task_documents:
+                at_most = min(at_most, -(-wanted // task_documents))
+            elif length > 1024:
+                at_most = min(at_most, max(10, wanted * length // 65536))
+            name = f"{task}-{length}-{made}"
+            options = generate.arguments([
+                "--bytes", str(int(length * BYTES_PER_TOKEN)), "--task", task,
+                "--facts", str(statements), "--questions", str(at_most), "--out", str(folder),
+                "--seed", str(length * 1000 + made), "--wordings", a.wordings])
+            text, lines = generate.make(options)
+            if not lines:
+                continue
+            (folder / f"{name}.txt").write_text(text)
+            (folder / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+            index = run(a, "index-document", "--store", str(folder / "store"), "--json",
+                        "--progress", "none", "--yes", "--name", name, *a.of_model,
+                        str(folder / f"{name}.txt"))[0]
+            tokens.append(index["tokens"])
+            mode = ["--kv-budget", str(a.kv_budget)] if a.kv_budget else ["--exact"]
+            answers = run(a, "ask-document", "--store", str(folder / "store"), "--json",
+                          "--document", name, "--questions", str(folder / f"{name}.jsonl"), *mode)
+            run(a, "lectern-store", "--store", str(folder / "store"), "remove", name)
+            for line, answer in zip(lines, answers, strict=True):
+                asked += 1
+                right[line["kind"]][0] += answer["answer"] == line["answer"]
+                right[line["kind"]][1] += 1
+                if line["kind"] != "refusal":
+                    answerable += 1
+                    false_refusals += answer["answer"] == facts.NOT_STATED
+    return sum(tokens) / len(tokens), right, false_refusals, answerable
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures the reader; see the top of this file.")
+    add = parser.add_argument
+    add("--bin", type=pathlib.Path, required=True)
+    add("--model")
+    add("--lengths", type=int, nargs="+", default=[1024, 4096, 16384, 32768, 65536, 131072 - 1024])
+    add("--questions", type=int)
+    add("--documents", type=int)
+    add("--wordings", choices=["train", "eval"], default="train")
+    add("--kv-budget", type=float)
+    a = parser.parse_args()
+    a.of_model = ["--model", a.model] if a.model else []
+
+    cell = lambda r: f"{100 * r[0] / r[1]:.1f} ({r[1]})" if r[1] else ""
+    print("| tokens | all | " + " | ".join(k.replace("_", " ") for k in documents.KINDS) +
+          " | false refusals |\n|" + "---|" * (len(documents.KINDS) + 3), flush=True)
+    for length in a.lengths:
+        with tempfile.TemporaryDirectory(prefix="lectern-evaluate-") as folder:
+            tokens, right, false, answerable = measure(a, length, pathlib.Path(folder))
+        every = [sum(r[0] for r in right.values()), sum(r[1] for r in right.values())]
+        cells = [f"{tokens:,.0f}", cell(every)] + [cell(right[k]) for k in documents.KINDS] + \
+            [f"{100 * false / answerable:.1f}"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""The reader's network: LlamaForCausalLM in plain PyTorch (RMSNorm, half-rotation RoPE, grouped
+queries, SwiGLU, no biases, tied embeddings), the layout it is trained in, the start it is trained
+from, and its folder in the Hugging Face layout.
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+import shutil
+import struct
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+HEAD_DIM = 64
+
+
+@dataclasses.dataclass
+class Shape:
+    vocab: int = 2048
+    width: int = 192
+    layers: int = 6
+    heads: int = 4
+    kv_heads: int = 2
+    ffn: int = 512
+    theta: float = 1e10        # half of a head's pairs turn by less than 1.5 rad in 131072 tokens
+    eps: float = 1e-5
+    max_positions: int = 131072
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width, eps, weight=1.0):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((width,), weight))
+        self.eps = eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+def rope_tables(positions, theta):
+    """positions (...) -> cos, sin (..., HEAD_DIM), the two halves of a head equal."""
+    pairs = torch.arange(0, HEAD_DIM, 2, dtype=torch.float64, device=positions.device)
+    angles = positions.double().unsqueeze(-1) * theta ** (-pairs / HEAD_DIM)
+    angles = torch.cat([angles, angles], -1)
+    return angles.cos().float(), angles.sin().float()
+
+
+def rotate(x, cos, sin):
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+
+
+class Layer(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        linear = lambda rows, columns: nn.Linear(rows, columns, bias=False)
+        self.shape = s
+        self.input_layernorm = RmsNorm(s.width, s.eps)
+        self.post_attention_layernorm = RmsNorm(s.width, s.eps)
+        self.self_attn = nn.ModuleDict({
+            "q_proj": linear(s.width, s.heads * HEAD_DIM),
+            "k_proj": linear(s.width, s.kv_heads * HEAD_DIM),
+            "v_proj": linear(s.width, s.kv_heads * HEAD_DIM),
+            "o_proj": linear(s.heads * HEAD_DIM, s.width)})
+        self.mlp = nn.ModuleDict({"gate_proj": linear(s.width, s.ffn),
+                                  "up_proj": linear(s.width, s.ffn),
+                                  "down_proj": linear(s.ffn, s.width)})
+
+    def qkv(self, x, cos, sin):
+        """x (batch, rows, width) -> q (batch, heads, rows, dim), k and v (batch, kv heads, ...)"""
+        batch, rows, _ = x.shape
+        h = self.input_layernorm(x)
+        split = lambda y, heads: y.view(batch, rows, heads, HEAD_DIM).transpose(1, 2)
+        q = split(self.self_attn["q_proj"](h), self.shape.heads)
+        k = split(self.self_attn["k_proj"](h), self.shape.kv_heads)
+        v = split(self.self_attn["v_proj"](h), self.shape.kv_heads)
+        return rotate(q, cos, sin), rotate(k, cos, sin), v
+
+    def finish(self, x, attended):
+        """attended (batch, heads, rows, dim)"""
+        batch, heads, rows, dim = attended.shape
+        flat = attended.transpose(1, 2).reshape(batch, rows, heads * dim)
+        x = x + self.self_attn["o_proj"](flat)
+        h = self.post_attention_layernorm(x)
+        return x + self.mlp["down_proj"](F.silu(self.mlp["gate_proj"](h)) * self.mlp["up_proj"](h))
+
+
+class Reader(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+        self.embed_tokens = nn.Embedding(shape.vocab, shape.width)
+        self.layers = nn.ModuleList([Layer(shape) for _ in range(shape.layers)])
+        self.norm = RmsNorm(shape.width, shape.eps, 0.25)
+        nn.init.normal_(self.embed_tokens.weight, std=0.25)
+        for name, p in self.named_parameters():
+            if p.dim() == 2 and "embed" not in name:
+                last = "o_proj" in name or "down_proj" in name
+                nn.init.normal_(p, std=(0.2 if last else 1.0) / math.sqrt(p.shape[1]))
+
+    def logits(self, hidden):
+        return self.norm(hidden) @ self.embed_tokens.weight.t()
+
+    def forward(self, ids, positions, num_document, question_mask, document_mask=None):
+        """The layout of training: `num_document` rows of one document, then the rows of questions
+        about it, each of which sees the document and its own question before it.
+
+        ids, positions (batch, rows); question_mask (batch, 1, question rows, rows), added to the
+        logits; document_mask (batch, 1, document rows, document rows) or None for the plain causal
+        one. -> hidden (batch, rows, width), before the last norm."""
+        x = self.embed_tokens(ids)
+        cos, sin = (t[:, None] for t in rope_tables(positions, self.shape.theta))
+        group = self.shape.heads // self.shape.kv_heads
+        d = num_document
+        for layer in self.layers:
+            q, k, v = layer.qkv(x, cos, sin)
+            k, v = (t.repeat_interleave(group, 1) for t in (k, v))
+            document = F.scaled_dot_product_attention(
+                q[:, :, :d], k[:, :, :d], v[:, :, :d], attn_mask=document_mask,
+                is_causal=document_mask is None)
+            questions = F.scaled_dot_product_attention(q[:, :, d:], k, v, attn_mask=question_mask)
+            x = layer.finish(x, torch.cat([document, questions], 2))
+        return x
+
+    @torch.no_grad()
+    def prefill(self, ids):
+        """ids (rows) -> [(k, v)] per layer, each (kv heads, rows, dim)"""
+        x = self.embed_tokens(ids)[None]
+        positions = torch.arange(len(ids), device=ids.device)[None]
+        cos, sin = (t[:, None] for t in rope_tables(positions, self.shape.theta))
+        group = self.shape.heads // self.shape.kv_heads
+        kept = []
+        for layer in self.layers:
+            q, k, v = layer.qkv(x, cos, sin)
+            kept.append((k[0], v[0]))
+            attended = F.scaled_dot_product_attention(
+                q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), is_causal=True)
+            x = layer.finish(x, attended)
+        return kept
+
+
+# ---- the start -----------------------------------------------------------------------------------
+
+def wire(model, gain=1.5):
+    """Gives a fresh model heads that look where reading needs them from the first step on: still
+    plain Llama weights, all of them trained on. From a random start the same training found no
+    such heads in the time that the whole of it takes with them.
+
+    - Embedding channel 0 is a constant, so that projections of it alone, turned by RoPE, attend to
+      a fixed distance: layer 0 looks 1, 2, about 3 and about 9 tokens back; the last kv head of
+      layer 1 pools wide windows about 6 and 16 back.
+    - The other heads of layer 1 compare a token with what stood before another (induction).
+    - Later layers compare contents: one shared random projection of queries and keys, on the
+      pairs that RoPE turns slowly; the first kv head of layers 2 and up compares pooled windows.
+    - Values are carried through orthogonal projections and back.
+    """
+    s = model.shape
+    width, dim, half = s.width, HEAD_DIM, HEAD_DIM // 2
+    group = s.heads // s.kv_heads
+    generator = torch.Generator().manual_seed(0)
+
+    def orthogonal(rows, columns):
+        long, short = max(rows, columns), min(rows, columns)
+        q = torch.linalg.qr(torch.randn(long, short, generator=generator))[0]
+        return q.t() if rows <= columns else q
+
+    frequency = s.theta ** (-torch.arange(0, dim, 2).float() / dim)
+
+    def kernel(weights):
+        """{radians per token: weight} -> what one half of the head has of it"""
+        u = torch.zeros(half)
+        for radians, weight in weights.items():
+            u[(frequency.log() - math.log(radians)).abs().argmin()] += weight
+        return u.sqrt()
+
+    def looking(u, back):
+        """A query whose product with the key [u, 0] peaks `back` tokens before it."""
+        q = torch.zeros(dim)
+        q[:half] = u * torch.cos(frequency * back)
+        q[half:] = -u * torch.sin(frequency * back)
+        return q
+
+    sharp = kernel({1.0: 3, .6: 3, .365: 2, .22: 1, .133: 1, .08: 1, .02: .5, .005: .5, .001: .5})
+    wide = kernel({.6: .3, .365: 1, .22: 1.5, .133: 2, .08: 2, .048: 2, .03: 1, .018: 1})
+    pool = kernel({.08: 1, .048: 2, .03: 2, .018: 1, .011: .5})
+    slow = list(range(half // 2, half))
+    slow += [i + half for i in slow]
+
+    def rows_of(head):
+        return slice(head * dim, (head + 1) * dim)
+
+    with torch.no_grad():
+        embedding = model.embed_tokens.weight
+        embedding[:, 0] = 1.0
+        amplitude = math.sqrt(24.0) * embedding.pow(2).mean(1).sqrt().mean().item()
+
+        def look(attention, head, u, back, scale=1.0):
+            attention["q_proj"].weight[rows_of(head), 0] = looking(u, back) * amplitude * scale
+
+        def be_seen(attention, kv_head, u):
+            key = torch.zeros(dim)
+            key[:half] = u
+            attention["k_proj"].weight[rows_of(kv_head), 0] = key * amplitude
+
+        first = model.layers[0].self_attn
+        for name in ("q_proj", "k_proj"):
+            first[name].weight.mul_(0.1)
+        taken = [orthogonal(dim, width) for _ in range(s.kv_heads)]      # what a kv head reads
+        given = []                                                      # where a head writes
+        kernels = [sharp, wide] + [sharp] * (s.kv_heads - 2)
+        distances = [1, 2, 3, 9, 4, 5, 6, 7, 8, 10, 11, 12]
+        for k in range(s.kv_heads):
+            be_seen(first, k, kernels[k])
+            first["v_proj"].weight[rows_of(k)] = taken[k]
+            first["v_proj"].weight[rows_of(k), 0] = 0
+        for h in range(s.heads):
+            kv = h // group
+            look(first, h, kernels[kv], distances[h], 0.15 if kv == 1 else 1.0)
+            given.append(orthogonal(width, dim))
+            first["o_proj"].weight[:, rows_of(h)] = given[h] * 0.35
+
+        pooled = []
+        for index, layer in enumerate(model.layers[1:], 1):
+            attention = layer.self_attn
+            for name in ("q_proj", "k_proj"):
+                attention[name].weight.mul_(0.2)
+                attention[name].weight[:, 0] *= 0.2
+            for k in range(s.kv_heads):
+                heads = range(k * group, (k + 1) * group)
+                if index == 1 and k == s.kv_heads - 1:
+                    value = taken[1].clone()
+                    be_seen(attention, k, pool)
+                    for j, h in enumerate(heads):
+                        look(attention, h, pool, [6, 16, 11, 3][j % 4], 0.6)
+                    pooled = [orthogonal(width, dim) for _ in heads]
+                    outputs = [p * 0.5 for p in pooled]
+                else:
+                    value = orthogonal(dim, width)
+                    outputs = [value.t() * 0.35] * group
+                    code = torch.randn(len(slow), dim, generator=generator) / math.sqrt(dim)
+                    if index == 1:                   # what stood before == what is here
+                        key, query = code @ given[0].t(), code @ taken[0]
+                    elif k == 0:                     # the same words around
+                        # All four windows read tokens through taken[1]: one code serves them.
+                        # Without the second window of a group the first stands for it.
+                        near = given[group] + given[min(group + 1, 2 * group - 1)]
+                        far = pooled[0] + pooled[min(1, group - 1)]
+                        key = query = code @ near.t() * 0.5 + code @ far.t()
+                    else:                            # the same content
+                        key = query = orthogonal(len(slow), width)
+                    rows = [k * dim + i for i in slow]
+                    attention["k_proj"].weight[rows] += key * gain
+                    for h in heads:
+                        attention["q_proj"].weight[[h * dim + i for i in slow]] += query * gain
+                value[:, 0] = 0
+                attention["v_proj"].weight[rows_of(k)] = value
+                for h, output in zip(heads, outputs):
+                    attention["o_proj"].weight[:, rows_of(h)] = output
+
+
+# ---- the folder ----------------------------------------------------------------------------------
+
+def write_safetensors(path, tensors):
+    """{name: tensor} as bf16."""
+    header, blobs, offset = {"__metadata__": {"format": "pt"}}, [], 0
+    for name, tensor in tensors.items():
+        bits = tensor.detach().cpu().to(torch.bfloat16).contiguous().view(torch.int16)
+        blob = bits.numpy().tobytes()
+        header[name] = {"dtype": "BF16", "shape": list(tensor.shape),
+                        "data_offsets": [offset, offset + len(blob)]}
+        offset += len(blob)
+        blobs.append(blob)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def read_safetensors(path):
+    """A file of bf16 tensors -> {name: f32 tensor}"""
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    tensors = {}
+    for name, entry in json.loads(raw[8:8 + length]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        bits = torch.frombuffer(bytearray(raw[begin:end]), dtype=torch.int16)
+        tensors[name] = bits.view(torch.bfloat16).float().view(entry["shape"])
+    return tensors
+
+
+def export(model, folder, tokenizer):
+    """Writes the folder that Lectern and transformers load."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    s = model.shape
+    write_safetensors(folder / "model.safetensors",
+                      {"model." + name: t for name, t in model.state_dict().items()})
+
+    def write(name, value):
+        (folder / name).write_text(json.dumps(value, indent=2) + "\n")
+
+    write("config.json", {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": s.vocab,
+        "hidden_size": s.width, "intermediate_size": s.ffn, "num_hidden_layers": s.layers,
+        "num_attention_heads": s.heads, "num_key_value_heads": s.kv_heads, "head_dim": HEAD_DIM,
+        "rms_norm_eps": s.eps, "rope_theta": s.theta, "rope_scaling": None,
+        "max_position_embeddings": s.max_positions, "tie_word_embeddings": True,
+        "hidden_act": "silu", "attention_bias": False, "mlp_bias": False,
+        "attention_dropout": 0.0, "initializer_range": 0.02, "use_cache": True,
+        "pretraining_tp": 1, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "bfloat16"})
+    write("generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "do_sample": False})
+    write("tokenizer_config.json", {
+        "tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
+        "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "legacy": False})
+    shutil.copyfile(tokenizer, folder / "tokenizer.model")
+
+
+def load(folder):
+    folder = pathlib.Path(folder)
+    c = json.loads((folder / "config.json").read_text())
+    model = Reader(Shape(c["vocab_size"], c["hidden_size"], c["num_hidden_layers"],
+                         c["num_attention_heads"], c["num_key_value_heads"],
+                         c["intermediate_size"], c["rope_theta"], c["rms_norm_eps"],
+                         c["max_position_embeddings"]))
+    tensors = read_safetensors(folder / "model.safetensors")
+    model.load_state_dict({name.removeprefix("model."): t for name, t in tensors.items()})
+    return model.eval()
