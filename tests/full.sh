@@ -6,6 +6,8 @@
 #   bench         Google Benchmarks of the kernels
 #   evaluate      answers at a budget of 0.1 against exact ones: 240 questions on 6 documents
 #   recall        attention mass recalled by the cluster tree against flat K-means
+#   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
+#                 transformers)
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,6 +64,10 @@ recall() {
   done
 }
 
+reader() {
+  "${PYTHON:-python3}" tests/reader/train_test.py --verbose
+}
+
 sanitize-all() {
   local preset fixed_addresses=()
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes many address bits.
@@ -78,7 +84,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | bench | evaluate | recall | sanitize-all) ;;
+    fuzz | bench | evaluate | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -33,7 +33,6 @@ struct Flags {
   std::vector<std::string> files;
   uint32_t limit = 0;         // questions per document; 0: all
   uint32_t calibration = 8;   // questions that choose the paper's thresholds
-  uint32_t paper_seeds = 1;
   std::string json;
 };
 
@@ -477,19 +476,22 @@ int Main(int argc, char** argv) {
   CLI::App app("How close answers at a budget come to exact ones.", kTool);
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
-  std::map<std::string, std::string> choices = kModes;
   std::string list;
   for (const auto& [mode, meaning] : kModes) list += "\n  " + mode + ": " + meaning;
+  std::map<std::string, std::string> runnable = kModes;
+  runnable.erase("oracle");  // knows the exact run's attention, not that of its own
   app.add_option("--budgets", flags.budgets, "KV budgets, each in (0, 1)")
       ->delimiter(',')
       ->check(tools::Share());
   app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
       ->delimiter(',')
       ->check(tools::OneOf(kModes));
-  app.add_option("--answers", flags.answers, "methods whose answers are measured; no oracle")
+  app.add_option("--answers", flags.answers, "methods whose answers are measured")
       ->delimiter(',')
-      ->check(tools::OneOf(kModes));
+      ->check(tools::OneOf(runnable));
   app.add_option("--limit", flags.limit, "questions per document; 0: all");
+  app.add_option("--calibration", flags.calibration,
+                 "questions of each document that choose the paper's thresholds");
   app.add_option("--json-file", flags.json, "writes the figures there too");
   app.add_option("FILE.jsonl", flags.files,
                  "questions; the document is of the same name in the store, or FILE.txt")
@@ -502,7 +504,7 @@ int Main(int argc, char** argv) {
   const Status status = Evaluate(flags, *with_environment);
   if (status.ok()) return 0;
   std::cerr << kTool << ": " << status.message() << '\n';
-  return 1;
+  return ExitStatus(status.code());
 }
 
 }  // namespace

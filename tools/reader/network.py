@@ -104,26 +104,34 @@ class Reader(nn.Module):
     def logits(self, hidden):
         return self.norm(hidden) @ self.embed_tokens.weight.t()
 
-    def forward(self, ids, positions, num_document, question_mask, document_mask=None):
+    def forward(self, ids, positions, num_document, question_mask, document_mask=None, watch=None):
         """The layout of training: `num_document` rows of one document, then the rows of questions
         about it, each of which sees the document and its own question before it.
 
         ids, positions (batch, rows); question_mask (batch, 1, question rows, rows), added to the
         logits; document_mask (batch, 1, document rows, document rows) or None for the plain causal
-        one. -> hidden (batch, rows, width), before the last norm."""
+        one. watch: (items, question rows, document rows), three tensors: places that rows should
+        look at. -> hidden (batch, rows, width), before the last norm; with watch, also the log of
+        the attention that the middle layer pays to them, mean over its heads."""
         x = self.embed_tokens(ids)
         cos, sin = (t[:, None] for t in rope_tables(positions, self.shape.theta))
         group = self.shape.heads // self.shape.kv_heads
         d = num_document
-        for layer in self.layers:
+        for index, layer in enumerate(self.layers):
             q, k, v = layer.qkv(x, cos, sin)
             k, v = (t.repeat_interleave(group, 1) for t in (k, v))
+            if watch and index == len(self.layers) // 2:
+                item, row, target = watch
+                logits = torch.einsum("nhd,nhkd->nhk", q[item, :, d + row], k[item])
+                logits = logits / HEAD_DIM ** 0.5 + question_mask[item, 0, row][:, None]
+                paid = logits.softmax(-1)[torch.arange(len(item)), :, target]
+                looked = (paid.mean(-1) + 1e-9).log()
             document = F.scaled_dot_product_attention(
                 q[:, :, :d], k[:, :, :d], v[:, :, :d], attn_mask=document_mask,
                 is_causal=document_mask is None)
             questions = F.scaled_dot_product_attention(q[:, :, d:], k, v, attn_mask=question_mask)
             x = layer.finish(x, torch.cat([document, questions], 2))
-        return x
+        return (x, looked) if watch else x
 
     @torch.no_grad()
     def prefill(self, ids):
@@ -144,30 +152,33 @@ class Reader(nn.Module):
 
 # ---- the start -----------------------------------------------------------------------------------
 
-def wire(model, gain=1.5):
+def wire(model, token_shares, gain=2.0, apart=0.7):
     """Gives a fresh model heads that look where reading needs them from the first step on: still
     plain Llama weights, all of them trained on. From a random start the same training found no
     such heads in the time that the whole of it takes with them.
 
-    - Embedding channel 0 is a constant, so that projections of it alone, turned by RoPE, attend to
-      a fixed distance: layer 0 looks 1, 2, about 3 and about 9 tokens back; the last kv head of
-      layer 1 pools wide windows about 6 and 16 back.
-    - The other heads of layer 1 compare a token with what stood before another (induction).
-    - Later layers compare contents: one shared random projection of queries and keys, on the
-      pairs that RoPE turns slowly; the first kv head of layers 2 and up compares pooled windows.
-    - Values are carried through orthogonal projections and back.
+    token_shares (vocabulary): how frequent each token is.
+
+    The channels of the residual stream are shared out: 0 is a constant; 1 gives every embedding
+    the same norm; then the token's content, short for frequent tokens; what stood before and
+    before that; and the pool, a sum over the words around.
+    - Projections of the constant alone, turned by RoPE, attend to a fixed distance: the first kv
+      head of layer 0 looks 1 and 2 tokens back; its second one pools about 3 and 9 tokens back,
+      and that of layer 1 about 6 and 16.
+    - The first kv head of layer 1 compares what is here with what stood before (induction).
+    - Later layers compare pools, on the pairs that RoPE turns slowly, and look away from what is
+      near (`apart`), which resembles itself most; they copy the content of what they find.
     """
     s = model.shape
     width, dim, half = s.width, HEAD_DIM, HEAD_DIM // 2
     group = s.heads // s.kv_heads
     generator = torch.Generator().manual_seed(0)
+    frequency = s.theta ** (-torch.arange(0, dim, 2).float() / dim)
 
     def orthogonal(rows, columns):
         long, short = max(rows, columns), min(rows, columns)
         q = torch.linalg.qr(torch.randn(long, short, generator=generator))[0]
         return q.t() if rows <= columns else q
-
-    frequency = s.theta ** (-torch.arange(0, dim, 2).float() / dim)
 
     def kernel(weights):
         """{radians per token: weight} -> what one half of the head has of it"""
@@ -178,87 +189,106 @@ def wire(model, gain=1.5):
 
     def looking(u, back):
         """A query whose product with the key [u, 0] peaks `back` tokens before it."""
-        q = torch.zeros(dim)
-        q[:half] = u * torch.cos(frequency * back)
-        q[half:] = -u * torch.sin(frequency * back)
-        return q
-
-    sharp = kernel({1.0: 3, .6: 3, .365: 2, .22: 1, .133: 1, .08: 1, .02: .5, .005: .5, .001: .5})
-    wide = kernel({.6: .3, .365: 1, .22: 1.5, .133: 2, .08: 2, .048: 2, .03: 1, .018: 1})
-    pool = kernel({.08: 1, .048: 2, .03: 2, .018: 1, .011: .5})
-    slow = list(range(half // 2, half))
-    slow += [i + half for i in slow]
+        return torch.cat([u * torch.cos(frequency * back), -u * torch.sin(frequency * back)])
 
     def rows_of(head):
         return slice(head * dim, (head + 1) * dim)
 
+    sharp = kernel({1.0: 3, .6: 3, .365: 2, .22: 1, .133: 1, .08: 1, .02: .5, .005: .5, .001: .5})
+    wide = kernel({.6: .3, .365: 1, .22: 1.5, .133: 2, .08: 2, .048: 2, .03: 1, .018: 1})
+    wider = kernel({.08: 1, .048: 2, .03: 2, .018: 1, .011: .5})
+    near = torch.zeros(half)
+    near[2:13] = 11 ** -0.5
+    slow = list(range(half // 2, half))
+    slow += [i + half for i in slow]
+
+    num_pool = dim
+    num_before = (width - 2 - num_pool) // 5
+    num_content = width - 2 - num_pool - 2 * num_before
+    content = slice(2, 2 + num_content)
+    before = [slice(content.stop + i * num_before, content.stop + (i + 1) * num_before)
+              for i in (0, 1)]
+    pool = slice(width - num_pool, width)
+
     with torch.no_grad():
-        embedding = model.embed_tokens.weight
+        length = 4.0
+        tokens = torch.randn(s.vocab, num_content, generator=generator)
+        tokens /= tokens.norm(dim=1, keepdim=True)
+        rare = (1e-3 / token_shares).sqrt().clamp(0.2, 1.0)
+        embedding = model.embed_tokens.weight.zero_()
         embedding[:, 0] = 1.0
-        amplitude = math.sqrt(24.0) * embedding.pow(2).mean(1).sqrt().mean().item()
+        embedding[:, 1] = length * (1 - rare * rare).sqrt()
+        embedding[:, content] = length * tokens * rare[:, None]
+        size = embedding.pow(2).mean(1).sqrt().mean().item()
+        amplitude = math.sqrt(24.0) * size
+
+        for layer in model.layers:
+            attention = layer.self_attn
+            for name, scale in (("q_proj", .1), ("k_proj", .1), ("v_proj", .3), ("o_proj", .3)):
+                attention[name].weight.mul_(scale)
+            for name in ("q_proj", "k_proj", "v_proj"):
+                attention[name].weight[:, :2] = 0
 
         def look(attention, head, u, back, scale=1.0):
             attention["q_proj"].weight[rows_of(head), 0] = looking(u, back) * amplitude * scale
 
         def be_seen(attention, kv_head, u):
-            key = torch.zeros(dim)
-            key[:half] = u
+            key = torch.cat([u, torch.zeros(half)])
             attention["k_proj"].weight[rows_of(kv_head), 0] = key * amplitude
 
-        first = model.layers[0].self_attn
-        for name in ("q_proj", "k_proj"):
-            first[name].weight.mul_(0.1)
-        taken = [orthogonal(dim, width) for _ in range(s.kv_heads)]      # what a kv head reads
-        given = []                                                      # where a head writes
-        kernels = [sharp, wide] + [sharp] * (s.kv_heads - 2)
-        distances = [1, 2, 3, 9, 4, 5, 6, 7, 8, 10, 11, 12]
-        for k in range(s.kv_heads):
-            be_seen(first, k, kernels[k])
-            first["v_proj"].weight[rows_of(k)] = taken[k]
-            first["v_proj"].weight[rows_of(k), 0] = 0
-        for h in range(s.heads):
-            kv = h // group
-            look(first, h, kernels[kv], distances[h], 0.15 if kv == 1 else 1.0)
-            given.append(orthogonal(width, dim))
-            first["o_proj"].weight[:, rows_of(h)] = given[h] * 0.35
+        def carry(attention, kv_head, heads, source, code, target, scale):
+            """Values: code of the source channels; each head writes them to the target."""
+            value = torch.zeros(dim, width)
+            value[:code.shape[0], source] = code
+            attention["v_proj"].weight[rows_of(kv_head)] = value
+            for head, (channels, back, weight) in zip(heads, target):
+                output = torch.zeros(width, dim)
+                output[channels, :code.shape[0]] = back * weight * size * scale
+                attention["o_proj"].weight[:, rows_of(head)] = output
 
-        pooled = []
+        first, second = (model.layers[i].self_attn for i in (0, 1))
+        short = orthogonal(num_before, num_content)
+        same = torch.eye(num_before)
+        be_seen(first, 0, sharp)
+        for head in range(min(group, 2)):
+            look(first, head, sharp, head + 1)
+        carry(first, 0, range(2), content, short, [(b, same, 1.0) for b in before], 1.0)
+
+        words = orthogonal(dim, num_content)
+        for attention, u, backs, scale, weights in (
+                (first, wide, (3, 9, 5, 13), 0.15, (1.0, 1.3, 1.0, 1.0)),
+                (second, wider, (6, 16, 11, 24), 0.6, (1.3, 1.3, 1.0, 1.0))):
+            heads = range(group, 2 * group)
+            be_seen(attention, 1, u)
+            for head, back in zip(heads, backs):
+                look(attention, head, u, back, scale)
+            carry(attention, 1, heads, content, words,
+                  [(pool, torch.eye(dim), w) for w in weights], 1.0)
+
+        def slow_rows(head):
+            return [head * dim + i for i in slow]
+
+        code = torch.randn(len(slow), num_before, generator=generator) / math.sqrt(num_before)
+        second["k_proj"].weight[slow_rows(0), before[0]] += code * gain
+        for head in range(group):
+            second["q_proj"].weight[slow_rows(head), content] += code @ short * gain
+
+        copy = orthogonal(dim, num_content)
         for index, layer in enumerate(model.layers[1:], 1):
             attention = layer.self_attn
-            for name in ("q_proj", "k_proj"):
-                attention[name].weight.mul_(0.2)
-                attention[name].weight[:, 0] *= 0.2
             for k in range(s.kv_heads):
+                if index == 1 and k == 1:
+                    continue
                 heads = range(k * group, (k + 1) * group)
-                if index == 1 and k == s.kv_heads - 1:
-                    value = taken[1].clone()
-                    be_seen(attention, k, pool)
-                    for j, h in enumerate(heads):
-                        look(attention, h, pool, [6, 16, 11, 3][j % 4], 0.6)
-                    pooled = [orthogonal(width, dim) for _ in heads]
-                    outputs = [p * 0.5 for p in pooled]
-                else:
-                    value = orthogonal(dim, width)
-                    outputs = [value.t() * 0.35] * group
-                    code = torch.randn(len(slow), dim, generator=generator) / math.sqrt(dim)
-                    if index == 1:                   # what stood before == what is here
-                        key, query = code @ given[0].t(), code @ taken[0]
-                    elif k == 0:                     # the same words around
-                        # All four windows read tokens through taken[1]: one code serves them.
-                        # Without the second window of a group the first stands for it.
-                        near = given[group] + given[min(group + 1, 2 * group - 1)]
-                        far = pooled[0] + pooled[min(1, group - 1)]
-                        key = query = code @ near.t() * 0.5 + code @ far.t()
-                    else:                            # the same content
-                        key = query = orthogonal(len(slow), width)
-                    rows = [k * dim + i for i in slow]
-                    attention["k_proj"].weight[rows] += key * gain
-                    for h in heads:
-                        attention["q_proj"].weight[[h * dim + i for i in slow]] += query * gain
-                value[:, 0] = 0
-                attention["v_proj"].weight[rows_of(k)] = value
-                for h, output in zip(heads, outputs):
-                    attention["o_proj"].weight[:, rows_of(h)] = output
+                carry(attention, k, heads, content, copy, [(content, copy.t(), 0.5)] * group, 1.0)
+                if index == 1:
+                    continue
+                match = orthogonal(len(slow), num_pool) * gain
+                attention["k_proj"].weight[slow_rows(k), pool] += match
+                be_seen(attention, k, near * apart)
+                for head in heads:
+                    attention["q_proj"].weight[slow_rows(head), pool] += match
+                    look(attention, head, -near * apart, 0)
 
 
 # ---- the folder ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the reader from nothing.
 
-    train.py --out DIR [--tokens 12e6] [--preset cpu|gpu] [--seed 1]
+    train.py --out DIR [--tokens 9e6] [--preset cpu|gpu] [--seed 1]
 
 Uses a GPU when there is one, else the CPU. DIR/checkpoint.pt is written every few minutes, and the
 same command goes on from it; DIR/log.jsonl has the progress, DIR/model the folder that Lectern and
@@ -61,11 +61,11 @@ class Preset:
 PRESETS = {
     # About an hour of two cores.
     "cpu": Preset(network.Shape(), [
-        Stage(0.06, 96, 96, 12, (0.6, 1.0), weight=0, plain=1.0),
-        Stage(0.14, 192, 160, 8, (0.4, 1.0), plain=0.3),
-        Stage(0.35, 384, 320, 5, (0.3, 0.9)),
-        Stage(0.30, 640, 448, 4, (0.2, 0.9), most_weight=32),
-        Stage(0.15, 1536, 640, 2, (0.1, 0.8), most_weight=32)]),
+        Stage(0.12, 96, 96, 12, (0.6, 1.0), weight=0, plain=1.0),
+        Stage(0.20, 192, 160, 8, (0.4, 1.0), plain=0.3),
+        Stage(0.38, 384, 320, 5, (0.3, 0.9)),
+        Stage(0.22, 640, 448, 4, (0.2, 0.9), most_weight=32),
+        Stage(0.08, 1536, 640, 2, (0.1, 0.8), most_weight=32)]),
     # About an hour of an H100: a wider model, longer documents.
     "gpu": Preset(network.Shape(width=320, layers=10, heads=8, kv_heads=4, ffn=832), [
         Stage(0.02, 96, 96, 256, (0.6, 1.0), weight=0, plain=1.0),
@@ -101,11 +101,20 @@ class Tokens:
         return self.pieces.encode(text) + [EOS]
 
 
+def find(values, ids, begin, end):
+    """Where `values` stands in ids[begin:end], or -1."""
+    for at in range(begin, end - len(values) + 1):
+        if ids[at:at + len(values)] == values:
+            return at
+    return -1
+
+
 def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
     """One document of exactly stage.document rows and the questions that fit beside it.
 
     -> ids, positions, weights, block (the question a row belongs to, -1 in the document),
-       extra (what is added to the logits of each document key), kinds (per block)"""
+       extra (what is added to the logits of each document key), source (the document row that
+       holds the token that a row should predict, -1: none), kinds (per block)"""
     plain = r.random() < stage.plain
     task = task or ("facts" if plain else r.choices(list(TASKS), list(TASKS.values()))[0])
     o = documents.Options(split=split, wordings=wordings, refusals=0.15)
@@ -146,6 +155,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
 
     rows, places, weights, block, kinds, relevant = list(ids), [positions], [0.0] * size, \
         [-1] * size, [], set()
+    source = [-1] * size
     room = stage.questions
     before = None                                        # a question asked earlier
     for q in document.questions:
@@ -164,6 +174,13 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
             before = 0
         block += [len(kinds) - 1] * (len(prompt) + len(answer))
         rows += prompt + answer
+        source += [-1] * (len(prompt) - 1 + len(answer) + 1)
+        for value, statement in [] if q.fixed else q.answers:
+            values = tokens.pieces.encode(value)
+            start = find(values, ids, starts[statement.piece], starts[statement.piece + 1])
+            place = find(values, answer, 0, len(answer))
+            for i in range(len(values) if min(start, place) >= 0 else 0):
+                source[len(rows) - len(answer) - 1 + place + i] = start + i
         # A row is weighed by what it should predict, the row after it.
         weights += [0.1] * (len(prompt) - 1) + [1.0] * len(answer) + [0.0]
         places.append(end + before + np.arange(len(prompt) + len(answer)))
@@ -173,6 +190,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
     rows += [EOS] * room
     weights += [0.0] * room
     block += [-2] * room
+    source += [-1] * room
     places.append(end + np.arange(room))
 
     extra = np.zeros(size, np.float32)
@@ -183,7 +201,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
         extra[list(relevant)] = 0
         extra[0] = 0
     return (np.array(rows), np.concatenate(places), np.array(weights, np.float32),
-            np.array(block), extra, kinds)
+            np.array(block), extra, np.array(source), kinds)
 
 
 @dataclasses.dataclass
@@ -193,17 +211,23 @@ class Batch:
     weights: torch.Tensor
     block: torch.Tensor
     extra: torch.Tensor
+    source: torch.Tensor
     kinds: list
 
     @staticmethod
     def of(items):
-        columns = [torch.from_numpy(np.stack(c)) for c in list(zip(*items))[:5]]
-        return Batch(*columns, [item[5] for item in items])
+        columns = [torch.from_numpy(np.stack(c)) for c in list(zip(*items))[:6]]
+        return Batch(*columns, [item[6] for item in items])
 
     def to(self, device):
         moved = [getattr(self, f.name).to(device, non_blocking=True)
-                 for f in dataclasses.fields(self)[:5]]
+                 for f in dataclasses.fields(self)[:6]]
         return Batch(*moved, self.kinds)
+
+    def watch(self, size):
+        """For Reader.forward: which question rows should look at which document rows."""
+        item, row = (self.source[:, size:] >= 0).nonzero(as_tuple=True)
+        return item, row, self.source[:, size:][item, row]
 
     def question_mask(self, size):
         """(batch, 1, question rows, rows)"""
@@ -256,6 +280,17 @@ def stream(path, schedule, seed, first, longest_jump, workers):
                 yield waiting.pop(0).get()
         for result in waiting:
             yield result.get()
+
+
+def token_shares(tokens):
+    counts = torch.ones(tokens.pieces.vocab_size())
+    r = random.Random(9)
+    for _ in range(60):
+        document = documents.make_document(r, 1500, 25, documents.Options())
+        for text in [document.text()] + [q.text for q in document.questions]:
+            counts += torch.bincount(torch.tensor(tokens.pieces.encode(text)),
+                                     minlength=len(counts))
+    return counts / counts.sum()
 
 
 # ---- the optimizer -------------------------------------------------------------------------------
@@ -332,7 +367,7 @@ def evaluate(model, tokens, size, wordings, device, seed=1, num_batches=4):
 
 # ---- training ------------------------------------------------------------------------------------
 
-def main():
+def main(given=None):
     parser = argparse.ArgumentParser(description="Trains the reader; see the top of the file.")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--preset", choices=PRESETS)
@@ -342,13 +377,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--stop-after", type=float, default=0, help="minutes; goes on when called "
-                        "again")
-    a = parser.parse_args()
+    parser.add_argument("--stop-at", type=int, default=0, help="batch to stop at; the same command "
+                        "without it goes on")
+    a = parser.parse_args(given)
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     preset = PRESETS[a.preset or ("gpu" if device == "cuda" else "cpu")]
-    total = a.tokens or (1.5e9 if device == "cuda" else 12e6)
+    total = a.tokens or (1.5e9 if device == "cuda" else 9e6)
     if a.threads:
         torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
@@ -357,7 +392,7 @@ def main():
     preset.shape.vocab = tokens.pieces.vocab_size()
 
     model = network.Reader(preset.shape)
-    network.wire(model)
+    network.wire(model, token_shares(tokens))
     model.to(device)
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
     others = [p for n, p in model.named_parameters() if p.dim() != 2 or "embed" in n]
@@ -407,8 +442,12 @@ def main():
                 group["lr"] = rate * factor
         batch = batch.to(device)
         with precision():
+            # At first the middle layer is shown where the answers stand.
+            shown = max(0.0, 0.5 * (1 - 2 * seen / total))
             hidden = model(batch.ids, batch.positions, size, batch.question_mask(size),
-                           batch.document_mask(size))
+                           batch.document_mask(size), batch.watch(size) if shown else None)
+            if shown:
+                hidden, looked = hidden
         # The document's own next tokens, one in eight, keep the windows of words useful.
         weights = batch.weights.clone()
         weights[:, number % 8:size - 1:8] = 0.05
@@ -418,6 +457,8 @@ def main():
         logits = model.logits(hidden[chosen].float())
         losses = F.cross_entropy(logits, targets, reduction="none")
         loss = (losses * weighed).sum() / weighed.sum()
+        if shown and len(looked):
+            loss = loss - shown * looked.mean()
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -441,10 +482,11 @@ def main():
                 rows=size, per_second=int(rows_since / (now - last_said)),
                 loss=round(float(np.mean([x for x, _ in recent])), 3),
                 token_accuracy=round(float(np.mean([x for _, x in recent])), 3),
+                looked=round(looked.mean().item(), 2) if shown else None,
                 exact={k: round(float(np.mean(v)), 2) for k, v in sorted(matches.items())})
             recent, matches, rows_since, last_said = [], {}, 0, now
-        over = a.stop_after and now - begun > a.stop_after * 60
-        if now - last_saved > 300 or number == len(schedule) - 1 or over:
+        over = a.stop_at and number + 1 >= a.stop_at
+        if now - last_saved > 420 or number == len(schedule) - 1 or over:
             model.eval()
             for wordings in ("train", "eval"):
                 for length in (256, 1024):

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""The reader's training, and what it exports: needs PyTorch, sentencepiece and transformers from
+PyPI. Run by `tests/full.sh reader`, for it takes minutes.
+"""
+
+import pathlib
+import random
+import sys
+import tempfile
+import unittest
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/reader"))
+
+import documents  # noqa: E402
+import network  # noqa: E402
+import train  # noqa: E402
+
+MODEL = ROOT / "tools/reader/model"
+SMALL = train.Preset(network.Shape(width=160, layers=3, ffn=128), [
+    train.Stage(0.5, 64, 96, 2, (0.5, 1.0), plain=1.0),
+    train.Stage(0.5, 96, 96, 2, (0.5, 1.0))])
+
+
+def train_small(out, *arguments):
+    train.PRESETS["small"] = SMALL
+    train.main(["--preset", "small", "--tokens", "4000", "--out", str(out), "--threads", "1",
+                *arguments])
+    return torch.load(pathlib.Path(out) / "checkpoint.pt", weights_only=True)
+
+
+class TrainTest(unittest.TestCase):
+    def test_an_interrupted_training_ends_like_an_uninterrupted_one(self):
+        with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as halves:
+            expected = train_small(whole)
+            self.assertLess(train_small(halves, "--stop-at", "4")["batches"], expected["batches"])
+            resumed = train_small(halves)
+            self.assertEqual(resumed["batches"], expected["batches"])
+            for name, weights in expected["model"].items():
+                self.assertTrue(torch.equal(weights, resumed["model"][name]), name)
+
+    def test_pieces_encode_apart_as_they_do_together(self):
+        tokens = train.Tokens(MODEL / "tokenizer.model")
+        for seed in range(40):
+            d = documents.make_document(random.Random(seed), 3000, 25, documents.Options())
+            apart = sum((tokens.of_piece(p.text) for p in d.pieces), [])
+            self.assertEqual(apart, tokens.pieces.encode(d.text()))
+
+    def test_batches_say_where_the_answers_stand(self):
+        tokens = train.Tokens(MODEL / "tokenizer.model")
+        stage = train.Stage(1, 384, 320, 4, (0.3, 0.9))
+        batch = train.make_batch(tokens, stage, "1", longest_jump=1000)
+        item, row, place = batch.watch(384)
+        self.assertGreater(len(item), 100)
+        predicted = batch.ids[item, 384 + row + 1]
+        self.assertTrue(torch.equal(predicted, batch.ids[item, place]))
+        self.assertTrue((batch.weights[item, 384 + row] == 1).all())
+
+    def test_a_question_sees_the_document_and_itself_alone(self):
+        tokens = train.Tokens(MODEL / "tokenizer.model")
+        stage = train.Stage(1, 96, 160, 1, (0.5, 1.0), weight=0, jump=0, plain=1.0)
+        batch = train.make_batch(tokens, stage, "3")
+        model = network.load(MODEL)
+        with torch.no_grad():
+            hidden = model(batch.ids, batch.positions, 96, batch.question_mask(96))
+            kept = model.prefill(batch.ids[0, :96])
+            self.assertEqual(kept[0][0].shape[1], 96)
+            for block in range(2):
+                rows = (batch.block[0] == block).nonzero()[:, 0]
+                alone = torch.cat([batch.ids[0, :96], batch.ids[0, rows]])
+                positions = torch.cat([batch.positions[0, :96], batch.positions[0, rows]])
+                mask = torch.full((len(rows), len(rows)), float("-inf")).triu(1)
+                mask = torch.cat([torch.zeros(len(rows), 96), mask], 1)[None, None]
+                expected = model(alone[None], positions[None], 96, mask)[0, 96:]
+                self.assertLess((hidden[0, rows] - expected).abs().max().item(), 1e-3)
+
+    def test_the_exported_folder_is_a_llama(self):
+        import transformers
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+        self.assertEqual(type(theirs).__name__, "LlamaForCausalLM")
+        ours = network.load(MODEL)
+        tokens = train.Tokens(MODEL / "tokenizer.model")
+        text = documents.make_document(random.Random(1), 1200, 12, documents.Options()).text()
+        ids = torch.tensor([[train.BOS] + tokens.pieces.encode(text)])
+        size = ids.shape[1] - 40
+        with torch.no_grad():
+            expected = theirs(ids).logits[0, size:]
+            positions = torch.arange(ids.shape[1])[None]
+            causal = torch.full((40, 40), float("-inf")).triu(1)
+            mask = torch.cat([torch.zeros(40, size), causal], 1)[None, None]
+            logits = ours.logits(ours(ids, positions, size, mask))[0, size:]
+        self.assertLess((logits - expected).abs().max().item(), 1e-3 * expected.std().item())
+
+
+if __name__ == "__main__":
+    unittest.main()
