@@ -130,10 +130,8 @@ Status HeadIndex::VerifyRows(IndexRange rows) const {
   return shard_->Verify(rows_offset_ + uint64_t{rows.begin} * 2 * row_bytes_, BlockBytes(rows));
 }
 
-Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
-                             std::vector<std::byte>& values) const {
-  keys.resize(rows.size() * row_bytes_);
-  values.resize(rows.size() * row_bytes_);
+template <typename Body>
+Status HeadIndex::ForEachRow(std::span<const uint32_t> rows, const Body& body) const {
   const std::span<const uint32_t> blocks = levels_.back().children;
   auto block = blocks.begin();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -141,13 +139,31 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
     const uint32_t begin = block[0], num_block_rows = block[1] - begin;
     const uint64_t key =
         rows_offset_ + uint64_t{begin} * 2 * row_bytes_ + (rows[i] - begin) * row_bytes_;
-    const uint64_t value = key + num_block_rows * row_bytes_;
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(value, row_bytes_));
-    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
-    std::memcpy(values.data() + i * row_bytes_, shard_->data() + value, row_bytes_);
+    LECTERN_RETURN_IF_ERROR(body(i, key, num_block_rows * row_bytes_));
   }
   return {};
+}
+
+Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
+                             std::vector<std::byte>& values) const {
+  keys.resize(rows.size() * row_bytes_);
+  values.resize(rows.size() * row_bytes_);
+  return ForEachRow(rows, [&](size_t i, uint64_t key, uint64_t to_value) -> Status {
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(key + to_value, row_bytes_));
+    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
+    std::memcpy(values.data() + i * row_bytes_, shard_->data() + key + to_value, row_bytes_);
+    return {};
+  });
+}
+
+Status HeadIndex::GatherKeys(std::span<const uint32_t> rows, std::vector<std::byte>& keys) const {
+  keys.resize(rows.size() * row_bytes_);
+  return ForEachRow(rows, [&](size_t i, uint64_t key, uint64_t) -> Status {
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
+    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
+    return {};
+  });
 }
 
 Status HeadIndex::VerifyRowCodes(IndexRange rows) const {

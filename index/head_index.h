@@ -52,6 +52,8 @@ class HeadIndex {
   // Copies the K and V rows of some clustered rows (ascending) side by side, verifying them.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
+  // The keys alone.
+  Status GatherKeys(std::span<const uint32_t> rows, std::vector<std::byte>& keys) const;
   TypedRows AsRows(const std::vector<std::byte>& gathered) const {
     return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
   }
@@ -60,6 +62,7 @@ class HeadIndex {
   TypedRows Keys(IndexRange block) const;
   TypedRows Values(IndexRange block) const;
   uint64_t BlockBytes(IndexRange rows) const { return uint64_t{rows.size()} * 2 * row_bytes_; }
+  uint64_t key_bytes() const { return row_bytes_; }  // of one row
   IndexRange ClusterRows(uint32_t finest_cluster) const {
     const auto& rows = levels_.back().children;
     return {rows[finest_cluster], rows[finest_cluster + 1]};
@@ -72,6 +75,10 @@ class HeadIndex {
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
 
  private:
+  // Calls body(i, offset of the key in the file, bytes from it to the value) for each row.
+  template <typename Body>
+  Status ForEachRow(std::span<const uint32_t> rows, const Body& body) const;
+
   const ShardReader* shard_ = nullptr;
   uint32_t num_rows_ = 0, num_exact_ = 0;
   size_t row_bytes_ = 0, head_dim_ = 0;

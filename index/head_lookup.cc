@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "index/row_codes.h"
 
@@ -160,7 +161,8 @@ void HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// Logits of the coded rows for query rows [begin, end): their centroid's, plus what the code adds.
+// Logits of the coded rows for query rows [begin, end): exact where the key was read, else their
+// centroid's, plus what the code adds.
 Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
   row_logits_.resize((end - begin) * num_rows);
@@ -176,6 +178,17 @@ Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t b
       const float base = centroid_logits[r][coded_columns_[i]];
       for (uint32_t t = coded_begin_[i]; t < coded_begin_[i + 1]; ++t) logits[r][t] += base;
     }
+  }
+  if (keyed_.empty()) return logits;
+  key_logits_.resize((end - begin) * keyed_.size());
+  const Rows<float> exact(key_logits_.data(), end - begin, keyed_.size());
+  args_.backend.key_logits({.queries = queries_.Slice(begin, end),
+                            .keys = head_.AsRows(keys_),
+                            .scale = args_.scale,
+                            .logits = exact,
+                            .scratch = scratch_});
+  for (size_t r = 0; r < end - begin; ++r) {
+    for (size_t i = 0; i < keyed_.size(); ++i) logits[r][keyed_[i]] = exact[r][i];
   }
   return logits;
 }
@@ -208,10 +221,24 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
     std::copy_n(queries_[r], dim, rotated_.data() + r * dim);
     Rotate({rotated_.data() + r * dim, dim});
   }
-  row_scores_.assign(coded_rows_.size(), 0.0f);
   AddMissed(finest(), coded);
-  if (coded_rows_.empty()) return {};
+  ScoreCodedRows();
+  return {};
+}
 
+Status HeadLookup::ScoreKeys(const std::vector<uint32_t>& keyed) {
+  if (keyed.empty()) return {};
+  std::vector<uint32_t> rows;
+  for (const uint32_t index : keyed) rows.push_back(coded_rows_[index]);
+  LECTERN_RETURN_IF_ERROR(head_.GatherKeys(rows, keys_));
+  keyed_ = keyed;
+  ScoreCodedRows();
+  return {};
+}
+
+void HeadLookup::ScoreCodedRows() {
+  row_scores_.assign(coded_rows_.size(), 0.0f);
+  if (coded_rows_.empty()) return;
   std::vector<float> bias = log_counts_;  // of opened clusters without codes
   for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   const std::vector<float> zeros(coded_rows_.size(), 0.0f);
@@ -223,10 +250,13 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
     args_.backend.add_scores({.logits = logits, .lse = lse, .scores = row_scores_});
   });
   for (float& score : row_scores_) score /= static_cast<float>(queries_.num_rows);
-  return {};
 }
 
 void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
+  std::vector<uint32_t> keys;
+  std::set_difference(keyed_.begin(), keyed_.end(), chosen.begin(), chosen.end(),
+                      std::back_inserter(keys));
+  for (const uint32_t index : keys) selection_.keys.push_back(coded_rows_[index]);
   for (const float score : row_scores_) missed_mass_ += score;
   for (const uint32_t index : chosen) {
     selection_.rows.push_back(coded_rows_[index]);
@@ -307,6 +337,7 @@ void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
   uint64_t bytes = head_.BlockBytes({0, head_.num_exact()});
   bytes += selection_.rows.size() * head_.BlockBytes({0, 1});
+  bytes += selection_.keys.size() * head_.key_bytes();
   for (const IndexRange& range : selection_.coded) {
     const uint64_t rows = finest_level.children[range.end] - finest_level.children[range.begin];
     bytes += rows * head_.row_code_bytes();

@@ -9,7 +9,7 @@
 namespace lectern {
 
 // One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
-// FinishClusters, or ScoreRows and FinishRows.
+// FinishClusters, or ScoreRows, ScoreKeys and FinishRows.
 class HeadLookup {
  public:
   // Begins at `first_level`, with all its clusters open; levels above it are not read.
@@ -29,8 +29,12 @@ class HeadLookup {
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
   Status ScoreRows(const std::vector<uint32_t>& coded);
   const std::vector<float>& row_scores() const { return row_scores_; }
+  // Reads the keys of rows `keyed` (indices into row_scores(), ascending) and scores every row
+  // again, these exactly.
+  Status ScoreKeys(const std::vector<uint32_t>& keyed);
+  const std::vector<uint32_t>& keyed() const { return keyed_; }
   uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // of row_scores()
-  // Reads the rows chosen[i] (indices into row_scores(), ascending).
+  // Reads the values of rows chosen[i] too (indices into row_scores(), ascending; all in keyed()).
   void FinishRows(const std::vector<uint32_t>& chosen);
 
   HeadSelection& selection() { return selection_; }
@@ -41,6 +45,7 @@ class HeadLookup {
   template <typename Body>
   void ForEachCodedTile(const Body& body);
   Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end);
+  void ScoreCodedRows();
   void MakeCodedTail(const std::vector<uint32_t>& chosen);
   void MakeParentTail();
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
@@ -60,9 +65,11 @@ class HeadLookup {
   std::vector<uint32_t> coded_rows_;     // stored rows
   std::vector<float> row_scores_;        // S of each coded row
   std::vector<float> decoded_;           // [coded rows, head_dim]
+  std::vector<uint32_t> keyed_;          // coded rows whose keys were read
+  std::vector<std::byte> keys_;          // those
   std::vector<float> rotated_;           // [R, head_dim]: H q
 
-  std::vector<float> logits_, row_logits_, lse_, scratch_;  // of a tile of query rows
+  std::vector<float> logits_, row_logits_, key_logits_, lse_, scratch_;  // of a tile of query rows
   double missed_mass_ = 0;
   HeadSelection selection_;
 };

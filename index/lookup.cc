@@ -17,6 +17,7 @@ constexpr double kCodesShare = 0.3;  // of the budget, for row codes and their c
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
+constexpr double kValuesPerKey = 0.25;  // rows whose value is read too, per key that is read
 constexpr double kSpareRows = 1.2;  // opened rows per row that the budget can read, at least
 
 // A cluster or row of one head that may be opened or read.
@@ -74,6 +75,9 @@ class LayerLookup {
       const PerHead coded = ChooseCoded();
       LECTERN_RETURN_IF_ERROR(
           ForAll([&](HeadLookup& head, size_t h) { return head.ScoreRows(coded[h]); }));
+      const PerHead keyed = ChooseKeys();
+      LECTERN_RETURN_IF_ERROR(
+          ForAll([&](HeadLookup& head, size_t h) { return head.ScoreKeys(keyed[h]); }));
     }
     const PerHead chosen = use_codes_ ? ChooseRows() : ChooseClusters();
     LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
@@ -211,8 +215,21 @@ class LayerLookup {
     return Sorted(std::move(coded));
   }
 
-  // The best coded rows of the layer, as many as the budget holds.
-  PerHead ChooseRows() {
+  // The best of `candidates`, `count` of them.
+  PerHead Best(std::vector<Candidate> candidates, double count) const {
+    const auto kept = std::min(candidates.size(), static_cast<size_t>(std::max(0.0, count)));
+    if (kept < candidates.size()) {
+      std::nth_element(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(kept),
+                       candidates.end(), ComesBefore);
+    }
+    PerHead chosen(lookups_.size());
+    for (size_t i = 0; i < kept; ++i) chosen[candidates[i].head].push_back(candidates[i].index);
+    return Sorted(std::move(chosen));
+  }
+
+  // Coded rows whose keys to read: the best of the layer, so many that the budget also holds values
+  // for some of them, at least one.
+  PerHead ChooseKeys() {
     std::vector<Candidate> candidates;
     for (size_t h = 0; h < lookups_.size(); ++h) {
       const std::vector<float>& scores = lookups_[h].row_scores();
@@ -220,15 +237,22 @@ class LayerLookup {
         candidates.push_back({scores[i], true, static_cast<uint32_t>(h), i});
       }
     }
-    const auto count = std::min<size_t>(
-        candidates.size(), static_cast<size_t>(std::max(0.0, budget_ - spent_) / row_bytes_));
-    if (count < candidates.size()) {
-      std::nth_element(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(count),
-                       candidates.end(), ComesBefore);
+    const double key_bytes = row_bytes_ / 2, most = (budget_ - spent_) / key_bytes;
+    PerHead keyed = Best(std::move(candidates), std::min(most / (1 + kValuesPerKey), most - 1));
+    for (const auto& keys : keyed) spent_ += key_bytes * static_cast<double>(keys.size());
+    return keyed;
+  }
+
+  // Of those, the rows whose values to read: the best by their exact scores.
+  PerHead ChooseRows() {
+    std::vector<Candidate> candidates;
+    for (size_t h = 0; h < lookups_.size(); ++h) {
+      for (const uint32_t i : lookups_[h].keyed()) {
+        candidates.push_back({lookups_[h].row_scores()[i], true, static_cast<uint32_t>(h), i});
+      }
     }
-    PerHead chosen(lookups_.size());
-    for (size_t i = 0; i < count; ++i) chosen[candidates[i].head].push_back(candidates[i].index);
-    return Sorted(std::move(chosen));
+    const double value_bytes = row_bytes_ / 2;
+    return Best(std::move(candidates), (budget_ - spent_) / value_bytes);
   }
 
   // Whole clusters: above threshold while the cap allows, below it until the floor is reached.

@@ -28,6 +28,8 @@ struct HeadSelection {
   std::vector<std::vector<IndexRange>> looked_up;
   // Stored rows that are read, ascending.
   std::vector<uint32_t> rows;
+  // Stored rows of which only the key is read, ascending; they weigh in the tail.
+  std::vector<uint32_t> keys;
   // Finest clusters whose row codes were read.
   std::vector<IndexRange> coded;
 
@@ -58,8 +60,10 @@ struct LookupArgs {
 // threshold of their head and level before those below it) until the level's part of the lookup
 // bytes is spent: a quarter of the budget, more only where filling the budget needs it. Then rows
 // are read:
-//   with row codes    the codes of the best looked-up clusters' rows are read, and the best rows by
-//                     their own estimated score fill the byte budget, all heads together. Mean
+//   with row codes    the codes of the best looked-up clusters' rows are read, then the keys of the
+//                     best rows by their estimated score, then the values of the best of those by
+//                     their exact score, until the byte budget is spent, all heads together. A row
+//                     whose key alone was read weighs exactly, with its cluster's mean value. Mean
 //                     values of the finest level are read with the codes only: looked-up clusters
 //                     without codes stand in by their own centroid and their parent's mean value,
 //                     which lets twice as many be looked up;

@@ -4,7 +4,8 @@
 #   fuzz          60 s of libFuzzer on each target of tests/fuzz (FUZZ_SECONDS; new inputs and
 #                 crashes stay in build-fuzz/)
 #   bench         Google Benchmarks of the kernels
-#   evaluate      answers at a budget of 0.1 against exact ones: 240 questions on 6 documents
+#   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
+#                 240 questions on 6 documents
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
@@ -40,16 +41,13 @@ bench() {
 }
 
 evaluate() {
-  local document
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  build release index-document budget_evaluation
+  build release lectern-evaluate
   tools/reader/make_evaluation_set.sh "$work"
-  for document in "$work"/*.txt; do
-    build-release/tools/index-document --store "$work/store" --progress none \
-      --name "$(basename "$document" .txt)" "$document" 2>/dev/null
-  done
-  build-release/tests/evaluation/budget_evaluation "$work/store" "$work"/*.jsonl
+  build-release/tools/lectern-evaluate --store "$work/store" --model tools/reader/model \
+    --budgets 0.2,0.1,0.05 --modes default,no-tail,no-codes,oracle,paper-1,paper-2 \
+    --answers default,paper-1,paper-2 "$work"/*.jsonl
 }
 
 recall() {

@@ -45,10 +45,10 @@ TEST(ParseConfigTest, ReadsTheBundledModel) {
   const Result<ModelConfig> config = ParseConfig(ReadWholeFile(path), path);
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->vocab_size, 2048u);
-  EXPECT_EQ(config->num_layers, 4u);
+  EXPECT_EQ(config->num_layers, 6u);
   EXPECT_EQ(config->query_group(), 2u);
   EXPECT_EQ(config->head_dim, 64u);
-  EXPECT_EQ(config->rope.theta, 1e7);
+  EXPECT_EQ(config->rope.theta, 1e10);
   EXPECT_EQ(config->max_positions, 131072u);
   EXPECT_TRUE(config->tie_word_embeddings);
   EXPECT_EQ(config->eos_ids, std::vector<int32_t>{2});

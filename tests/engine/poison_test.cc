@@ -24,7 +24,7 @@ using testing::WriteWholeFile;
 // Everything that some steps read, by layer and kv head.
 struct ReadSet {
   std::vector<std::set<uint32_t>> looked_up, tail;  // per level: clusters
-  std::set<uint32_t> rows;                          // stored rows
+  std::set<uint32_t> rows, keys;                    // stored rows: whole, or at least the key
   std::set<uint32_t> coded;                         // finest clusters: row codes
 };
 using Reads = std::map<std::pair<uint32_t, uint32_t>, ReadSet>;
@@ -47,6 +47,8 @@ void Record(Reads& reads, uint32_t layer, const DocumentRead& read) {
       Add(set.tail[l], selection.tail[l]);
     }
     set.rows.insert(selection.rows.begin(), selection.rows.end());
+    set.keys.insert(selection.rows.begin(), selection.rows.end());
+    set.keys.insert(selection.keys.begin(), selection.keys.end());
     Add(set.coded, selection.coded);
     for (const LogitTail* tail : {&selection.coded_tail, &selection.parent_tail}) {
       if (!tail->clusters.empty()) Add(set.tail[tail->level], tail->clusters);
@@ -100,9 +102,8 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
         const uint64_t keys = section.offset + rows.begin * 2 * row;
         const uint64_t values = keys + rows.size() * row;
         for (uint32_t r = 0; r < rows.size(); ++r) {
-          if (set.rows.contains(rows.begin + r)) continue;
-          poison(keys + r * row, row, 2);
-          poison(values + r * row, row, 2);
+          if (!set.keys.contains(rows.begin + r)) poison(keys + r * row, row, 2);
+          if (!set.rows.contains(rows.begin + r)) poison(values + r * row, row, 2);
         }
       }
     } else if (kind == SectionKind::kRowCodes) {

@@ -102,6 +102,7 @@ uint32_t FinestOf(const HeadIndex& head, uint32_t row) {
 uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection) {
   constexpr uint64_t kRow = kDim * 2, kCode = kDim / 8 + 2, kCount = 4;
   uint64_t bytes = head.num_exact() * 2 * kRow + selection.rows.size() * 2 * kRow;
+  bytes += selection.keys.size() * kRow;
   for (size_t level = 0; level < selection.looked_up.size(); ++level) {
     bytes += ToSet(selection.looked_up[level]).size() * (kRow + kCount);
     bytes += ToSet(selection.tail[level]).size() * kRow;
@@ -210,6 +211,11 @@ TEST_P(LookupTest, RowsAscendInsideClustersThatWereLookedUp) {
         const uint32_t cluster = FinestOf(heads()[h], row);
         ASSERT_TRUE(seen.contains(cluster));
         ++rows_of[cluster];
+      }
+      ASSERT_TRUE(std::is_sorted(selection.keys.begin(), selection.keys.end()));
+      for (const uint32_t row : selection.keys) {
+        ASSERT_TRUE(coded.contains(FinestOf(heads()[h], row)));
+        ASSERT_FALSE(std::binary_search(selection.rows.begin(), selection.rows.end(), row));
       }
       rows += selection.rows.size();
       ASSERT_TRUE(std::includes(seen.begin(), seen.end(), coded.begin(), coded.end()));
@@ -359,7 +365,8 @@ TEST_P(LookupTest, BudgetCloseToOneReadsNearlyEverything) {
     ASSERT_TRUE(selections.ok());
     double read = 0, all = 0;
     for (size_t h = 0; h < heads().size(); ++h) {
-      read += static_cast<double>((*selections)[h].rows.size());
+      read += static_cast<double>((*selections)[h].rows.size()) +
+              static_cast<double>((*selections)[h].keys.size()) / 2;
       all += heads()[h].num_rows() - heads()[h].num_exact();
     }
     // Centroids (and codes) cost their part: rows of 64 bytes against 68 per cluster (and 4).
@@ -378,6 +385,7 @@ TEST_P(LookupTest, SameSelectionForAnyNumberOfThreads) {
   ASSERT_TRUE(expected.ok() && again.ok());
   for (size_t h = 0; h < heads().size(); ++h) {
     EXPECT_EQ((*expected)[h].rows, (*again)[h].rows);
+    EXPECT_EQ((*expected)[h].keys, (*again)[h].keys);
     EXPECT_EQ((*expected)[h].looked_up, (*again)[h].looked_up);
     EXPECT_EQ((*expected)[h].coded, (*again)[h].coded);
     EXPECT_EQ((*expected)[h].coded_tail.logits, (*again)[h].coded_tail.logits);
@@ -402,18 +410,23 @@ struct Reference {
   std::vector<double> row_scores;      // S of the rows of `coded`, in order
 };
 
-// One level: every cluster is in the denominator, those of `coded` by their rows.
-Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set<uint32_t>& coded) {
+// One level: every cluster is in the denominator, those of `coded` by their rows: by their code, or
+// by their key where `keyed` has the stored row.
+Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set<uint32_t>& coded,
+                const std::set<uint32_t>& keyed = {}) {
   const HeadIndex::Level& level = head.levels().back();
   const std::vector<float> centroids = Floats(level.centroids);
-  std::vector<float> residuals;  // f s of the rows of `coded`
-  std::vector<uint32_t> cluster_of;
+  std::vector<float> residuals, keys;  // f s of the rows of `coded`, and their keys
+  std::vector<uint32_t> cluster_of, stored;
   for (const uint32_t i : coded) {
     const IndexRange rows = head.ClusterRows(i);
     residuals.resize(residuals.size() + rows.size() * kDim);
     DecodeRows(head.RowCodes(rows),
                {residuals.data() + residuals.size() - rows.size() * kDim, rows.size(), kDim});
     cluster_of.insert(cluster_of.end(), rows.size(), i);
+    const std::vector<float> block = Floats(head.Keys(rows));
+    keys.insert(keys.end(), block.begin(), block.end());
+    for (uint32_t row = rows.begin; row < rows.end; ++row) stored.push_back(row);
   }
   Reference result;
   result.cluster_scores.resize(level.num_clusters());
@@ -430,12 +443,13 @@ Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set
     std::vector<float> rotated(queries[r], queries[r] + kDim);
     Rotate(rotated);
     std::vector<double> rows = Logits(rotated.data(), residuals);
+    const std::vector<double> exact = Logits(queries[r], keys);
     total = 0;
     for (uint32_t i = 0; i < clusters.size(); ++i) {
       if (!coded.contains(i)) total += level.key_counts[i] * std::exp(clusters[i]);
     }
     for (size_t t = 0; t < rows.size(); ++t) {
-      rows[t] += clusters[cluster_of[t]];
+      rows[t] = keyed.contains(stored[t]) ? exact[t] : rows[t] + clusters[cluster_of[t]];
       total += std::exp(rows[t]);
     }
     for (size_t t = 0; t < rows.size(); ++t) {
@@ -508,48 +522,69 @@ TEST_P(LookupFormulaTest, WholeClustersAreTheBestAndTheRestIsMissed) {
   }
 }
 
-TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
+// Keys are read of the best rows by their codes; values of the best of those by their keys.
+TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodesAndKeys) {
   for (const size_t rows : {1, 8, 130}) {
     const Queries queries(Heads(1), rows, 23);
     const LookupArgs args = Args(queries, true);
     const auto selections = Lookup(args);
     ASSERT_TRUE(selections.ok());
-    double worst_read = 1, best_left = 0;
+    double worst_keyed = 1, best_not_keyed = 0, worst_read = 1, best_left = 0;
     for (size_t h = 0; h < args.heads.size(); ++h) {
       const HeadIndex& head = args.heads[h];
       const HeadSelection& selection = (*selections)[h];
       const std::set<uint32_t> coded = ToSet(selection.coded);
       ASSERT_FALSE(coded.empty());
-      const Reference expected = Score(head, queries.views[h], coded);
+      std::set<uint32_t> keyed(selection.rows.begin(), selection.rows.end());
+      keyed.insert(selection.keys.begin(), selection.keys.end());
+      const Reference by_code = Score(head, queries.views[h], coded);
+      const Reference by_key = Score(head, queries.views[h], coded, keyed);
+
       HeadLookup lookup(args, h, 0);
       ASSERT_TRUE(lookup.Score(0).ok());
       ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
-      ASSERT_EQ(lookup.row_scores().size(), expected.row_scores.size());
-      double missed = 0;
-      for (uint32_t i = 0; i < expected.cluster_scores.size(); ++i) {
-        if (!coded.contains(i))
-          missed += expected.cluster_scores[i] * head.levels()[0].key_counts[i];
+      const std::vector<float> code_scores = lookup.row_scores();
+      std::vector<uint32_t> indices;
+      for (uint32_t t = 0; t < code_scores.size(); ++t) {
+        if (keyed.contains(lookup.StoredRow(t))) indices.push_back(t);
       }
-      for (size_t t = 0; t < expected.row_scores.size(); ++t) {
-        EXPECT_NEAR(lookup.row_scores()[t], expected.row_scores[t], 1e-4 * expected.row_scores[t]);
+      ASSERT_TRUE(lookup.ScoreKeys(indices).ok());
+      ASSERT_EQ(code_scores.size(), by_code.row_scores.size());
+
+      double missed = 0;
+      for (uint32_t i = 0; i < by_code.cluster_scores.size(); ++i) {
+        if (!coded.contains(i)) missed += by_code.cluster_scores[i] * head.levels()[0].key_counts[i];
+      }
+      for (size_t t = 0; t < code_scores.size(); ++t) {
+        const double code = by_code.row_scores[t], key = by_key.row_scores[t];
+        EXPECT_NEAR(code_scores[t], code, 1e-4 * code);
+        EXPECT_NEAR(lookup.row_scores()[t], key, 1e-4 * key);
+        const uint32_t row = lookup.StoredRow(t);
         const bool is_read =
-            std::binary_search(selection.rows.begin(), selection.rows.end(), lookup.StoredRow(t));
+            std::binary_search(selection.rows.begin(), selection.rows.end(), row);
         if (is_read) {
-          worst_read = std::min(worst_read, expected.row_scores[t]);
+          worst_read = std::min(worst_read, key);
         } else {
-          best_left = std::max(best_left, expected.row_scores[t]);
-          missed += expected.row_scores[t];
+          missed += key;
+          if (keyed.contains(row)) best_left = std::max(best_left, key);
+        }
+        if (keyed.contains(row)) {
+          worst_keyed = std::min(worst_keyed, code);
+        } else {
+          best_not_keyed = std::max(best_not_keyed, code);
         }
       }
       EXPECT_NEAR(selection.missed_mass, std::min(missed, 1.0), 1e-3);
     }
     // All heads share the budget, so this holds across them.
+    EXPECT_GE(worst_keyed, best_not_keyed * (1 - 1e-4));
     EXPECT_GE(worst_read, best_left * (1 - 1e-4));
+    EXPECT_GT(best_not_keyed, 0);
     EXPECT_GT(best_left, 0);
   }
 }
 
-// What is not read of a coded cluster keeps the mass that the codes tell.
+// What is not read of a coded cluster keeps the mass that its keys tell, or else its codes.
 TEST_P(LookupFormulaTest, CodedLogitsAreTheMassOfRowsThatAreNotRead) {
   const Queries queries(Heads(1), 70, 24);  // more than a tile of query rows
   const LookupArgs args = Args(queries, true);
@@ -576,12 +611,14 @@ TEST_P(LookupFormulaTest, CodedLogitsAreTheMassOfRowsThatAreNotRead) {
         std::vector<float> residuals(rows.size() * kDim);
         DecodeRows(head.RowCodes(rows), {residuals.data(), rows.size(), kDim});
         const std::vector<double> more = Logits(rotated.data(), residuals);
+        const std::vector<double> exact = Logits(query, Floats(head.Keys(rows)));
+        const auto in = [&](const std::vector<uint32_t>& list, uint32_t t) {
+          return std::binary_search(list.begin(), list.end(), rows.begin + t);
+        };
         double mass = 0;
         for (uint32_t t = 0; t < rows.size(); ++t) {
-          if (std::binary_search(selection.rows.begin(), selection.rows.end(), rows.begin + t)) {
-            continue;
-          }
-          mass += std::exp(clusters[i] + more[t]);
+          if (in(selection.rows, t)) continue;
+          mass += std::exp(in(selection.keys, t) ? exact[t] : clusters[i] + more[t]);
         }
         const float logit = selection.coded_tail.logits[r * coded.size() + column++];
         if (mass == 0) {

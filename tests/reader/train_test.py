@@ -76,6 +76,28 @@ class TrainTest(unittest.TestCase):
                 expected = model(alone[None], positions[None], 96, mask)[0, 96:]
                 self.assertLess((hidden[0, rows] - expected).abs().max().item(), 1e-3)
 
+    def test_a_step_in_bfloat16_is_close_to_one_in_f32(self):
+        """What a GPU does, on the CPU, with the shape that it trains."""
+        tokens = train.Tokens(MODEL / "tokenizer.model")
+        preset = train.PRESETS["gpu"]
+        preset.shape.vocab = tokens.pieces.vocab_size()
+        model = network.Reader(preset.shape)
+        network.wire(model, train.token_shares(tokens))
+        stage = train.Stage(1, 192, 160, 2, (0.3, 0.9), weight=1.0)
+        batch = train.make_batch(tokens, stage, "2", longest_jump=1000)
+        losses = []
+        for enabled in (False, True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+                hidden, looked = model(batch.ids, batch.positions, 192, batch.question_mask(192),
+                                       batch.document_mask(192), batch.watch(192))
+            chosen = batch.weights == 1
+            logits = model.logits(hidden[chosen].float())
+            targets = torch.roll(batch.ids, -1, 1)[chosen]
+            loss = torch.nn.functional.cross_entropy(logits, targets) - looked.mean()
+            loss.backward()
+            losses.append(loss.item())
+        self.assertLess(abs(losses[0] - losses[1]), 0.05 * losses[0])
+
     def test_the_exported_folder_is_a_llama(self):
         import transformers
         theirs = transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)

@@ -27,7 +27,7 @@ import generate
 
 # Share of the questions per task, and its size in the document: (share, tokens per statement)
 TASKS = {"facts": 0.80, "needle": 0.12, "variable": 0.05, "words": 0.03}
-BYTES_PER_TOKEN = 3.64
+BYTES_PER_TOKEN = 3.9
 
 
 def run(a, tool, *arguments):

@@ -14,10 +14,10 @@ if [ $# -ne 1 ]; then
 fi
 here=$(cd "$(dirname "$0")" && pwd)
 
-# document NAME TOKENS SEED; such text has 4.6 bytes per token.
+# document NAME TOKENS SEED; such text has 3.9 bytes per token.
 document() {
-  python3 "$here/generate.py" --bytes $(($2 * 46 / 10)) --facts 48 --questions 40 \
-    --per-entity 1 --seed "$3" --out "$out" --name "$1"
+  python3 "$here/generate.py" --bytes $(($2 * 39 / 10)) --facts 48 --questions 40 \
+    --seed "$3" --out "$out" --name "$1"
 }
 
 out=$1

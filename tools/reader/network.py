@@ -117,19 +117,22 @@ class Reader(nn.Module):
         cos, sin = (t[:, None] for t in rope_tables(positions, self.shape.theta))
         group = self.shape.heads // self.shape.kv_heads
         d = num_document
+        kind = lambda mask, like: None if mask is None else mask.to(like.dtype)
         for index, layer in enumerate(self.layers):
             q, k, v = layer.qkv(x, cos, sin)
+            q, k = q.to(v.dtype), k.to(v.dtype)          # RoPE is in f32; autocast's values are not
             k, v = (t.repeat_interleave(group, 1) for t in (k, v))
             if watch and index == len(self.layers) // 2:
                 item, row, target = watch
                 logits = torch.einsum("nhd,nhkd->nhk", q[item, :, d + row], k[item])
-                logits = logits / HEAD_DIM ** 0.5 + question_mask[item, 0, row][:, None]
+                logits = logits.float() / HEAD_DIM ** 0.5 + question_mask[item, 0, row][:, None]
                 paid = logits.softmax(-1)[torch.arange(len(item)), :, target]
                 looked = (paid.mean(-1) + 1e-9).log()
             document = F.scaled_dot_product_attention(
-                q[:, :, :d], k[:, :, :d], v[:, :, :d], attn_mask=document_mask,
+                q[:, :, :d], k[:, :, :d], v[:, :, :d], attn_mask=kind(document_mask, v),
                 is_causal=document_mask is None)
-            questions = F.scaled_dot_product_attention(q[:, :, d:], k, v, attn_mask=question_mask)
+            questions = F.scaled_dot_product_attention(q[:, :, d:], k, v,
+                                                       attn_mask=kind(question_mask, v))
             x = layer.finish(x, torch.cat([document, questions], 2))
         return (x, looked) if watch else x
 

@@ -67,7 +67,7 @@ PRESETS = {
         Stage(0.22, 640, 448, 4, (0.2, 0.9), most_weight=32),
         Stage(0.08, 1536, 640, 2, (0.1, 0.8), most_weight=32)]),
     # About an hour of an H100: a wider model, longer documents.
-    "gpu": Preset(network.Shape(width=320, layers=10, heads=8, kv_heads=4, ffn=832), [
+    "gpu": Preset(network.Shape(width=320, layers=10, heads=8, kv_heads=4, ffn=640), [
         Stage(0.02, 96, 96, 256, (0.6, 1.0), weight=0, plain=1.0),
         Stage(0.10, 256, 256, 128, (0.4, 1.0), plain=0.3),
         Stage(0.28, 768, 640, 40, (0.2, 0.9)),
