@@ -22,7 +22,7 @@ double ClusterFlops(const ModelConfig& c, double tokens) {
   // Finest clusters of a block in each of 10 iterations, and groups of clusters in 4 refinements.
   const double block = std::min<double>(tokens, tokens > kFlatKeys ? kBlockKeys : kFlatKeys);
   const double clusters_met =
-      0.05 * block + (tokens > kFlatKeys ? tokens / kBlockKeys + 0.4 * 0.01 * tokens : 0);
+      0.02 * block + (tokens > kFlatKeys ? tokens / kBlockKeys + 0.4 * 0.004 * tokens : 0);
   return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
 }
 

@@ -388,11 +388,11 @@ class Builder {
 std::vector<double> LevelFractions(uint32_t num_levels) {
   switch (num_levels) {
     case 1:
-      return {0.05};
+      return {0.02};
     case 2:
-      return {0.01, 0.05};
+      return {0.005, 0.02};
     default:
-      return {0.002, 0.01, 0.05};
+      return {0.001, 0.005, 0.02};
   }
 }
 

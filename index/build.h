@@ -11,8 +11,9 @@
 namespace lectern {
 
 struct BuildOptions {
-  // Share of the keys that become clusters, coarse first. {.01, .05} is the paper's tree.
-  std::vector<double> fractions = {0.01, 0.05};
+  // Share of the keys that become clusters, coarse first. The paper's tree is {.01, .05}; with row
+  // codes below them coarser clusters find as much and leave more bytes for rows.
+  std::vector<double> fractions = {0.005, 0.02};
   uint32_t num_iterations = 10;
   uint64_t seed = 1234;
   bool row_codes = true;  // index/row_codes.h

@@ -204,6 +204,9 @@ TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
     Record(reads, step.layer, step.read);
   };
   const auto logits = session->Step(ids, GetParam().budget, GetParam().tail, nullptr);
+  // A small budget goes through the upper levels; a large one looks up the finest at once.
+  EXPECT_EQ(reads.begin()->second.looked_up.front().empty(),
+            GetParam().levels > 1 && GetParam().budget > 0.1f);
   ASSERT_TRUE(logits.ok());
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(ids, GetParam().budget, GetParam().tail, nullptr);

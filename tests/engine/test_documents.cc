@@ -128,7 +128,9 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
     std::vector<HeadClusters> heads;
     for (uint32_t head = 0; clustered && head < config.num_kv_heads; ++head) {
       BuildOptions build;
-      build.fractions = LevelFractions(options.num_levels);
+      // The paper's tree: finer than ours, so that small documents have levels worth descending.
+      build.fractions = {0.002, 0.01, 0.05};
+      build.fractions.erase(build.fractions.begin(), build.fractions.end() - options.num_levels);
       heads.push_back(Take(ClusterHead(backend, *spill, layer, head, layout, build)));
     }
     shards.push_back(Take(

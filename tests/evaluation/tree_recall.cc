@@ -58,7 +58,7 @@ struct Clusters {
 Clusters OurTree(const Backend& backend, Rows<const float> keys, uint32_t num_levels) {
   const auto start = std::chrono::steady_clock::now();
   BuildOptions options;
-  options.fractions = LevelFractions(num_levels);
+  options.fractions = num_levels == 1 ? std::vector{0.05} : std::vector{0.01, 0.05};
   options.row_codes = false;
   CentroidTree tree = Take(BuildTree(backend, keys, keys, options));
   Clusters result;

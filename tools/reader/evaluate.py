@@ -76,7 +76,7 @@ def measure(a, length, folder):
             mode = ["--kv-budget", str(a.kv_budget)] if a.kv_budget else ["--exact"]
             answers = run(a, "ask-document", "--store", str(folder / "store"), "--json",
                           "--document", name, "--questions", str(folder / f"{name}.jsonl"), *mode)
-            run(a, "lectern-store", "--store", str(folder / "store"), "remove", name)
+            run(a, "lectern-store", "--store", str(folder / "store"), "--json", "remove", "--yes", name)
             for line, answer in zip(lines, answers, strict=True):
                 asked += 1
                 right[line["kind"]][0] += answer["answer"] == line["answer"]
