@@ -3,7 +3,7 @@
 //   tree_recall MODEL TEXT [QUESTIONS.jsonl]
 //
 // Prefills the text, then clusters the keys of every layer and kv head three times: our tree of two
-// levels {0.01, 0.05}; our tree of one level {0.05}; and one K-means of 5 % over all keys. Of each,
+// levels; our tree of one level; and one K-means into as many clusters over all keys. Of each,
 // the best finest clusters by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the
 // keys, for one token's query group at a time; recall is the exact attention mass of what was
 // taken, as a share of the mass on all clustered keys (sinks and window are read anyway), mean over
@@ -58,7 +58,7 @@ struct Clusters {
 Clusters OurTree(const Backend& backend, Rows<const float> keys, uint32_t num_levels) {
   const auto start = std::chrono::steady_clock::now();
   BuildOptions options;
-  options.fractions = num_levels == 1 ? std::vector{0.05} : std::vector{0.01, 0.05};
+  options.fractions = LevelFractions(num_levels);
   options.row_codes = false;
   CentroidTree tree = Take(BuildTree(backend, keys, keys, options));
   Clusters result;
@@ -83,7 +83,8 @@ Clusters Flat(const Backend& backend, Rows<const float> keys) {
     }
   }
   KMeansOptions options;
-  options.num_clusters = static_cast<uint32_t>(0.05 * static_cast<double>(keys.num_rows));
+  options.num_clusters = static_cast<uint32_t>(
+      LevelFractions(1).back() * static_cast<double>(keys.num_rows));
   const auto labels = Take(KMeans(backend, {unit.data(), keys.num_rows, dim}, options));
   Clusters result;
   result.members.resize(options.num_clusters);

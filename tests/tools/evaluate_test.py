@@ -40,8 +40,9 @@ class EvaluateTest(unittest.TestCase):
         (folder / "manual.txt").write_text(text)
         cls.questions = folder / "manual.jsonl"
         cls.questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        cls.done = evaluate(folder, "--budgets", "0.2,0.1", "--modes", ",".join(MODES),
-                            "--answers", "default,paper-1", "--json-file", f"{folder}/out.json",
+        # The files come right after a list, which must not swallow them.
+        cls.done = evaluate(folder, "--json-file", f"{folder}/out.json", "--budgets", "0.2,0.1",
+                            "--modes", ",".join(MODES), "--answers", "default,paper-1",
                             str(cls.questions))
         assert cls.done.returncode == 0, cls.done.stderr
         rows = json.loads((folder / "out.json").read_text())
@@ -100,10 +101,19 @@ class EvaluateTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn('"other"', done.stderr)
 
+    def test_a_document_without_clusters_is_refused(self):
+        short = pathlib.Path(self.folder.name, "short.jsonl")
+        short.write_text(self.questions.read_text())
+        short.with_suffix(".txt").write_text("The ship Jasho carries marble.\n")
+        done = evaluate(self.folder.name, str(short))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no clusters", done.stderr)
+
     def test_bad_arguments_are_refused(self):
-        for arguments in (["--budgets", "1.5"], ["--modes", "best"], ["--answers", "oracle"]):
+        for arguments in (["--budgets", "1.5"], ["--budgets", "1"], ["--calibration", "0"], ["--modes", "best"], ["--answers", "oracle"]):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(arguments[0], done.stderr)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,7 @@ class ReaderTest(unittest.TestCase):
         self.assertFalse(set(documents.VERBS["train"]) & set(documents.VERBS["eval"]))
 
     def test_questions_use_the_wordings_of_their_split(self):
+        patterns = {}
         for split in ("train", "eval"):
             allowed = list(facts.QUESTIONS[split]) + facts.MULTI_QUESTIONS[split]
             for _, attributes in facts.DOMAINS.values():
@@ -103,10 +104,15 @@ class ReaderTest(unittest.TestCase):
                     allowed += a.questions[split]
             allowed += [lead.replace("{s}", w[0].lower() + w[1:])
                         for lead in facts.QUESTION_LEADS[split] for w in allowed]
-            pattern = matches(allowed)
+            pattern = patterns[split] = matches(allowed)
             for seed in range(10):
                 for q in make(seed, wordings=split).questions:
                     self.assertRegex(q.text, pattern)
+        # The patterns tell the splits apart, if not in every single question.
+        for split, other in (("train", "eval"), ("eval", "train")):
+            asked = [q.text for seed in range(10) for q in make(seed, wordings=split).questions]
+            strangers = sum(not patterns[other].match(text) for text in asked)
+            self.assertGreater(strangers, 0.3 * len(asked))
 
     def test_passages_state_the_answers(self):
         kinds = set()

@@ -65,19 +65,6 @@ struct Figures {
   std::vector<double> recalled, read, kl;
   size_t questions = 0, right = 0, same = 0, exact_right = 0, same_where_right = 0;
   size_t facts = 0, first_passage = 0, any_passage = 0;  // of rightly answered single facts
-
-  void Add(const Figures& other) {
-    const auto append = [](auto& to, const auto& from) {
-      to.insert(to.end(), from.begin(), from.end());
-    };
-    for (const size_t i : {0, 1}) append(errors[i], other.errors[i]);
-    append(recalled, other.recalled);
-    append(read, other.read);
-    append(kl, other.kl);
-    questions += other.questions, right += other.right, same += other.same;
-    exact_right += other.exact_right, same_where_right += other.same_where_right;
-    facts += other.facts, first_passage += other.first_passage, any_passage += other.any_passage;
-  }
 };
 
 // Length class in K tokens, mode, budget.
@@ -147,6 +134,12 @@ class DocumentEvaluation {
   Status Run(const std::vector<Question>& questions) {
     LECTERN_ASSIGN(const DocumentRow row, engine_.Find(name_));
     length_ = LengthClass(row.num_tokens);
+    LECTERN_ASSIGN(const auto session, Open());
+    if (!session->indexed().has_clusters()) {
+      return {Code::kInvalidArgument, "document \"" + name_ +
+                                          "\" has no clusters and is always read whole: there is "
+                                          "nothing to compare; give one of 2,048 tokens or more"};
+    }
     LECTERN_RETURN_IF_ERROR(PreparePaper(questions));
     for (size_t i = 0; i < questions.size(); ++i) {
       LECTERN_RETURN_IF_ERROR(Measure(questions[i]));
@@ -480,18 +473,22 @@ int Main(int argc, char** argv) {
   for (const auto& [mode, meaning] : kModes) list += "\n  " + mode + ": " + meaning;
   std::map<std::string, std::string> runnable = kModes;
   runnable.erase("oracle");  // knows the exact run's attention, not that of its own
-  app.add_option("--budgets", flags.budgets, "KV budgets, each in (0, 1)")
+  app.add_option("--budgets", flags.budgets, "KV budgets, each in [0.001, 0.999]: 1 is exact")
       ->delimiter(',')
-      ->check(tools::Share());
+      ->allow_extra_args(false)
+      ->check(tools::NumberBetween(0.001, 0.999));
   app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(tools::OneOf(kModes));
   app.add_option("--answers", flags.answers, "methods whose answers are measured")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(tools::OneOf(runnable));
   app.add_option("--limit", flags.limit, "questions per document; 0: all");
   app.add_option("--calibration", flags.calibration,
-                 "questions of each document that choose the paper's thresholds");
+                 "questions of each document that choose the paper's thresholds")
+      ->check(CLI::PositiveNumber);
   app.add_option("--json-file", flags.json, "writes the figures there too");
   app.add_option("FILE.jsonl", flags.files,
                  "questions; the document is of the same name in the store, or FILE.txt")

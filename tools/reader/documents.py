@@ -58,6 +58,7 @@ class Question:
     kind: str
     fixed: str = ""             # the answer where it is not a value of the document
     entity: str = ""
+    via: "Statement" = None     # leads from the entity asked about to the one that answers
 
     def answer(self):
         if self.fixed:
@@ -362,11 +363,9 @@ def add_two_hop(r, groups, o, questions):
                 continue
             inner = r.choice(F.INNER[o.wordings]).format(n=r.choice(fact.attribute.nouns),
                                                          e=fact.entity)
-            kind_of_answer = [(last.value, last.statement)]
-            question = Question(question_of(r, last, o, inner), kind_of_answer, "two_hop",
-                                entity=fact.entity)
-            question.via = fact.statement
-            questions.append(question)
+            questions.append(Question(question_of(r, last, o, inner),
+                                      [(last.value, last.statement)], "two_hop",
+                                      entity=fact.entity, via=fact.statement))
 
 
 def add_refusals(r, groups, known, o, questions):
@@ -568,7 +567,7 @@ def make_document(r, size, count, o, task="facts", measure=len, other_filler=Non
     shift_separator(ordered[0], "")
     present = [q for q in questions
                if all(s.piece >= 0 for _, s in q.answers)
-               and (not hasattr(q, "via") or q.via.piece >= 0)]
+               and (q.via is None or q.via.piece >= 0)]
     r.shuffle(present)
     return Document(ordered, present)
 

@@ -239,14 +239,14 @@ def wire(model, token_shares, gain=2.0, apart=0.7):
             key = torch.cat([u, torch.zeros(half)])
             attention["k_proj"].weight[rows_of(kv_head), 0] = key * amplitude
 
-        def carry(attention, kv_head, heads, source, code, target, scale):
+        def carry(attention, kv_head, heads, source, code, target):
             """Values: code of the source channels; each head writes them to the target."""
             value = torch.zeros(dim, width)
             value[:code.shape[0], source] = code
             attention["v_proj"].weight[rows_of(kv_head)] = value
             for head, (channels, back, weight) in zip(heads, target):
                 output = torch.zeros(width, dim)
-                output[channels, :code.shape[0]] = back * weight * size * scale
+                output[channels, :code.shape[0]] = back * weight * size
                 attention["o_proj"].weight[:, rows_of(head)] = output
 
         first, second = (model.layers[i].self_attn for i in (0, 1))
@@ -255,7 +255,7 @@ def wire(model, token_shares, gain=2.0, apart=0.7):
         be_seen(first, 0, sharp)
         for head in range(min(group, 2)):
             look(first, head, sharp, head + 1)
-        carry(first, 0, range(2), content, short, [(b, same, 1.0) for b in before], 1.0)
+        carry(first, 0, range(2), content, short, [(b, same, 1.0) for b in before])
 
         words = orthogonal(dim, num_content)
         for attention, u, backs, scale, weights in (
@@ -266,7 +266,7 @@ def wire(model, token_shares, gain=2.0, apart=0.7):
             for head, back in zip(heads, backs):
                 look(attention, head, u, back, scale)
             carry(attention, 1, heads, content, words,
-                  [(pool, torch.eye(dim), w) for w in weights], 1.0)
+                  [(pool, torch.eye(dim), w) for w in weights])
 
         def slow_rows(head):
             return [head * dim + i for i in slow]
@@ -283,7 +283,7 @@ def wire(model, token_shares, gain=2.0, apart=0.7):
                 if index == 1 and k == 1:
                     continue
                 heads = range(k * group, (k + 1) * group)
-                carry(attention, k, heads, content, copy, [(content, copy.t(), 0.5)] * group, 1.0)
+                carry(attention, k, heads, content, copy, [(content, copy.t(), 0.5)] * group)
                 if index == 1:
                     continue
                 match = orthogonal(len(slow), num_pool) * gain

@@ -160,7 +160,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
     before = None                                        # a question asked earlier
     for q in document.questions:
         needed = {s.piece for _, s in q.answers}
-        if hasattr(q, "via"):
+        if q.via:
             needed.add(q.via.piece)
         if any(starts[p + 1] > size for p in needed):
             continue
