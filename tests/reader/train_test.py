@@ -52,11 +52,30 @@ class TrainTest(unittest.TestCase):
         tokens = train.Tokens(MODEL / "tokenizer.model")
         stage = train.Stage(1, 384, 320, 4, (0.3, 0.9))
         batch = train.make_batch(tokens, stage, "1", longest_jump=1000)
-        item, row, place = batch.watch(384)
+        watch = batch.watch(384, 8)
+        item, row, place = watch[4]
         self.assertGreater(len(item), 100)
         predicted = batch.ids[item, 384 + row + 1]
         self.assertTrue(torch.equal(predicted, batch.ids[item, place]))
         self.assertTrue((batch.weights[item, 384 + row] == 1).all())
+        # What leads to the answer is named in the document, and not in the question.
+        item, row, place = watch[3]
+        self.assertGreater(len(item), 10)
+        for i, q, d in zip(item.tolist(), row.tolist(), place.tolist()):
+            self.assertNotEqual(d, batch.source[i, 384 + q])
+            self.assertEqual(batch.kinds[i][batch.block[i, 384 + q]], "two_hop")
+
+    def test_a_deeper_reader_begins_as_the_one_it_comes_from(self):
+        tokens = train.Tokens(MODEL / "tokenizer.model")
+        batch = train.make_batch(tokens, train.Stage(1, 96, 160, 1, (0.5, 1.0)), "4")
+        layers = network.load(MODEL).shape.layers
+        with torch.no_grad():
+            run = lambda m: m.logits(m(batch.ids, batch.positions, 96, batch.question_mask(96)))
+            expected = run(network.load(MODEL))
+            for more in (0, 1, 2, 4):
+                deep = network.deepen(network.load(MODEL), layers + more)
+                self.assertEqual(len(deep.layers), layers + more)
+                self.assertTrue(torch.equal(run(deep), expected))
 
     def test_a_question_sees_the_document_and_itself_alone(self):
         tokens = train.Tokens(MODEL / "tokenizer.model")
@@ -89,7 +108,7 @@ class TrainTest(unittest.TestCase):
         for enabled in (False, True):
             with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
                 hidden, looked = model(batch.ids, batch.positions, 192, batch.question_mask(192),
-                                       batch.document_mask(192), batch.watch(192))
+                                       batch.document_mask(192), batch.watch(192, 10))
             chosen = batch.weights == 1
             logits = model.logits(hidden[chosen].float())
             targets = torch.roll(batch.ids, -1, 1)[chosen]

@@ -58,7 +58,7 @@ class Question:
     kind: str
     fixed: str = ""             # the answer where it is not a value of the document
     entity: str = ""
-    via: "Statement" = None     # leads from the entity asked about to the one that answers
+    via: tuple = None           # (value, Statement) that leads to the entity which answers
 
     def answer(self):
         if self.fixed:
@@ -365,7 +365,7 @@ def add_two_hop(r, groups, o, questions):
                                                          e=fact.entity)
             questions.append(Question(question_of(r, last, o, inner),
                                       [(last.value, last.statement)], "two_hop",
-                                      entity=fact.entity, via=fact.statement))
+                                      entity=fact.entity, via=(fact.value, fact.statement)))
 
 
 def add_refusals(r, groups, known, o, questions):
@@ -567,7 +567,7 @@ def make_document(r, size, count, o, task="facts", measure=len, other_filler=Non
     shift_separator(ordered[0], "")
     present = [q for q in questions
                if all(s.piece >= 0 for _, s in q.answers)
-               and (q.via is None or q.via.piece >= 0)]
+               and (q.via is None or q.via[1].piece >= 0)]
     r.shuffle(present)
     return Document(ordered, present)
 

@@ -110,31 +110,32 @@ class Reader(nn.Module):
 
         ids, positions (batch, rows); question_mask (batch, 1, question rows, rows), added to the
         logits; document_mask (batch, 1, document rows, document rows) or None for the plain causal
-        one. watch: (items, question rows, document rows), three tensors: places that rows should
-        look at. -> hidden (batch, rows, width), before the last norm; with watch, also the log of
-        the attention that the middle layer pays to them, mean over its heads."""
+        one. watch: {layer: (items, question rows, document rows)}, three tensors: places that rows
+        should look at. -> hidden (batch, rows, width), before the last norm; with watch, also the
+        logs of the attention that the heads of those layers, in the mean, pay to them."""
         x = self.embed_tokens(ids)
         cos, sin = (t[:, None] for t in rope_tables(positions, self.shape.theta))
         group = self.shape.heads // self.shape.kv_heads
         d = num_document
         kind = lambda mask, like: None if mask is None else mask.to(like.dtype)
+        looked = []
         for index, layer in enumerate(self.layers):
             q, k, v = layer.qkv(x, cos, sin)
             q, k = q.to(v.dtype), k.to(v.dtype)          # RoPE is in f32; autocast's values are not
             k, v = (t.repeat_interleave(group, 1) for t in (k, v))
-            if watch and index == len(self.layers) // 2:
-                item, row, target = watch
+            if watch and index in watch:
+                item, row, target = watch[index]
                 logits = torch.einsum("nhd,nhkd->nhk", q[item, :, d + row], k[item])
                 logits = logits.float() / HEAD_DIM ** 0.5 + question_mask[item, 0, row][:, None]
                 paid = logits.softmax(-1)[torch.arange(len(item)), :, target]
-                looked = (paid.mean(-1) + 1e-9).log()
+                looked.append((paid.mean(-1) + 1e-9).log())
             document = F.scaled_dot_product_attention(
                 q[:, :, :d], k[:, :, :d], v[:, :, :d], attn_mask=kind(document_mask, v),
                 is_causal=document_mask is None)
             questions = F.scaled_dot_product_attention(q[:, :, d:], k, v,
                                                        attn_mask=kind(question_mask, v))
             x = layer.finish(x, torch.cat([document, questions], 2))
-        return (x, looked) if watch else x
+        return (x, torch.cat(looked)) if watch else x
 
     @torch.no_grad()
     def prefill(self, ids):
@@ -292,6 +293,26 @@ def wire(model, token_shares, gain=2.0, apart=0.7):
                 for head in heads:
                     attention["q_proj"].weight[slow_rows(head), pool] += match
                     look(attention, head, -near * apart, 0)
+
+
+@torch.no_grad()
+def deepen(model, layers):
+    """A model that computes what `model` does with more layers: copies of the middle layer, beside
+    it, whose outputs are nothing. The middle layer stays the middle one. For training on."""
+    middle, extra = model.shape.layers // 2, layers - model.shape.layers
+    if extra < 0:
+        raise ValueError(f"a reader of {model.shape.layers} layers cannot get {layers}")
+    before = layers // 2 - middle
+    order = [*range(middle), *[None] * before, middle, *[None] * (extra - before),
+             *range(middle + 1, model.shape.layers)]
+    deep = Reader(dataclasses.replace(model.shape, layers=layers))
+    deep.embed_tokens, deep.norm = model.embed_tokens, model.norm
+    for layer, source in zip(deep.layers, order):
+        layer.load_state_dict(model.layers[middle if source is None else source].state_dict())
+        if source is None:
+            layer.self_attn["o_proj"].weight.zero_()
+            layer.mlp["down_proj"].weight.zero_()
+    return deep
 
 
 # ---- the folder ----------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the reader from nothing.
+"""Trains the reader from nothing, or on from a trained one.
 
-    train.py --out DIR [--tokens 9e6] [--preset cpu|gpu] [--seed 1]
+    train.py --out DIR [--tokens 9e6] [--preset cpu|gpu|more] [--from MODEL] [--seed 1]
 
 Uses a GPU when there is one, else the CPU. DIR/checkpoint.pt is written every few minutes, and the
 same command goes on from it; DIR/log.jsonl has the progress, DIR/model the folder that Lectern and
-transformers load. The data is made while training, each batch from (seed, number of the batch), so
+transformers load. --from begins with the reader in a folder, put into the preset's number of layers
+(`more` is made for that). The data is made while training, each batch from (seed, number of the batch), so
 that an interrupted training sees what an uninterrupted one sees.
 
 PyTorch, and sentencepiece for the tokens.
@@ -56,6 +57,7 @@ class Preset:
     rate: float = 0.02     # of Muon, for matrices
     adam_rate: float = 3e-3
     longest_jump: int = 100000
+    shown: float = 0.5         # weight, at the start, of showing the middle layers where to look
 
 
 PRESETS = {
@@ -66,6 +68,13 @@ PRESETS = {
         Stage(0.38, 384, 320, 5, (0.3, 0.9)),
         Stage(0.22, 640, 448, 4, (0.2, 0.9), most_weight=32),
         Stage(0.08, 1536, 640, 2, (0.1, 0.8), most_weight=32)]),
+    # Hours of two cores, from a reader that `cpu` made: two layers more, more facts at once.
+    "more": Preset(network.Shape(layers=8), [
+        Stage(0.30, 384, 320, 5, (0.3, 0.9)),
+        Stage(0.35, 704, 512, 3, (0.3, 0.9), most_weight=32),
+        Stage(0.25, 1024, 640, 2, (0.2, 0.9), most_weight=32),
+        Stage(0.10, 2048, 768, 1, (0.1, 0.8), most_weight=32)], rate=0.012, adam_rate=2e-3,
+        shown=0.25),
     # About an hour of an H100: a wider model, longer documents.
     "gpu": Preset(network.Shape(width=320, layers=10, heads=8, kv_heads=4, ffn=640), [
         Stage(0.02, 96, 96, 256, (0.6, 1.0), weight=0, plain=1.0),
@@ -114,7 +123,8 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
 
     -> ids, positions, weights, block (the question a row belongs to, -1 in the document),
        extra (what is added to the logits of each document key), source (the document row that
-       holds the token that a row should predict, -1: none), kinds (per block)"""
+       holds the token that a row should predict, -1: none), link (the document row that leads to
+       what answers, where two facts do: the last of the entity's name), kinds (per block)"""
     plain = r.random() < stage.plain
     task = task or ("facts" if plain else r.choices(list(TASKS), list(TASKS.values()))[0])
     o = documents.Options(split=split, wordings=wordings, refusals=0.15)
@@ -122,7 +132,8 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
         o = documents.Options(split=split, wordings=wordings, hard=0.1, linked=0.0, extras=0.0,
                               refusals=0.0, blocks=0.0, simple=True)
     elif split == "train":
-        o.hard = r.choice([0.3, 0.5, 0.7])
+        o.hard, o.linked = r.choice([0.3, 0.5, 0.7]), r.choice([0.3, 0.6])
+        o.refusals = r.choice([0.1, 0.3])
     size = stage.document
     share = r.uniform(*stage.facts)
     count = max(2, int(size * share / {"facts": 17, "needle": 26, "variable": 14, "words": 36}[task]))
@@ -155,13 +166,13 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
 
     rows, places, weights, block, kinds, relevant = list(ids), [positions], [0.0] * size, \
         [-1] * size, [], set()
-    source = [-1] * size
+    source, link = [-1] * size, [-1] * size
     room = stage.questions
     before = None                                        # a question asked earlier
     for q in document.questions:
         needed = {s.piece for _, s in q.answers}
         if q.via:
-            needed.add(q.via.piece)
+            needed.add(q.via[1].piece)
         if any(starts[p + 1] > size for p in needed):
             continue
         prompt, answer = tokens.prompt(q.text), tokens.answer(q.answer())
@@ -181,6 +192,12 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
             place = find(values, answer, 0, len(answer))
             for i in range(len(values) if min(start, place) >= 0 else 0):
                 source[len(rows) - len(answer) - 1 + place + i] = start + i
+        leads = -1
+        if q.via:
+            name, piece = tokens.pieces.encode(q.via[0]), q.via[1].piece
+            start = find(name, ids, starts[piece], starts[piece + 1])
+            leads = start + len(name) - 1 if start >= 0 else -1
+        link += [-1] * (len(prompt) - 1) + [leads] * len(answer) + [-1]
         # A row is weighed by what it should predict, the row after it.
         weights += [0.1] * (len(prompt) - 1) + [1.0] * len(answer) + [0.0]
         places.append(end + before + np.arange(len(prompt) + len(answer)))
@@ -191,6 +208,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
     weights += [0.0] * room
     block += [-2] * room
     source += [-1] * room
+    link += [-1] * room
     places.append(end + np.arange(room))
 
     extra = np.zeros(size, np.float32)
@@ -201,7 +219,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
         extra[list(relevant)] = 0
         extra[0] = 0
     return (np.array(rows), np.concatenate(places), np.array(weights, np.float32),
-            np.array(block), extra, np.array(source), kinds)
+            np.array(block), extra, np.array(source), np.array(link), kinds)
 
 
 @dataclasses.dataclass
@@ -212,22 +230,28 @@ class Batch:
     block: torch.Tensor
     extra: torch.Tensor
     source: torch.Tensor
+    link: torch.Tensor
     kinds: list
 
     @staticmethod
     def of(items):
-        columns = [torch.from_numpy(np.stack(c)) for c in list(zip(*items))[:6]]
-        return Batch(*columns, [item[6] for item in items])
+        columns = [torch.from_numpy(np.stack(c)) for c in list(zip(*items))[:7]]
+        return Batch(*columns, [item[7] for item in items])
 
     def to(self, device):
         moved = [getattr(self, f.name).to(device, non_blocking=True)
-                 for f in dataclasses.fields(self)[:6]]
+                 for f in dataclasses.fields(self)[:7]]
         return Batch(*moved, self.kinds)
 
-    def watch(self, size):
-        """For Reader.forward: which question rows should look at which document rows."""
-        item, row = (self.source[:, size:] >= 0).nonzero(as_tuple=True)
-        return item, row, self.source[:, size:][item, row]
+    def watch(self, size, layers):
+        """For Reader.forward: which question rows should look at which document rows. The middle
+        layer at the token to copy; the one before it at what leads there, where two facts do."""
+        watched = {}
+        for layer, rows in ((layers // 2, self.source), (layers // 2 - 1, self.link)):
+            item, row = (rows[:, size:] >= 0).nonzero(as_tuple=True)
+            if len(item):
+                watched[layer] = item, row, rows[:, size:][item, row]
+        return watched
 
     def question_mask(self, size):
         """(batch, 1, question rows, rows)"""
@@ -372,6 +396,7 @@ def main(given=None):
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--preset", choices=PRESETS)
     parser.add_argument("--tokens", type=float)
+    parser.add_argument("--from", dest="begin", type=pathlib.Path, help="folder of a reader")
     parser.add_argument("--tokenizer", type=pathlib.Path,
                         default=pathlib.Path(__file__).parent / "model/tokenizer.model")
     parser.add_argument("--seed", type=int, default=1)
@@ -391,8 +416,11 @@ def main(given=None):
     tokens = Tokens(a.tokenizer)
     preset.shape.vocab = tokens.pieces.vocab_size()
 
-    model = network.Reader(preset.shape)
-    network.wire(model, token_shares(tokens))
+    if a.begin:
+        model = network.deepen(network.load(a.begin).train(), preset.shape.layers)
+    else:
+        model = network.Reader(preset.shape)
+        network.wire(model, token_shares(tokens))
     model.to(device)
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
     others = [p for n, p in model.named_parameters() if p.dim() != 2 or "embed" in n]
@@ -443,10 +471,12 @@ def main(given=None):
         batch = batch.to(device)
         with precision():
             # At first the middle layer is shown where the answers stand.
-            shown = max(0.0, 0.5 * (1 - 2 * seen / total))
+            shown = max(0.0, preset.shown * (1 - 2 * seen / total))
+            watch = batch.watch(size, preset.shape.layers) if shown else None
             hidden = model(batch.ids, batch.positions, size, batch.question_mask(size),
-                           batch.document_mask(size), batch.watch(size) if shown else None)
-            if shown:
+                           batch.document_mask(size), watch)
+            looked = None
+            if watch:
                 hidden, looked = hidden
         # The document's own next tokens, one in eight, keep the windows of words useful.
         weights = batch.weights.clone()
@@ -457,7 +487,7 @@ def main(given=None):
         logits = model.logits(hidden[chosen].float())
         losses = F.cross_entropy(logits, targets, reduction="none")
         loss = (losses * weighed).sum() / weighed.sum()
-        if shown and len(looked):
+        if looked is not None:
             loss = loss - shown * looked.mean()
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -482,7 +512,7 @@ def main(given=None):
                 rows=size, per_second=int(rows_since / (now - last_said)),
                 loss=round(float(np.mean([x for x, _ in recent])), 3),
                 token_accuracy=round(float(np.mean([x for _, x in recent])), 3),
-                looked=round(looked.mean().item(), 2) if shown else None,
+                looked=None if looked is None else round(looked.mean().item(), 2),
                 exact={k: round(float(np.mean(v)), 2) for k, v in sorted(matches.items())})
             recent, matches, rows_since, last_said = [], {}, 0, now
         over = a.stop_at and number + 1 >= a.stop_at
