@@ -155,6 +155,15 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
     queries.push_back(transformer_.Grouped(activations_->queries, head, num_tokens));
     ResetState(states.all[head]);
   }
+  std::vector<float> question(activations_->queries.size());
+  LayerStates question_states(config, num_tokens, question.data());
+  AttendQuestion(layer, num_tokens, question_states);
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    const AttentionState& state = question_states.all[head];
+    for (size_t r = 0; r < state.num_rows(); ++r) {
+      question_states.lse[head][r] = state.max[r] + std::log(state.sum[r]);
+    }
+  }
   LECTERN_ASSIGN(DocumentRead read,
                  AttendDocument({.document = *document_,
                                  .backend = transformer_.backend(),
@@ -164,11 +173,9 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .kv_budget = kv_budget,
                                  .tail = tail,
                                  .states = states.all,
+                                 .other_lse = question_states.lse,
                                  .is_cancelled = [cancel] { return IsSet(cancel); },
                                  .selector = selector ? &selector : nullptr}));
-  std::vector<float> question(activations_->queries.size());
-  LayerStates question_states(config, num_tokens, question.data());
-  AttendQuestion(layer, num_tokens, question_states);
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {

@@ -32,6 +32,25 @@ struct Run {
   size_t column = 0;
 };
 
+void AddBlock(const HeadIndex& head, IndexRange rows, std::vector<Run>& runs) {
+  if (rows.size() > 0) runs.push_back({Run::Kind::kBlock, rows, 0, head.BlockBytes(rows)});
+}
+
+// Sinks and window.
+std::vector<Run> ExactRuns(const HeadIndex& head) {
+  std::vector<Run> runs;
+  AddBlock(head, {0, head.num_exact()}, runs);
+  return runs;
+}
+
+std::vector<Run> AllRuns(const HeadIndex& head) {
+  std::vector<Run> runs = ExactRuns(head);
+  if (head.levels().empty()) return runs;
+  const size_t num_clusters = head.levels().back().num_clusters();
+  for (uint32_t i = 0; i < num_clusters; ++i) AddBlock(head, head.ClusterRows(i), runs);
+  return runs;
+}
+
 void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<Run>& runs) {
   const uint64_t value_bytes = head.levels().front().mean_values.row_bytes();
   for (uint32_t level = 0; level < selection.tail.size(); ++level) {
@@ -39,38 +58,25 @@ void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<
       runs.push_back({Run::Kind::kTail, range, level, range.size() * 2 * value_bytes});
     }
   }
-  for (const LogitTail* tail : {&selection.coded_tail, &selection.parent_tail}) {
-    size_t column = 0;
-    for (const IndexRange& range : tail->clusters) {
-      runs.push_back({Run::Kind::kLogitTail, range, static_cast<uint32_t>(tail->level),
-                      range.size() * value_bytes, tail, column});
-      column += range.size();
-    }
+  const LogitTail& tail = selection.logit_tail;
+  size_t column = 0;
+  for (const IndexRange& range : tail.clusters) {
+    runs.push_back({Run::Kind::kLogitTail, range, static_cast<uint32_t>(tail.level),
+                    range.size() * value_bytes, &tail, column});
+    column += range.size();
   }
 }
 
-// `selection`: nullptr reads everything.
-std::vector<Run> RunsOf(const HeadIndex& head, const HeadSelection* selection) {
+// What was selected, besides the exact rows.
+std::vector<Run> SelectedRuns(const HeadIndex& head, const HeadSelection& selection) {
   std::vector<Run> runs;
-  const auto add_block = [&](IndexRange rows) {
-    if (rows.size() > 0) {
-      runs.push_back({Run::Kind::kBlock, rows, 0, head.BlockBytes(rows)});
-    }
-  };
-  add_block({0, head.num_exact()});
-  if (selection == nullptr) {
-    if (head.levels().empty()) return runs;
-    const size_t num_clusters = head.levels().back().num_clusters();
-    for (uint32_t i = 0; i < num_clusters; ++i) add_block(head.ClusterRows(i));
-    return runs;
-  }
-  const auto num_rows = static_cast<uint32_t>(selection->rows.size());
+  const auto num_rows = static_cast<uint32_t>(selection.rows.size());
   for (uint32_t begin = 0; begin < num_rows; begin += kGatheredRows) {
     const uint32_t end = std::min<uint32_t>(begin + kGatheredRows, num_rows);
     runs.push_back(
         {Run::Kind::kGathered, {begin, end}, 0, (end - begin) * head.BlockBytes({0, 1})});
   }
-  AddTail(head, *selection, runs);
+  AddTail(head, selection, runs);
   return runs;
 }
 
@@ -108,16 +114,15 @@ constexpr size_t kDirect = static_cast<size_t>(-1);
 
 class LayerAttention {
  public:
+  // `runs`: per kv head. `selections`: where they have gathered rows.
   LayerAttention(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
-                 const DocumentRead& read)
+                 std::vector<std::vector<Run>> runs, std::span<const HeadSelection> selections)
       : args_(args),
         heads_(heads),
-        read_(read),
-        scale_(1 / std::sqrt(static_cast<float>(HeadDim()))) {
-    for (uint32_t h = 0; h < heads.size(); ++h) {
-      runs_.push_back(RunsOf(heads[h], Selection(h)));
-      CutItems(h);
-    }
+        selections_(selections),
+        scale_(1 / std::sqrt(static_cast<float>(HeadDim()))),
+        runs_(std::move(runs)) {
+    for (uint32_t h = 0; h < heads.size(); ++h) CutItems(h);
   }
 
   Status Attend() {
@@ -149,7 +154,7 @@ class LayerAttention {
   size_t HeadDim() const { return args_.queries.front().num_cols; }
   size_t NumRows() const { return args_.queries.front().num_rows; }
   const HeadSelection* Selection(uint32_t head) const {
-    return read_.exact ? nullptr : &read_.heads[head];
+    return selections_.empty() ? nullptr : &selections_[head];
   }
 
   void CutItems(uint32_t head) {
@@ -241,13 +246,39 @@ class LayerAttention {
 
   const DocumentAttentionArgs& args_;
   const std::span<const HeadIndex> heads_;
-  const DocumentRead& read_;
+  const std::span<const HeadSelection> selections_;
   const float scale_;
   std::vector<std::vector<Run>> runs_;  // per kv head
   std::vector<Item> items_;
   std::vector<float> partial_;  // states of items that are merged
   size_t num_partial_floats_ = 0;
 };
+
+template <typename Body>
+std::vector<std::vector<Run>> PerHead(std::span<const HeadIndex> heads, const Body& body) {
+  std::vector<std::vector<Run>> runs;
+  for (size_t h = 0; h < heads.size(); ++h) runs.push_back(body(h));
+  return runs;
+}
+
+// Log-sum-exp of what is attended without a lookup, after the exact rows.
+std::vector<std::vector<float>> KnownLse(const DocumentAttentionArgs& args) {
+  std::vector<std::vector<float>> known;
+  for (size_t h = 0; h < args.states.size(); ++h) {
+    const AttentionState& state = args.states[h];
+    std::vector<float> lse;
+    for (size_t r = 0; r < state.num_rows(); ++r) {
+      const float document = state.max[r] + std::log(state.sum[r]);
+      const float other = args.other_lse.empty() ? -INFINITY : args.other_lse[h][r];
+      const float larger = std::max(document, other);
+      lse.push_back(larger == -INFINITY ? larger
+                                        : larger + std::log(std::exp(document - larger) +
+                                                            std::exp(other - larger)));
+    }
+    known.push_back(std::move(lse));
+  }
+  return known;
+}
 
 }  // namespace
 
@@ -258,23 +289,28 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   read.exact = args.kv_budget >= 1 || !args.document.has_clusters();
   if (read.exact) {
     read.bytes = read.dense_bytes;
-  } else {
-    const LookupArgs lookup = {
-        .backend = args.backend,
-        .threads = args.threads,
-        .heads = heads,
-        .queries = args.queries,
-        .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
-        .kv_budget = args.kv_budget,
-        .tail = args.tail};
-    LECTERN_ASSIGN(read.heads,
-                   args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
-    for (const HeadSelection& selection : read.heads) {
-      read.bytes += selection.bytes;
-      read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
-    }
+    auto runs = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
+    LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(runs), {}).Attend());
+    return read;
   }
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, read).Attend());
+  auto exact_runs = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact_runs), {}).Attend());
+  const std::vector<std::vector<float>> known_lse = KnownLse(args);
+  const LookupArgs lookup = {.backend = args.backend,
+                             .threads = args.threads,
+                             .heads = heads,
+                             .queries = args.queries,
+                             .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
+                             .kv_budget = args.kv_budget,
+                             .tail = args.tail,
+                             .known_lse = known_lse};
+  LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
+  for (const HeadSelection& selection : read.heads) {
+    read.bytes += selection.bytes;
+    read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
+  }
+  auto runs = PerHead(heads, [&](size_t h) { return SelectedRuns(heads[h], read.heads[h]); });
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(runs), read.heads).Attend());
   return read;
 }
 
@@ -289,7 +325,11 @@ void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& rea
   std::vector<float> logits;
   Workspace workspace;
   workspace.scratch.resize(AttendScratch(rows, queries.num_cols));
-  for (const Run& run : RunsOf(head, selection)) {
+  std::vector<Run> runs = read.exact ? AllRuns(head) : ExactRuns(head);
+  if (!read.exact) {
+    for (const Run& run : SelectedRuns(head, *selection)) runs.push_back(run);
+  }
+  for (const Run& run : runs) {
     if (run.kind != Run::Kind::kBlock && run.kind != Run::Kind::kGathered) continue;
     TypedRows keys, values;
     if (!ReadRows(head, selection, run, workspace, keys, values).ok()) return;

@@ -35,6 +35,8 @@ struct DocumentAttentionArgs {
   double kv_budget;                            // (0, 1]; 1: exact
   bool tail;
   std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
+  // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
+  std::span<const std::span<float>> other_lse = {};
   std::function<bool()> is_cancelled;      // polled between items of work; may be empty
   const Selector* selector = nullptr;      // where the step is not exact; nullptr: Lookup
 };

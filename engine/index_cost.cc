@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "index/build.h"
+#include "index/centroid_tree.h"
 #include "index/row_codes.h"
 #include "store/shard_format.h"
 
@@ -29,9 +30,10 @@ double ClusterFlops(const ModelConfig& c, double tokens) {
 uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
   const bool is_clustered = tokens >= kMinClusteredTokens;
   const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t) +
-                       (is_clustered ? RowCodeBytes(c.head_dim) : 0);
+                       (is_clustered ? RowCodeBytes(c.head_dim) + FineCodeBytes(c.head_dim) : 0);
   const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
-  return c.num_kv_heads * (tokens * row + clusters * (2 * 2 * c.head_dim + 16)) + 2 * kBlockBytes;
+  const uint64_t cluster = 2 * RowBytes(CentroidDtype(c.head_dim), c.head_dim) + 16;
+  return c.num_kv_heads * (tokens * row + clusters * cluster) + 2 * kBlockBytes;
 }
 
 uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {

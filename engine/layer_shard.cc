@@ -72,7 +72,8 @@ class LayerShard {
     }
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
     if (clusters->tree.row_codes.empty()) return {};
-    return Add(SectionKind::kRowCodes, kv_head, 0, clusters->tree.row_codes);
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kRowCodes, kv_head, 0, clusters->tree.row_codes));
+    return Add(SectionKind::kFineCodes, kv_head, 0, clusters->tree.fine_codes);
   }
 
  private:

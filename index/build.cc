@@ -178,12 +178,14 @@ class Builder {
   void EncodeRows(CentroidTree& tree) const {
     const TreeLevel& finest = tree.levels.back();
     tree.row_codes.resize(tree.order.size() * RowCodeBytes(dim()));
+    tree.fine_codes.resize(tree.order.size() * FineCodeBytes(dim()));
     std::vector<float> centroid(dim());
     for (size_t i = 0; i < finest.num_clusters(); ++i) {
-      for (size_t c = 0; c < dim(); ++c) centroid[c] = ToFloat(finest.centroids[i * dim() + c]);
+      ToFloatRowsScalar(finest.Centroids(dim()).Slice(i, i + 1), {centroid.data(), 1, dim()});
       for (uint32_t row = finest.children[i]; row < finest.children[i + 1]; ++row) {
         EncodeRow({keys_[tree.order[row]], dim()}, centroid,
-                  tree.row_codes.data() + row * RowCodeBytes(dim()));
+                  tree.row_codes.data() + row * RowCodeBytes(dim()),
+                  tree.fine_codes.data() + row * FineCodeBytes(dim()));
       }
     }
   }
@@ -336,16 +338,22 @@ class Builder {
     return tree;
   }
 
-  // Mean of rows as f16; the mean is taken in double.
-  std::vector<f16> RoundedMean(Rows<const float> rows, const Members& members) const {
+  // Appends the mean of rows, taken in double, as stored. Returns what is then read of it.
+  std::vector<float> AddMean(Rows<const float> rows, const Members& members,
+                             std::vector<std::byte>& stored) const {
     std::vector<double> sum(rows.num_cols);
     for (const uint32_t member : members) {
       for (size_t c = 0; c < rows.num_cols; ++c) sum[c] += rows[member][c];
     }
-    std::vector<f16> mean(rows.num_cols);
+    std::vector<float> mean(rows.num_cols);
     for (size_t c = 0; c < rows.num_cols; ++c) {
-      mean[c] = ToF16(static_cast<float>(sum[c] / static_cast<double>(members.size())));
+      mean[c] = static_cast<float>(sum[c] / static_cast<double>(members.size()));
     }
+    const Dtype dtype = CentroidDtype(dim());
+    const size_t begin = stored.size();
+    stored.resize(begin + RowBytes(dtype, dim()));
+    FromFloatRowsScalar(Rows<const float>(mean.data(), 1, dim()), dtype, stored.data() + begin);
+    ToFloatRowsScalar({stored.data() + begin, dtype, 1, dim()}, {mean.data(), 1, dim()});
     return mean;
   }
 
@@ -354,20 +362,18 @@ class Builder {
                 TreeLevel& level) const {
     for (size_t i = 0; i + 1 < ends.size(); ++i) {
       const Members cluster(order.begin() + ends[i], order.begin() + ends[i + 1]);
-      const std::vector<f16> centroid = RoundedMean(keys_, cluster);
-      const std::vector<f16> value = RoundedMean(values_, cluster);
+      const std::vector<float> centroid = AddMean(keys_, cluster, level.centroids);
+      AddMean(values_, cluster, level.mean_values);
       double radius = 0, variance = 0;
       for (const uint32_t member : cluster) {
         double distance = 0;
         for (size_t c = 0; c < dim(); ++c) {
-          const double difference = double{keys_[member][c]} - ToFloat(centroid[c]);
+          const double difference = double{keys_[member][c]} - centroid[c];
           distance += difference * difference;
         }
         radius = std::max(radius, distance);
         variance += distance;
       }
-      level.centroids.insert(level.centroids.end(), centroid.begin(), centroid.end());
-      level.mean_values.insert(level.mean_values.end(), value.begin(), value.end());
       level.key_counts.push_back(static_cast<uint32_t>(cluster.size()));
       // The next float up: the bound must hold after rounding.
       level.radii.push_back(std::nextafter(static_cast<float>(std::sqrt(radius)), INFINITY));

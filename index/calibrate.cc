@@ -20,8 +20,7 @@ std::vector<float> WindowScores(const Backend& backend, const TreeLevel& level,
   std::vector<float> lse(queries.num_rows, -INFINITY), scores(num_clusters, 0.0f);
   const Rows<float> rows(logits.data(), queries.num_rows, num_clusters);
   backend.key_logits({.queries = queries,
-                      .keys = {reinterpret_cast<const std::byte*>(level.centroids.data()),
-                               Dtype::kF16, num_clusters, queries.num_cols},
+                      .keys = level.Centroids(queries.num_cols),
                       .scale = scale,
                       .logits = rows,
                       .scratch = scratch});

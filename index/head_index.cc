@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "index/calibrate.h"
+#include "index/centroid_tree.h"
 #include "index/row_codes.h"
 
 namespace lectern {
@@ -58,7 +59,8 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     LECTERN_ASSIGN(view.key_counts, shard.Array<uint32_t>(SectionKind::kKeyCounts, kv_head, level));
     LECTERN_ASSIGN(view.children, shard.Array<uint32_t>(SectionKind::kChildren, kv_head, level));
     const size_t num_clusters = view.key_counts.size();
-    const uint64_t bytes = uint64_t{num_clusters} * RowBytes(Dtype::kF16, header.head_dim);
+    const Dtype dtype = CentroidDtype(header.head_dim);
+    const uint64_t bytes = uint64_t{num_clusters} * RowBytes(dtype, header.head_dim);
     const SectionEntry* centroids = shard.Find(SectionKind::kCentroids, kv_head, level);
     const SectionEntry* values = shard.Find(SectionKind::kMeanValues, kv_head, level);
     if (num_clusters == 0 || centroids == nullptr || values == nullptr ||
@@ -67,8 +69,8 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     }
     view.centroids_offset = centroids->offset;
     view.mean_values_offset = values->offset;
-    view.centroids = {shard.data() + centroids->offset, Dtype::kF16, num_clusters, header.head_dim};
-    view.mean_values = {shard.data() + values->offset, Dtype::kF16, num_clusters, header.head_dim};
+    view.centroids = {shard.data() + centroids->offset, dtype, num_clusters, header.head_dim};
+    view.mean_values = {shard.data() + values->offset, dtype, num_clusters, header.head_dim};
     uint64_t keys = 0;
     for (const uint32_t count : view.key_counts) {
       if (count == 0) return corrupt("an empty cluster");
@@ -99,13 +101,20 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     }
   }
   const SectionEntry* codes = shard.Find(SectionKind::kRowCodes, kv_head, 0);
+  const SectionEntry* fine_codes = shard.Find(SectionKind::kFineCodes, kv_head, 0);
+  if ((codes == nullptr) != (fine_codes == nullptr)) {
+    return corrupt("row codes and fine codes must come together");
+  }
   if (header.num_levels > 0 && codes != nullptr) {
+    const uint64_t num_coded = num_rows - head.num_exact_;
     head.row_code_bytes_ = RowCodeBytes(header.head_dim);
-    if (codes->bytes != (num_rows - head.num_exact_) * head.row_code_bytes_) {
-      return corrupt("one row code per clustered row expected");
+    head.fine_code_bytes_ = FineCodeBytes(header.head_dim);
+    if (codes->bytes != num_coded * head.row_code_bytes_ ||
+        fine_codes->bytes != num_coded * head.fine_code_bytes_) {
+      return corrupt("one row code and one fine code per clustered row expected");
     }
-    head.row_codes_offset_ = codes->offset;
     head.row_codes_ = shard.data() + codes->offset;
+    head.fine_codes_ = shard.data() + fine_codes->offset;
   }
   if (header.num_levels > 0) {
     LECTERN_ASSIGN(head.thresholds_, shard.Array<float>(SectionKind::kThresholds, kv_head, 0));
@@ -130,8 +139,10 @@ Status HeadIndex::VerifyRows(IndexRange rows) const {
   return shard_->Verify(rows_offset_ + uint64_t{rows.begin} * 2 * row_bytes_, BlockBytes(rows));
 }
 
-template <typename Body>
-Status HeadIndex::ForEachRow(std::span<const uint32_t> rows, const Body& body) const {
+Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
+                             std::vector<std::byte>& values) const {
+  keys.resize(rows.size() * row_bytes_);
+  values.resize(rows.size() * row_bytes_);
   const std::span<const uint32_t> blocks = levels_.back().children;
   auto block = blocks.begin();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -139,36 +150,23 @@ Status HeadIndex::ForEachRow(std::span<const uint32_t> rows, const Body& body) c
     const uint32_t begin = block[0], num_block_rows = block[1] - begin;
     const uint64_t key =
         rows_offset_ + uint64_t{begin} * 2 * row_bytes_ + (rows[i] - begin) * row_bytes_;
-    LECTERN_RETURN_IF_ERROR(body(i, key, num_block_rows * row_bytes_));
+    const uint64_t value = key + num_block_rows * row_bytes_;
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
+    LECTERN_RETURN_IF_ERROR(shard_->Verify(value, row_bytes_));
+    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
+    std::memcpy(values.data() + i * row_bytes_, shard_->data() + value, row_bytes_);
   }
   return {};
 }
 
-Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
-                             std::vector<std::byte>& values) const {
-  keys.resize(rows.size() * row_bytes_);
-  values.resize(rows.size() * row_bytes_);
-  return ForEachRow(rows, [&](size_t i, uint64_t key, uint64_t to_value) -> Status {
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(key + to_value, row_bytes_));
-    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
-    std::memcpy(values.data() + i * row_bytes_, shard_->data() + key + to_value, row_bytes_);
-    return {};
-  });
-}
-
-Status HeadIndex::GatherKeys(std::span<const uint32_t> rows, std::vector<std::byte>& keys) const {
-  keys.resize(rows.size() * row_bytes_);
-  return ForEachRow(rows, [&](size_t i, uint64_t key, uint64_t) -> Status {
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
-    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
-    return {};
-  });
-}
-
 Status HeadIndex::VerifyRowCodes(IndexRange rows) const {
-  return shard_->Verify(row_codes_offset_ + (rows.begin - num_exact_) * row_code_bytes_,
+  return shard_->Verify(static_cast<uint64_t>(RowCodes(rows.begin) - shard_->data()),
                         rows.size() * row_code_bytes_);
+}
+
+Status HeadIndex::VerifyFineCodes(IndexRange rows) const {
+  return shard_->Verify(static_cast<uint64_t>(FineCodes(rows.begin) - shard_->data()),
+                        rows.size() * fine_code_bytes_);
 }
 
 Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {

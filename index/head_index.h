@@ -21,8 +21,8 @@ struct IndexRange {
 class HeadIndex {
  public:
   struct Level {
-    TypedRows centroids;                   // f16 [clusters, head_dim]; verify before reading
-    TypedRows mean_values;                 // f16 [clusters, head_dim]; verify before reading
+    TypedRows centroids;                   // [clusters, head_dim]; verify before reading
+    TypedRows mean_values;                 // [clusters, head_dim]; verify before reading
     std::span<const uint32_t> key_counts;  // [clusters], verified and checked
     std::span<const uint32_t> children;    // [clusters + 1], verified and checked; finest: rows
     std::vector<float> log_counts;         // [clusters]
@@ -43,17 +43,20 @@ class HeadIndex {
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
+  // Row codes and fine codes: both or neither.
   bool has_row_codes() const { return row_codes_ != nullptr; }
-  uint64_t row_code_bytes() const { return row_code_bytes_; }  // of one row
-  // Codes of stored rows [rows.begin, …), all of clusters. Verify first.
-  const std::byte* RowCodes(IndexRange rows) const {
-    return row_codes_ + (rows.begin - num_exact_) * row_code_bytes_;
+  uint64_t row_code_bytes() const { return row_code_bytes_; }    // of one row
+  uint64_t fine_code_bytes() const { return fine_code_bytes_; }  // of one row
+  // Codes of stored rows [row, …), all of clusters. Verify first.
+  const std::byte* RowCodes(uint32_t row) const {
+    return row_codes_ + (row - num_exact_) * row_code_bytes_;
+  }
+  const std::byte* FineCodes(uint32_t row) const {
+    return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }
   // Copies the K and V rows of some clustered rows (ascending) side by side, verifying them.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
-  // The keys alone.
-  Status GatherKeys(std::span<const uint32_t> rows, std::vector<std::byte>& keys) const;
   TypedRows AsRows(const std::vector<std::byte>& gathered) const {
     return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
   }
@@ -62,7 +65,6 @@ class HeadIndex {
   TypedRows Keys(IndexRange block) const;
   TypedRows Values(IndexRange block) const;
   uint64_t BlockBytes(IndexRange rows) const { return uint64_t{rows.size()} * 2 * row_bytes_; }
-  uint64_t key_bytes() const { return row_bytes_; }  // of one row
   IndexRange ClusterRows(uint32_t finest_cluster) const {
     const auto& rows = levels_.back().children;
     return {rows[finest_cluster], rows[finest_cluster + 1]};
@@ -71,20 +73,17 @@ class HeadIndex {
   // Checksums of what is about to be read.
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
+  Status VerifyFineCodes(IndexRange rows) const;
   Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
 
  private:
-  // Calls body(i, offset of the key in the file, bytes from it to the value) for each row.
-  template <typename Body>
-  Status ForEachRow(std::span<const uint32_t> rows, const Body& body) const;
-
   const ShardReader* shard_ = nullptr;
   uint32_t num_rows_ = 0, num_exact_ = 0;
   size_t row_bytes_ = 0, head_dim_ = 0;
   Dtype dtype_ = Dtype::kF16;
-  uint64_t rows_offset_ = 0, row_codes_offset_ = 0, row_code_bytes_ = 0;
-  const std::byte* row_codes_ = nullptr;
+  uint64_t rows_offset_ = 0, row_code_bytes_ = 0, fine_code_bytes_ = 0;
+  const std::byte *row_codes_ = nullptr, *fine_codes_ = nullptr;
   std::vector<Level> levels_;
   std::span<const float> thresholds_;
   std::span<const uint32_t> positions_;

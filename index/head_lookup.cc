@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "index/row_codes.h"
 
@@ -60,7 +59,9 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level)
     : args_(args),
       head_(args.heads[head]),
       queries_(args.queries[head]),
-      rejected_lse_(queries_.num_rows, -INFINITY) {
+      rejected_lse_(args.known_lse.empty()
+                        ? std::vector<float>(args.queries[head].num_rows, -INFINITY)
+                        : args.known_lse[head]) {
   open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
   selection_.looked_up.resize(head_.levels().size());
   selection_.tail.resize(head_.levels().size());
@@ -161,12 +162,12 @@ void HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// Logits of the coded rows for query rows [begin, end): exact where the key was read, else their
-// centroid's, plus what the code adds.
+// Logits of the coded rows for query rows [begin, end): their centroid's, plus what the code adds.
 Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
   row_logits_.resize((end - begin) * num_rows);
   const Rows<float> logits(row_logits_.data(), end - begin, num_rows);
+  if (num_rows == 0) return logits;
   args_.backend.key_logits(
       {.queries = Rows<const float>(rotated_.data(), queries_.num_rows, dim).Slice(begin, end),
        .keys = {reinterpret_cast<const std::byte*>(decoded_.data()), Dtype::kF32, num_rows, dim},
@@ -178,17 +179,6 @@ Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t b
       const float base = centroid_logits[r][coded_columns_[i]];
       for (uint32_t t = coded_begin_[i]; t < coded_begin_[i + 1]; ++t) logits[r][t] += base;
     }
-  }
-  if (keyed_.empty()) return logits;
-  key_logits_.resize((end - begin) * keyed_.size());
-  const Rows<float> exact(key_logits_.data(), end - begin, keyed_.size());
-  args_.backend.key_logits({.queries = queries_.Slice(begin, end),
-                            .keys = head_.AsRows(keys_),
-                            .scale = args_.scale,
-                            .logits = exact,
-                            .scratch = scratch_});
-  for (size_t r = 0; r < end - begin; ++r) {
-    for (size_t i = 0; i < keyed_.size(); ++i) logits[r][keyed_[i]] = exact[r][i];
   }
   return logits;
 }
@@ -213,7 +203,7 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
     const size_t first = coded_rows_.size();
     for (uint32_t row = rows.begin; row < rows.end; ++row) coded_rows_.push_back(row);
     decoded_.resize(coded_rows_.size() * dim);
-    DecodeRows(head_.RowCodes(rows), {decoded_.data() + first * dim, rows.size(), dim});
+    DecodeRows(head_.RowCodes(rows.begin), {decoded_.data() + first * dim, rows.size(), dim});
     coded_begin_.push_back(static_cast<uint32_t>(coded_rows_.size()));
   }
   rotated_.resize(queries_.num_rows * dim);
@@ -226,13 +216,16 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   return {};
 }
 
-Status HeadLookup::ScoreKeys(const std::vector<uint32_t>& keyed) {
-  if (keyed.empty()) return {};
-  std::vector<uint32_t> rows;
-  for (const uint32_t index : keyed) rows.push_back(coded_rows_[index]);
-  LECTERN_RETURN_IF_ERROR(head_.GatherKeys(rows, keys_));
-  keyed_ = keyed;
-  ScoreCodedRows();
+Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
+  const size_t dim = queries_.num_cols;
+  refined_ = refined;
+  for (const uint32_t index : refined) {
+    const uint32_t row = coded_rows_[index];
+    LECTERN_RETURN_IF_ERROR(head_.VerifyFineCodes({row, row + 1}));
+    DecodeFine(head_.RowCodes(row), head_.FineCodes(row), {decoded_.data() + index * dim, dim});
+    selection_.refined.push_back(row);
+  }
+  if (!refined.empty()) ScoreCodedRows();
   return {};
 }
 
@@ -253,82 +246,84 @@ void HeadLookup::ScoreCodedRows() {
 }
 
 void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
-  std::vector<uint32_t> keys;
-  std::set_difference(keyed_.begin(), keyed_.end(), chosen.begin(), chosen.end(),
-                      std::back_inserter(keys));
-  for (const uint32_t index : keys) selection_.keys.push_back(coded_rows_[index]);
   for (const float score : row_scores_) missed_mass_ += score;
   for (const uint32_t index : chosen) {
     selection_.rows.push_back(coded_rows_[index]);
     missed_mass_ -= row_scores_[index];
   }
-  if (args_.tail && !coded_.empty()) MakeCodedTail(chosen);
-  if (args_.tail && finest() > 0) {
-    MakeParentTail();
-  } else if (args_.tail) {
-    selection_.tail[finest()] = ToRanges(Without(open_, coded_));
+  if (args_.tail) {
+    if (finest() == 0) selection_.tail[0] = ToRanges(Without(open_, coded_));
+    MakeLogitTail(chosen);
   }
   CountBytes();
 }
 
-// Per query row and coded cluster: log mass of the rows that are not chosen.
-void HeadLookup::MakeCodedTail(const std::vector<uint32_t>& chosen) {
-  const size_t num_coded = coded_.size();
-  std::vector<float> bias(coded_rows_.size(), 0.0f);
-  for (const uint32_t index : chosen) bias[index] = -INFINITY;
-  LogitTail& tail = selection_.coded_tail;
-  tail.level = finest();
-  tail.clusters = selection_.coded;
-  tail.logits.resize(queries_.num_rows * num_coded);
-  ForEachCodedTile([&](Rows<float> logits, Rows<float>, size_t begin, size_t end) {
-    const std::span<float> lse(lse_.data(), end - begin);
-    for (size_t i = 0; i < num_coded; ++i) {
-      const uint32_t first = coded_begin_[i], size = coded_begin_[i + 1] - first;
-      std::fill(lse.begin(), lse.end(), -INFINITY);
-      args_.backend.add_row_lse({.logits = {logits.data + first, end - begin, size, logits.stride},
-                                 .bias = std::span<const float>(bias).subspan(first, size),
-                                 .lse = lse});
-      for (size_t r = begin; r < end; ++r) tail.logits[r * num_coded + i] = lse[r - begin];
+// In order; those of which everything is read are left out.
+std::vector<HeadLookup::TailCluster> HeadLookup::TailClusters(
+    const std::vector<uint32_t>& chosen) const {
+  std::vector<TailCluster> clusters;
+  const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
+    const auto first = std::lower_bound(coded_columns_.begin(), coded_columns_.end(), begin_column);
+    const auto last = std::lower_bound(first, coded_columns_.end(), end_column);
+    const uint32_t begin_row = coded_begin_[static_cast<size_t>(first - coded_columns_.begin())];
+    const uint32_t end_row = coded_begin_[static_cast<size_t>(last - coded_columns_.begin())];
+    const auto num_read = std::lower_bound(chosen.begin(), chosen.end(), end_row) -
+                          std::lower_bound(chosen.begin(), chosen.end(), begin_row);
+    const bool all_coded = last - first == end_column - begin_column;
+    if (all_coded && num_read == end_row - begin_row) return;
+    clusters.push_back({cluster, begin_column, end_column, begin_row, end_row});
+  };
+  if (finest() == 0) {
+    for (size_t i = 0; i < coded_.size(); ++i) {
+      add(coded_[i], coded_columns_[i], coded_columns_[i] + 1);
     }
-  });
-}
-
-// Per query row and parent: log mass of its looked-up children without codes, by their centroids.
-void HeadLookup::MakeParentTail() {
+    return clusters;
+  }
   const auto& children = head_.levels()[finest() - 1].children;
-  std::vector<uint32_t> parents, begins;  // of parents with such a child; first column of children
-  std::vector<float> bias = log_counts_;
-  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   uint32_t column = 0;
   for (const IndexRange& range : open_) {
     auto parent = static_cast<uint32_t>(
         std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
     for (; children[parent] < range.end; ++parent) {
-      const uint32_t first = column + (children[parent] - range.begin);
-      const uint32_t last = column + (children[parent + 1] - range.begin);
-      const bool any = std::any_of(bias.begin() + first, bias.begin() + last,
-                                   [](float b) { return b != -INFINITY; });
-      if (!any) continue;
-      parents.push_back(parent);
-      begins.push_back(first);
+      const uint32_t size = children[parent + 1] - children[parent];
+      add(parent, column, column + size);
+      column += size;
     }
-    column += range.size();
   }
-  if (parents.empty()) return;
-  LogitTail& tail = selection_.parent_tail;
-  tail.level = finest() - 1;
-  tail.clusters = ToRanges(parents);
-  tail.logits.resize(queries_.num_rows * parents.size());
-  ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
+  return clusters;
+}
+
+// Per query row and cluster of the tail: log mass of what is not read of it.
+void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& chosen) {
+  const std::vector<TailCluster> clusters = TailClusters(chosen);
+  if (clusters.empty()) return;
+  std::vector<float> cluster_bias = log_counts_, row_bias(coded_rows_.size(), 0.0f);
+  for (const uint32_t column : coded_columns_) cluster_bias[column] = -INFINITY;
+  for (const uint32_t index : chosen) row_bias[index] = -INFINITY;
+  LogitTail& tail = selection_.logit_tail;
+  std::vector<uint32_t> numbers;
+  for (const TailCluster& cluster : clusters) numbers.push_back(cluster.cluster);
+  tail.level = finest() == 0 ? 0 : finest() - 1;
+  tail.clusters = ToRanges(numbers);
+  tail.logits.resize(queries_.num_rows * clusters.size());
+  ForEachCodedTile([&](Rows<float> rows, Rows<float> centroids, size_t begin, size_t end) {
     const std::span<float> lse(lse_.data(), end - begin);
-    for (size_t i = 0; i < parents.size(); ++i) {
-      const uint32_t size = children[parents[i] + 1] - children[parents[i]];
-      std::fill(lse.begin(), lse.end(), -INFINITY);
+    // Adds columns [first, last) of `logits`.
+    const auto add = [&](Rows<float> logits, const std::vector<float>& bias, uint32_t first,
+                         uint32_t last) {
+      if (first == last) return;
       args_.backend.add_row_lse(
-          {.logits = {logits.data + begins[i], end - begin, size, logits.stride},
-           .bias = std::span<const float>(bias).subspan(begins[i], size),
+          {.logits = {logits.data + first, end - begin, last - first, logits.stride},
+           .bias = std::span<const float>(bias).subspan(first, last - first),
            .lse = lse});
-      for (size_t r = begin; r < end; ++r) tail.logits[r * parents.size() + i] = lse[r - begin];
+    };
+    for (size_t i = 0; i < clusters.size(); ++i) {
+      std::fill(lse.begin(), lse.end(), -INFINITY);
+      add(centroids, cluster_bias, clusters[i].begin_column, clusters[i].end_column);
+      add(rows, row_bias, clusters[i].begin_row, clusters[i].end_row);
+      for (size_t r = begin; r < end; ++r) {
+        tail.logits[r * clusters.size() + i] = lse[r - begin];
+      }
     }
   });
 }
@@ -337,7 +332,7 @@ void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
   uint64_t bytes = head_.BlockBytes({0, head_.num_exact()});
   bytes += selection_.rows.size() * head_.BlockBytes({0, 1});
-  bytes += selection_.keys.size() * head_.key_bytes();
+  bytes += selection_.refined.size() * head_.fine_code_bytes();
   for (const IndexRange& range : selection_.coded) {
     const uint64_t rows = finest_level.children[range.end] - finest_level.children[range.begin];
     bytes += rows * head_.row_code_bytes();
@@ -351,9 +346,7 @@ void HeadLookup::CountBytes() {
       bytes += range.size() * level.mean_values.row_bytes();
     }
   }
-  for (const LogitTail* tail : {&selection_.coded_tail, &selection_.parent_tail}) {
-    bytes += tail->num_clusters() * finest_level.mean_values.row_bytes();
-  }
+  bytes += selection_.logit_tail.num_clusters() * finest_level.mean_values.row_bytes();
   selection_.bytes = bytes;
   selection_.missed_mass = std::clamp(missed_mass_, 0.0, 1.0);
 }

@@ -9,7 +9,7 @@
 namespace lectern {
 
 // One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
-// FinishClusters, or ScoreRows, ScoreKeys and FinishRows.
+// FinishClusters, or ScoreRows, RefineRows and FinishRows.
 class HeadLookup {
  public:
   // Begins at `first_level`, with all its clusters open; levels above it are not read.
@@ -29,12 +29,12 @@ class HeadLookup {
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
   Status ScoreRows(const std::vector<uint32_t>& coded);
   const std::vector<float>& row_scores() const { return row_scores_; }
-  // Reads the keys of rows `keyed` (indices into row_scores(), ascending) and scores every row
-  // again, these exactly.
-  Status ScoreKeys(const std::vector<uint32_t>& keyed);
-  const std::vector<uint32_t>& keyed() const { return keyed_; }
+  // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores every
+  // row again.
+  Status RefineRows(const std::vector<uint32_t>& refined);
+  const std::vector<uint32_t>& refined() const { return refined_; }
   uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // of row_scores()
-  // Reads the values of rows chosen[i] too (indices into row_scores(), ascending; all in keyed()).
+  // Reads rows chosen[i] (indices into row_scores(), ascending).
   void FinishRows(const std::vector<uint32_t>& chosen);
 
   HeadSelection& selection() { return selection_; }
@@ -46,8 +46,12 @@ class HeadLookup {
   void ForEachCodedTile(const Body& body);
   Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end);
   void ScoreCodedRows();
-  void MakeCodedTail(const std::vector<uint32_t>& chosen);
-  void MakeParentTail();
+  // A cluster of the logit tail: columns of open finest clusters below it, and rows with codes.
+  struct TailCluster {
+    uint32_t cluster, begin_column, end_column, begin_row, end_row;
+  };
+  std::vector<TailCluster> TailClusters(const std::vector<uint32_t>& chosen) const;
+  void MakeLogitTail(const std::vector<uint32_t>& chosen);
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
   void CountBytes();
   size_t finest() const { return head_.levels().size() - 1; }
@@ -57,7 +61,7 @@ class HeadLookup {
   const Rows<const float> queries_;
   std::vector<IndexRange> open_;
   std::vector<float> log_counts_, scores_;  // of open_
-  std::vector<float> rejected_lse_;         // [R]: log mass of clusters rejected so far
+  std::vector<float> rejected_lse_;  // [R]: log mass of clusters rejected so far, and what is known
 
   std::vector<uint32_t> coded_;          // clusters, ascending
   std::vector<uint32_t> coded_columns_;  // of coded clusters, in open_
@@ -65,11 +69,10 @@ class HeadLookup {
   std::vector<uint32_t> coded_rows_;     // stored rows
   std::vector<float> row_scores_;        // S of each coded row
   std::vector<float> decoded_;           // [coded rows, head_dim]
-  std::vector<uint32_t> keyed_;          // coded rows whose keys were read
-  std::vector<std::byte> keys_;          // those
+  std::vector<uint32_t> refined_;        // coded rows whose fine codes were read
   std::vector<float> rotated_;           // [R, head_dim]: H q
 
-  std::vector<float> logits_, row_logits_, key_logits_, lse_, scratch_;  // of a tile of query rows
+  std::vector<float> logits_, row_logits_, lse_, scratch_;  // of a tile of query rows
   double missed_mass_ = 0;
   HeadSelection selection_;
 };

@@ -13,11 +13,11 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-constexpr double kCodesShare = 0.3;  // of the budget, for row codes and their clusters' mean values
+constexpr double kCodesShare = 0.55;  // of what is left after looking up, for row codes
+constexpr double kFineShare = 0.5;   // of what is left then, for fine codes
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
-constexpr double kValuesPerKey = 0.25;  // rows whose value is read too, per key that is read
 constexpr double kSpareRows = 1.2;  // opened rows per row that the budget can read, at least
 
 // A cluster or row of one head that may be opened or read.
@@ -75,9 +75,9 @@ class LayerLookup {
       const PerHead coded = ChooseCoded();
       LECTERN_RETURN_IF_ERROR(
           ForAll([&](HeadLookup& head, size_t h) { return head.ScoreRows(coded[h]); }));
-      const PerHead keyed = ChooseKeys();
+      const PerHead refined = ChooseRefined();
       LECTERN_RETURN_IF_ERROR(
-          ForAll([&](HeadLookup& head, size_t h) { return head.ScoreKeys(keyed[h]); }));
+          ForAll([&](HeadLookup& head, size_t h) { return head.RefineRows(refined[h]); }));
     }
     const PerHead chosen = use_codes_ ? ChooseRows() : ChooseClusters();
     LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
@@ -126,11 +126,12 @@ class LayerLookup {
     return args_.tail ? static_cast<double>(level.mean_values.row_bytes()) : 0.0;
   }
 
-  // Looking a cluster up. With row codes the finest mean values come with the codes.
+  // Looking a cluster up. With row codes the finest mean values are not read, where there are others.
   double ClusterBytes(const HeadIndex& head, size_t level) const {
     const HeadIndex::Level& view = head.levels()[level];
     const auto centroid = static_cast<double>(view.centroids.row_bytes() + sizeof(uint32_t));
-    return use_codes_ && IsFinest(level) ? centroid : centroid + ValueBytes(view);
+    const bool has_value = !use_codes_ || !IsFinest(level) || num_levels_ == 1;
+    return has_value ? centroid + ValueBytes(view) : centroid;
   }
 
   // All open clusters of the layer, best first; `kept_share` picks the threshold.
@@ -179,7 +180,7 @@ class LayerLookup {
       const bool can_fill = opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
       double bytes = ClusterBytes(head, level + 1) *
                      (view.children[candidate.index + 1] - view.children[candidate.index]);
-      // An opened cluster needs its own mean value only for children without codes.
+      // An opened cluster needs its own mean value only where it stands for the finest ones.
       if (!(use_codes_ && IsFinest(level + 1))) bytes -= ValueBytes(view);
       if (can_fill && opened_bytes + bytes > allowed) break;
       if (opened_bytes + bytes > most) continue;
@@ -196,14 +197,13 @@ class LayerLookup {
   // their rows can fill what is left.
   PerHead ChooseCoded() {
     const double most = kMostForCodes * (budget_ - spent_);
-    const double allowed = std::min(kCodesShare * budget_, most);
+    const double allowed = kCodesShare * (budget_ - spent_);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size());
     for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
       const HeadIndex& head = args_.heads[candidate.head];
       const double rows = head.ClusterRows(candidate.index).size();
-      double bytes = rows * static_cast<double>(head.row_code_bytes());
-      if (num_levels_ > 1) bytes += ValueBytes(head.levels().back());
+      const double bytes = rows * static_cast<double>(head.row_code_bytes());
       const bool can_fill = coded_row_bytes > kSpareRows * (budget_ - spent_ - code_bytes);
       if (can_fill && code_bytes + bytes > allowed) break;
       if (code_bytes + bytes > most) continue;
@@ -227,9 +227,8 @@ class LayerLookup {
     return Sorted(std::move(chosen));
   }
 
-  // Coded rows whose keys to read: the best of the layer, so many that the budget also holds values
-  // for some of them, at least one.
-  PerHead ChooseKeys() {
+  // Coded rows whose fine codes to read: the best of the layer, leaving room for one row at least.
+  PerHead ChooseRefined() {
     std::vector<Candidate> candidates;
     for (size_t h = 0; h < lookups_.size(); ++h) {
       const std::vector<float>& scores = lookups_[h].row_scores();
@@ -237,22 +236,23 @@ class LayerLookup {
         candidates.push_back({scores[i], true, static_cast<uint32_t>(h), i});
       }
     }
-    const double key_bytes = row_bytes_ / 2, most = (budget_ - spent_) / key_bytes;
-    PerHead keyed = Best(std::move(candidates), std::min(most / (1 + kValuesPerKey), most - 1));
-    for (const auto& keys : keyed) spent_ += key_bytes * static_cast<double>(keys.size());
-    return keyed;
+    const auto fine_bytes = static_cast<double>(args_.heads.front().fine_code_bytes());
+    const double left = budget_ - spent_;
+    PerHead refined =
+        Best(std::move(candidates), std::min(kFineShare * left, left - row_bytes_) / fine_bytes);
+    for (const auto& rows : refined) spent_ += fine_bytes * static_cast<double>(rows.size());
+    return refined;
   }
 
-  // Of those, the rows whose values to read: the best by their exact scores.
+  // Of those, the rows to read: the best by their fine codes.
   PerHead ChooseRows() {
     std::vector<Candidate> candidates;
     for (size_t h = 0; h < lookups_.size(); ++h) {
-      for (const uint32_t i : lookups_[h].keyed()) {
+      for (const uint32_t i : lookups_[h].refined()) {
         candidates.push_back({lookups_[h].row_scores()[i], true, static_cast<uint32_t>(h), i});
       }
     }
-    const double value_bytes = row_bytes_ / 2;
-    return Best(std::move(candidates), (budget_ - spent_) / value_bytes);
+    return Best(std::move(candidates), (budget_ - spent_) / row_bytes_);
   }
 
   // Whole clusters: above threshold while the cap allows, below it until the floor is reached.

@@ -28,20 +28,20 @@ struct HeadSelection {
   std::vector<std::vector<IndexRange>> looked_up;
   // Stored rows that are read, ascending.
   std::vector<uint32_t> rows;
-  // Stored rows of which only the key is read, ascending; they weigh in the tail.
-  std::vector<uint32_t> keys;
-  // Finest clusters whose row codes were read.
+  // Finest clusters whose row codes were read, and stored rows whose fine codes were, ascending.
   std::vector<IndexRange> coded;
+  std::vector<uint32_t> refined;
 
   // The tail: clusters whose mean value stands for keys that are not read. Empty without it.
-  // Per level: clusters of which no key was looked at, by their own centroid …
+  // Per level: clusters that were not looked into, by their own centroid …
   std::vector<std::vector<IndexRange>> tail;
-  // … and with row codes, by estimated log mass:
-  LogitTail coded_tail;   // finest level, `coded`: of their rows that are not read
-  LogitTail parent_tail;  // the level above it: of their looked-up children without codes
+  // … and with row codes, the clusters of the last level but one that were looked into (of the only
+  // level: `coded`), by the estimated log mass of those of their keys that are not read: by their
+  // codes, or their finest cluster's centroid.
+  LogitTail logit_tail;
 
   uint64_t bytes = 0;      // of all this and the exact rows
-  double missed_mass = 0;  // estimated share of the clustered keys' mass that is not read exactly
+  double missed_mass = 0;  // estimated share of the attention that the keys not read would get
 };
 
 struct LookupArgs {
@@ -53,6 +53,9 @@ struct LookupArgs {
   double kv_budget;  // (0, 1): share of the layer's K+V bytes, all kv heads together
   bool tail;
   bool row_codes = true;  // use them where the document has them
+  // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
+  // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.
+  std::span<const std::vector<float>> known_lse = {};
 };
 
 // The default rule. Where all finest centroids fit into a third of the budget (and there are row
@@ -60,18 +63,18 @@ struct LookupArgs {
 // threshold of their head and level before those below it) until the level's part of the lookup
 // bytes is spent: a quarter of the budget, more only where filling the budget needs it. Then rows
 // are read:
-//   with row codes    the codes of the best looked-up clusters' rows are read, then the keys of the
-//                     best rows by their estimated score, then the values of the best of those by
-//                     their exact score, until the byte budget is spent, all heads together. A row
-//                     whose key alone was read weighs exactly, with its cluster's mean value. Mean
-//                     values of the finest level are read with the codes only: looked-up clusters
-//                     without codes stand in by their own centroid and their parent's mean value,
-//                     which lets twice as many be looked up;
+//   with row codes    the row codes of the best looked-up clusters are read, then the fine codes of
+//                     the best rows by their row codes, then the best rows by their fine codes,
+//                     until the byte budget is spent, all heads together. What is not read stands
+//                     in with the mass that its code (or its cluster's centroid) tells, and the
+//                     mean value of the cluster one level up: mean values of the finest level are
+//                     not read at all (but where it is the only one), which measured as well and
+//                     lets more be looked up;
 //   without           whole clusters, while S > T, ended by the byte budget: at least kFillTo of it
 //                     is read (next best S), never more than kCutAt of it.
-// S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there and
-// the mass of what upper levels rejected, by its own centroids; of rows, also the opened clusters
-// without codes. Everything through log-sum-exp; mean over the R rows.
+// S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
+// mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows,
+// also the opened clusters without codes. Everything through log-sum-exp; mean over the R rows.
 // Sources: arXiv:2411.09688, section 3.3 (ours reads no child of a rejected cluster, keeps the
 // rejected mass in the denominator, and has a budget); the tail as in arXiv:2506.13059.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;

@@ -46,6 +46,50 @@ constexpr std::array<std::array<float, 8>, 256> MakeSigns() {
 }
 constexpr std::array<std::array<float, 8>, 256> kSigns = MakeSigns();
 
+float SignOf(const std::byte* plane, size_t c) {
+  return kSigns[static_cast<uint8_t>(plane[c / 8])][c % 8];
+}
+void SetBit(std::byte* plane, size_t c) { plane[c / 8] |= std::byte{1} << (c % 8); }
+
+constexpr uint32_t kLargestFactor = 0xF7;  // 61440; above it f16 has infinity and NaN
+
+std::byte EncodeFactor(double factor) {
+  const uint32_t bits = ToF16(static_cast<float>(std::min(factor, 61440.0))).bits;
+  return static_cast<std::byte>(std::min((bits + 0x40) >> 7, kLargestFactor));
+}
+
+float DecodeFactor(std::byte code) {
+  return ToFloat(f16{static_cast<uint16_t>(std::to_integer<uint32_t>(code) << 7)});
+}
+
+// m of a residual's dimension for cells of this width.
+uint32_t Magnitude(float residual, float width) {
+  return static_cast<uint32_t>(std::min(3.0f, std::floor(std::abs(residual) / width)));
+}
+
+// The width of cells for which u points most nearly along the residual.
+float BestWidth(std::span<const float> residual) {
+  float largest = 0;
+  for (const float x : residual) largest = std::max(largest, std::abs(x));
+  float best = 0;
+  double best_cosine = 0;
+  for (const float share : {1.0f, 0.85f, 0.7f, 0.6f}) {  // of 3.5 cells for the largest
+    const float width = largest * share / 3.5f;
+    double dot = 0, squares = 0;
+    for (const float x : residual) {
+      const double u = Magnitude(x, width) + 0.5;
+      dot += u * std::abs(double{x});
+      squares += u * u;
+    }
+    const double cosine = dot / std::sqrt(squares);
+    if (cosine > best_cosine) {
+      best_cosine = cosine;
+      best = width;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 void Rotate(std::span<float> vector) {
@@ -54,41 +98,54 @@ void Rotate(std::span<float> vector) {
   SignsAndHadamard(vector.last(p), 1);
 }
 
-void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* code) {
+void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,
+               std::byte* fine_code) {
   const size_t d = key.size();
+  std::memset(row_code, 0, RowCodeBytes(d));
+  std::memset(fine_code, 0, FineCodeBytes(d));
   std::vector<float> residual(d);
   for (size_t c = 0; c < d; ++c) residual[c] = key[c] - centroid[c];
   Rotate(residual);
-  double squares = 0, absolute = 0;
-  std::memset(code, 0, RowCodeBytes(d));
+  const float width = BestWidth(residual);
+  double squares = 0, along_signs = 0, along_fine = 0;
   for (size_t c = 0; c < d; ++c) {
-    squares += double{residual[c]} * residual[c];
-    absolute += std::abs(double{residual[c]});
-    if (residual[c] >= 0) code[c / 8] |= std::byte{1} << (c % 8);
+    if (residual[c] >= 0) SetBit(row_code, c);
+    const double size = std::abs(double{residual[c]});
+    const uint32_t m = width > 0 ? Magnitude(residual[c], width) : 0;
+    if (m & 1) SetBit(fine_code, c);
+    if (m & 2) SetBit(fine_code + PlaneBytes(d), c);
+    squares += size * size;
+    along_signs += size / std::sqrt(static_cast<double>(d));
+    along_fine += size * (m + 0.5);
   }
-  // <r, s> = sum|r| / sqrt(d).
-  const double factor =
-      absolute > 0 ? squares / (absolute / std::sqrt(static_cast<double>(d))) : 0.0;
-  const f16 stored = ToF16(static_cast<float>(std::min(factor, 65504.0)));
-  std::memcpy(code + (d + 7) / 8, &stored, sizeof stored);
+  if (!(squares > 0)) return;
+  row_code[PlaneBytes(d)] = EncodeFactor(squares / along_signs);
+  fine_code[2 * PlaneBytes(d)] = EncodeFactor(squares / along_fine);
 }
 
-void DecodeRows(const std::byte* codes, Rows<float> out) {
+void DecodeRows(const std::byte* row_codes, Rows<float> out) {
   const size_t d = out.num_cols, bytes = RowCodeBytes(d), whole = d / 8;
   const float scale = 1 / std::sqrt(static_cast<float>(d));
   for (size_t t = 0; t < out.num_rows; ++t) {
-    const std::byte* code = codes + t * bytes;
-    f16 stored;
-    std::memcpy(&stored, code + (d + 7) / 8, sizeof stored);
-    const float factor = ToFloat(stored) * scale;
+    const std::byte* code = row_codes + t * bytes;
+    const float factor = DecodeFactor(code[PlaneBytes(d)]) * scale;
     float* row = out[t];
     for (size_t b = 0; b < whole; ++b) {
       const std::array<float, 8>& signs = kSigns[static_cast<uint8_t>(code[b])];
       for (size_t i = 0; i < 8; ++i) row[8 * b + i] = factor * signs[i];
     }
-    for (size_t c = 8 * whole; c < d; ++c) {
-      row[c] = factor * kSigns[static_cast<uint8_t>(code[c / 8])][c % 8];
-    }
+    for (size_t c = 8 * whole; c < d; ++c) row[c] = factor * SignOf(code, c);
+  }
+}
+
+void DecodeFine(const std::byte* row_code, const std::byte* fine_code, std::span<float> out) {
+  const size_t d = out.size();
+  const std::byte *low = fine_code, *high = fine_code + PlaneBytes(d);
+  const float factor = DecodeFactor(fine_code[2 * PlaneBytes(d)]);
+  for (size_t c = 0; c < d; ++c) {
+    // m + 1/2, from signs in the place of bits.
+    const float size = 2.0f + 0.5f * SignOf(low, c) + SignOf(high, c);
+    out[c] = factor * SignOf(row_code, c) * size;
   }
 }
 

@@ -39,8 +39,8 @@ enum class SectionKind : uint32_t {
   kRows = 16,       // K and V rows; see FORMAT.md "Rows"
   kPositions = 17,  // u32[rows]: document position of every stored row
   // …and per kv head and level (1 = coarsest)
-  kCentroids = 24,   // f16[clusters, head_dim]: mean of the raw post-RoPE keys
-  kMeanValues = 25,  // f16[clusters, head_dim]
+  kCentroids = 24,   // [clusters, head_dim]: mean of the raw post-RoPE keys; q8, else f16
+  kMeanValues = 25,  // [clusters, head_dim]; the same
   kKeyCounts = 26,   // u32[clusters]
   kRadii = 27,       // f32[clusters]: max |k - stored centroid|
   kVariances = 28,   // f32[clusters]: mean |k - stored centroid|^2 / head_dim
@@ -49,8 +49,10 @@ enum class SectionKind : uint32_t {
   kThresholds = 32,  // see FORMAT.md "Thresholds"
   kFirstOptional = 1024,
   kStatistics = 1025,  // what budget policies need; JSON in document.shard
-  kRowCodes = 1026,    // one per kv head: a code per clustered row; see FORMAT.md "Row codes"
   kPageMap = 1027,     // {u64 text_begin, u32 page, u32 0}[pages]
+  // one of each per kv head: codes per clustered row; see FORMAT.md "Row codes"
+  kRowCodes = 1028,
+  kFineCodes = 1029,
 };
 
 struct ShardHeader {

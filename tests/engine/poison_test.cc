@@ -24,7 +24,7 @@ using testing::WriteWholeFile;
 // Everything that some steps read, by layer and kv head.
 struct ReadSet {
   std::vector<std::set<uint32_t>> looked_up, tail;  // per level: clusters
-  std::set<uint32_t> rows, keys;                    // stored rows: whole, or at least the key
+  std::set<uint32_t> rows, refined;                 // stored rows: whole, and fine codes
   std::set<uint32_t> coded;                         // finest clusters: row codes
 };
 using Reads = std::map<std::pair<uint32_t, uint32_t>, ReadSet>;
@@ -47,12 +47,10 @@ void Record(Reads& reads, uint32_t layer, const DocumentRead& read) {
       Add(set.tail[l], selection.tail[l]);
     }
     set.rows.insert(selection.rows.begin(), selection.rows.end());
-    set.keys.insert(selection.rows.begin(), selection.rows.end());
-    set.keys.insert(selection.keys.begin(), selection.keys.end());
+    set.refined.insert(selection.refined.begin(), selection.refined.end());
     Add(set.coded, selection.coded);
-    for (const LogitTail* tail : {&selection.coded_tail, &selection.parent_tail}) {
-      if (!tail->clusters.empty()) Add(set.tail[tail->level], tail->clusters);
-    }
+    const LogitTail& tail = selection.logit_tail;
+    if (!tail.clusters.empty()) Add(set.tail[tail.level], tail.clusters);
   }
 }
 
@@ -82,11 +80,13 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
   const std::vector<SectionEntry> sections(entries, entries + header.num_sections);
   size_t poisoned = 0;
   const auto poison = [&](uint64_t offset, uint64_t bytes, size_t element) {
+    const uint8_t factor = 0xFC;  // of a code: NaN
     const uint16_t half = 0x7E00;
     const float whole = std::numeric_limits<float>::quiet_NaN();
+    const void* nan = element == 1 ? static_cast<const void*>(&factor) : &half;
+    if (element == 4) nan = &whole;
     for (uint64_t at = offset; at < offset + bytes; at += element) {
-      std::memcpy(shard.data() + at, element == 2 ? static_cast<const void*>(&half) : &whole,
-                  element);
+      std::memcpy(shard.data() + at, nan, element);
     }
     poisoned += bytes;
   };
@@ -102,8 +102,9 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
         const uint64_t keys = section.offset + rows.begin * 2 * row;
         const uint64_t values = keys + rows.size() * row;
         for (uint32_t r = 0; r < rows.size(); ++r) {
-          if (!set.keys.contains(rows.begin + r)) poison(keys + r * row, row, 2);
-          if (!set.rows.contains(rows.begin + r)) poison(values + r * row, row, 2);
+          if (set.rows.contains(rows.begin + r)) continue;
+          poison(keys + r * row, row, 2);
+          poison(values + r * row, row, 2);
         }
       }
     } else if (kind == SectionKind::kRowCodes) {
@@ -111,7 +112,13 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
         if (set.coded.contains(i)) continue;
         const IndexRange rows = head.ClusterRows(i);
         poison(section.offset + (rows.begin - head.num_exact()) * head.row_code_bytes(),
-               rows.size() * head.row_code_bytes(), 2);
+               rows.size() * head.row_code_bytes(), 1);
+      }
+    } else if (kind == SectionKind::kFineCodes) {
+      for (uint32_t row_index = head.num_exact(); row_index < head.num_rows(); ++row_index) {
+        if (set.refined.contains(row_index)) continue;
+        poison(section.offset + (row_index - head.num_exact()) * head.fine_code_bytes(),
+               head.fine_code_bytes(), 1);
       }
     } else if (kind == SectionKind::kCentroids || kind == SectionKind::kMeanValues) {
       const auto& read =

@@ -50,7 +50,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 
 // The finest clusters of one kv head.
 struct Clusters {
-  std::vector<f16> centroids;                  // [clusters, head_dim]
+  std::vector<float> centroids;                // [clusters, head_dim]
   std::vector<std::vector<uint32_t>> members;  // keys
   double seconds = 0;
 };
@@ -68,7 +68,9 @@ Clusters OurTree(const Backend& backend, Rows<const float> keys, uint32_t num_le
     result.members.emplace_back(tree.order.begin() + finest.children[i],
                                 tree.order.begin() + finest.children[i + 1]);
   }
-  result.centroids = std::move(finest.centroids);
+  result.centroids.resize(finest.num_clusters() * keys.num_cols);
+  ToFloatRowsScalar(finest.Centroids(keys.num_cols),
+                    {result.centroids.data(), finest.num_clusters(), keys.num_cols});
   return result;
 }
 
@@ -97,7 +99,7 @@ Clusters Flat(const Backend& backend, Rows<const float> keys) {
     }
     for (const double x : sum) {
       result.centroids.push_back(
-          ToF16(static_cast<float>(x / static_cast<double>(members.size()))));
+          static_cast<float>(x / static_cast<double>(members.size())));
     }
   }
   result.seconds = SecondsSince(start);
@@ -133,7 +135,7 @@ double Recall(const Backend& backend, const Clusters& clusters, Rows<const float
   const size_t num_clusters = clusters.members.size();
   const std::vector<float> logits =
       Logits(backend, queries,
-             {reinterpret_cast<const std::byte*>(clusters.centroids.data()), Dtype::kF16,
+             {reinterpret_cast<const std::byte*>(clusters.centroids.data()), Dtype::kF32,
               num_clusters, queries.num_cols});
   std::vector<float> log_counts;
   for (const auto& members : clusters.members) {

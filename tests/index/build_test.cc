@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "index/row_codes.h"
+#include "kernels/convert.h"
 #include "kernels/thread_pool.h"
 #include "tests/index/random_keys.h"
 
@@ -18,7 +19,16 @@ using testing::Blobs;
 using testing::NormalRows;
 using testing::OwnRows;
 
-constexpr size_t kDim = 24;
+constexpr size_t kDim = 32;
+constexpr size_t kMeanBytes = RowBytes(CentroidDtype(kDim), kDim);
+
+// A stored centroid or mean value.
+std::vector<float> MeanOf(const std::vector<std::byte>& stored, size_t cluster) {
+  std::vector<float> mean(kDim);
+  ToFloatRowsScalar({stored.data() + cluster * kMeanBytes, CentroidDtype(kDim), 1, kDim},
+                    {mean.data(), 1, kDim});
+  return mean;
+}
 
 // Keys of unequal density and length, as post-RoPE keys have, rounded for storage.
 OwnRows Keys(size_t n) {
@@ -61,8 +71,8 @@ void ExpectPartition(const CentroidTree& tree, size_t n) {
     const TreeLevel& level = tree.levels[l];
     const size_t num_clusters = level.num_clusters();
     const size_t below = l + 1 < tree.levels.size() ? tree.levels[l + 1].num_clusters() : n;
-    ASSERT_EQ(level.centroids.size(), num_clusters * kDim);
-    ASSERT_EQ(level.mean_values.size(), num_clusters * kDim);
+    ASSERT_EQ(level.centroids.size(), num_clusters * kMeanBytes);
+    ASSERT_EQ(level.mean_values.size(), num_clusters * kMeanBytes);
     ASSERT_EQ(level.radii.size(), num_clusters);
     ASSERT_EQ(level.variances.size(), num_clusters);
     ASSERT_EQ(level.children.size(), num_clusters + 1);
@@ -76,15 +86,17 @@ void ExpectPartition(const CentroidTree& tree, size_t n) {
   }
 }
 
-// Mean of rows in double, then f16.
-std::vector<f16> Mean(const OwnRows& rows, std::span<const uint32_t> members) {
+// Mean of rows in double, then as stored.
+std::vector<std::byte> Mean(const OwnRows& rows, std::span<const uint32_t> members) {
   std::vector<double> sum(kDim);
   for (const uint32_t i : members) {
     for (size_t c = 0; c < kDim; ++c) sum[c] += rows[i][c];
   }
-  std::vector<f16> mean;
-  for (const double x : sum) mean.push_back(ToF16(static_cast<float>(x / double(members.size()))));
-  return mean;
+  std::vector<float> mean;
+  for (const double x : sum) mean.push_back(static_cast<float>(x / double(members.size())));
+  std::vector<std::byte> stored(kMeanBytes);
+  FromFloatRowsScalar({mean.data(), 1, kDim}, CentroidDtype(kDim), stored.data());
+  return stored;
 }
 
 void ExpectDescribed(const CentroidTree& tree, const OwnRows& keys, const OwnRows& values) {
@@ -96,13 +108,14 @@ void ExpectDescribed(const CentroidTree& tree, const OwnRows& keys, const OwnRow
       std::vector<uint32_t> members(tree.order.begin() + begin, tree.order.begin() + end);
       std::sort(members.begin(), members.end());
       const auto mean = Mean(keys, members), value = Mean(values, members);
-      ASSERT_EQ(0, std::memcmp(mean.data(), &level.centroids[i * kDim], kDim * sizeof(f16)));
-      ASSERT_EQ(0, std::memcmp(value.data(), &level.mean_values[i * kDim], kDim * sizeof(f16)));
+      ASSERT_EQ(0, std::memcmp(mean.data(), &level.centroids[i * kMeanBytes], kMeanBytes));
+      ASSERT_EQ(0, std::memcmp(value.data(), &level.mean_values[i * kMeanBytes], kMeanBytes));
+      const std::vector<float> centroid = MeanOf(level.centroids, i);
       double largest = 0, sum = 0;
       for (const uint32_t member : members) {
         double squares = 0;
         for (size_t c = 0; c < kDim; ++c) {
-          const double x = double{keys[member][c]} - ToFloat(level.centroids[i * kDim + c]);
+          const double x = double{keys[member][c]} - centroid[c];
           squares += x * x;
         }
         ASSERT_LE(std::sqrt(squares), level.radii[i]) << "key " << member;
@@ -162,19 +175,21 @@ TEST_P(BuildTest, RowCodesAreThoseOfTheKeysInOrder) {
   const OwnRows keys = Keys(n), values = Values(n);
   const CentroidTree tree = Build(keys, values, options_);
   const TreeLevel& finest = tree.levels.back();
-  constexpr size_t kBytes = RowCodeBytes(kDim);
+  constexpr size_t kBytes = RowCodeBytes(kDim), kFineBytes = FineCodeBytes(kDim);
   ASSERT_EQ(tree.row_codes.size(), n * kBytes);
+  ASSERT_EQ(tree.fine_codes.size(), n * kFineBytes);
   for (size_t i = 0; i < finest.num_clusters(); ++i) {
-    std::vector<float> centroid;
-    for (size_t c = 0; c < kDim; ++c) centroid.push_back(ToFloat(finest.centroids[i * kDim + c]));
+    const std::vector<float> centroid = MeanOf(finest.centroids, i);
     for (uint32_t row = finest.children[i]; row < finest.children[i + 1]; ++row) {
-      std::byte code[kBytes];
-      EncodeRow({keys[tree.order[row]], kDim}, centroid, code);
+      std::byte code[kBytes], fine[kFineBytes];
+      EncodeRow({keys[tree.order[row]], kDim}, centroid, code, fine);
       ASSERT_EQ(0, std::memcmp(code, &tree.row_codes[row * kBytes], kBytes)) << "row " << row;
+      ASSERT_EQ(0, std::memcmp(fine, &tree.fine_codes[row * kFineBytes], kFineBytes));
     }
   }
   options_.row_codes = false;
-  EXPECT_TRUE(Build(keys, values, options_).row_codes.empty());
+  const CentroidTree without = Build(keys, values, options_);
+  EXPECT_TRUE(without.row_codes.empty() && without.fine_codes.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(SizesAndLevels, BuildTest, ::testing::ValuesIn([] {
@@ -203,7 +218,7 @@ bool SameTree(const CentroidTree& a, const CentroidTree& b) {
       return false;
     }
   }
-  return same(a.row_codes, b.row_codes);
+  return same(a.row_codes, b.row_codes) && same(a.fine_codes, b.fine_codes);
 }
 
 TEST(BuildTreeTest, SameBitsOnRepeatAndFromManyThreadsAtOnce) {
@@ -244,7 +259,7 @@ TEST(BuildTreeTest, NeighbouringClustersAreSimilar) {
   const TreeLevel level = Build(keys, values, options).levels[0];
   const size_t n = level.num_clusters();
   OwnRows directions(n, kDim);
-  for (size_t i = 0; i < n * kDim; ++i) directions.data[i] = ToFloat(level.centroids[i]);
+  ToFloatRowsScalar(level.Centroids(kDim), {directions.data.data(), n, kDim});
   Normalize(directions);
   const auto cosine = [&](size_t a, size_t b) {
     return std::inner_product(directions[a], directions[a] + kDim, directions[b], 0.0);
@@ -271,7 +286,9 @@ TEST(BuildTreeTest, EqualAndZeroKeysWork) {
         ASSERT_NO_FATAL_FAILURE(ExpectPartition(tree, n));
         ExpectDescribed(tree, keys, values);
         ExpectSmallSortedClusters(tree);
-        for (const float radius : tree.levels.back().radii) EXPECT_LE(radius, 1e-30f);
+        // Of rounding the centroid: its scale has 11 bits.
+        const float rounding = 0x1p-11f * std::abs(value) * std::sqrt(float{kDim}) + 1e-30f;
+        for (const float radius : tree.levels.back().radii) EXPECT_LE(radius, rounding);
       }
     }
   }

@@ -34,13 +34,15 @@ std::span<const float> Curve(std::span<const float> thresholds, size_t level, si
 // S of every cluster, in double, from the formula of centroid_scores.h.
 std::vector<double> Scores(const TreeLevel& level, Rows<const float> queries) {
   std::vector<double> scores(level.num_clusters());
+  std::vector<float> centroids(scores.size() * kDim);
+  ToFloatRowsScalar(level.Centroids(kDim), {centroids.data(), scores.size(), kDim});
   for (size_t r = 0; r < queries.num_rows; ++r) {
     std::vector<double> weights(scores.size());
     double total = 0;
     for (size_t i = 0; i < scores.size(); ++i) {
       double dot = 0;
       for (size_t c = 0; c < kDim; ++c) {
-        dot += double{queries[r][c]} * ToFloat(level.centroids[i * kDim + c]);
+        dot += double{queries[r][c]} * centroids[i * kDim + c];
       }
       weights[i] = std::exp(kScale * dot);
       total += level.key_counts[i] * weights[i];

@@ -252,6 +252,10 @@ const Contradiction kContradictions[] = {
      [](PatchedShard& s) { s.Entry(SectionKind::kThresholds, 1, 0).bytes -= 4; }},
     {"FewerRowCodes", "row code",
      [](PatchedShard& s) { s.Entry(SectionKind::kRowCodes, 1, 0).bytes -= 4; }},
+    {"FewerFineCodes", "fine code",
+     [](PatchedShard& s) { s.Entry(SectionKind::kFineCodes, 1, 0).bytes -= 4; }},
+    {"NoFineCodes", "come together",
+     [](PatchedShard& s) { s.Entry(SectionKind::kFineCodes, 1, 0).kind = 5000; }},
 };
 
 INSTANTIATE_TEST_SUITE_P(Contradictions, HeadIndexCorruptTest, ::testing::ValuesIn(kContradictions),

@@ -100,9 +100,9 @@ uint32_t FinestOf(const HeadIndex& head, uint32_t row) {
 
 // Bytes of a selection, counted from what it lists alone.
 uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection) {
-  constexpr uint64_t kRow = kDim * 2, kCode = kDim / 8 + 2, kCount = 4;
+  constexpr uint64_t kRow = kDim * 2, kCode = kDim / 8 + 1, kFineCode = kDim / 4 + 1, kCount = 4;
   uint64_t bytes = head.num_exact() * 2 * kRow + selection.rows.size() * 2 * kRow;
-  bytes += selection.keys.size() * kRow;
+  bytes += selection.refined.size() * kFineCode;
   for (size_t level = 0; level < selection.looked_up.size(); ++level) {
     bytes += ToSet(selection.looked_up[level]).size() * (kRow + kCount);
     bytes += ToSet(selection.tail[level]).size() * kRow;
@@ -110,8 +110,7 @@ uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection) {
   for (const uint32_t cluster : ToSet(selection.coded)) {
     bytes += head.levels().back().key_counts[cluster] * kCode;
   }
-  bytes += ToSet(selection.coded_tail.clusters).size() * kRow;
-  bytes += ToSet(selection.parent_tail.clusters).size() * kRow;
+  bytes += ToSet(selection.logit_tail.clusters).size() * kRow;
   return bytes;
 }
 
@@ -212,10 +211,15 @@ TEST_P(LookupTest, RowsAscendInsideClustersThatWereLookedUp) {
         ASSERT_TRUE(seen.contains(cluster));
         ++rows_of[cluster];
       }
-      ASSERT_TRUE(std::is_sorted(selection.keys.begin(), selection.keys.end()));
-      for (const uint32_t row : selection.keys) {
+      ASSERT_TRUE(std::is_sorted(selection.refined.begin(), selection.refined.end()));
+      for (const uint32_t row : selection.refined) {
         ASSERT_TRUE(coded.contains(FinestOf(heads()[h], row)));
-        ASSERT_FALSE(std::binary_search(selection.rows.begin(), selection.rows.end(), row));
+      }
+      if (GetParam().row_codes) {
+        ASSERT_TRUE(std::includes(selection.refined.begin(), selection.refined.end(),
+                                  selection.rows.begin(), selection.rows.end()));
+      } else {
+        ASSERT_TRUE(selection.refined.empty());
       }
       rows += selection.rows.size();
       ASSERT_TRUE(std::includes(seen.begin(), seen.end(), coded.begin(), coded.end()));
@@ -293,8 +297,7 @@ TEST_P(LookupTest, TailCoversWhatIsNotRead) {
       const auto& levels = heads()[h].levels();
       if (!GetParam().tail) {
         for (const auto& tail : selection.tail) EXPECT_TRUE(tail.empty());
-        EXPECT_EQ(selection.coded_tail.num_clusters(), 0u);
-        EXPECT_EQ(selection.parent_tail.num_clusters(), 0u);
+        EXPECT_EQ(selection.logit_tail.num_clusters(), 0u);
         continue;
       }
       uint64_t keys = 0;
@@ -305,36 +308,42 @@ TEST_P(LookupTest, TailCoversWhatIsNotRead) {
           keys += levels[l].key_counts[i];
         }
       }
-      const auto coded = ToSet(selection.coded);
-      EXPECT_EQ(selection.coded_tail.clusters, selection.coded);
-      for (const uint32_t i : coded) keys += levels.back().key_counts[i];
-      for (const uint32_t parent : ToSet(selection.parent_tail.clusters)) {
-        ASSERT_EQ(selection.parent_tail.level + 2, levels.size());
-        const auto& children = levels[levels.size() - 2].children;
-        size_t uncoded = 0;
-        for (uint32_t i = children[parent]; i < children[parent + 1]; ++i) {
-          EXPECT_TRUE(ToSet(selection.looked_up.back()).contains(i));
-          if (coded.contains(i)) continue;
-          ++uncoded;
-          keys += levels.back().key_counts[i];
-        }
-        EXPECT_GT(uncoded, 0u);
-      }
-      if (!GetParam().row_codes) keys += selection.rows.size();
-      EXPECT_EQ(keys, heads()[h].num_rows() - heads()[h].num_exact());
-
-      const size_t num_rows = queries.views[h].num_rows;
-      ASSERT_EQ(selection.coded_tail.logits.size(), num_rows * coded.size());
-      ASSERT_EQ(selection.parent_tail.logits.size(),
-                num_rows * selection.parent_tail.num_clusters());
-      std::map<uint32_t, uint32_t> rows_of;
+      std::map<uint32_t, uint32_t> rows_of;  // finest clusters
       for (const uint32_t row : selection.rows) ++rows_of[FinestOf(heads()[h], row)];
-      size_t at = 0;
-      for (const uint32_t i : coded) {  // the first query row's
-        const bool all_read = rows_of[i] == levels.back().key_counts[i];
-        EXPECT_EQ(std::isinf(selection.coded_tail.logits[at]), all_read);
-        ++at;
+      // Keys below the clusters of the logit tail, read or not; all those below others are read.
+      const LogitTail& tail = selection.logit_tail;
+      const auto in_tail = ToSet(tail.clusters), coded = ToSet(selection.coded);
+      const auto seen = ToSet(selection.looked_up.back());
+      if (GetParam().row_codes) {
+        const size_t level = levels.size() == 1 ? 0 : levels.size() - 2;
+        EXPECT_TRUE(in_tail.empty() || tail.level == level);
+        for (uint32_t i = 0; i < levels[level].num_clusters(); ++i) {
+          IndexRange below = {i, i + 1};  // finest clusters
+          if (levels.size() > 1) {
+            below = {levels[level].children[i], levels[level].children[i + 1]};
+          } else if (!coded.contains(i)) {
+            EXPECT_FALSE(in_tail.contains(i));
+            continue;  // in `tail`
+          }
+          if (!seen.contains(below.begin)) {
+            EXPECT_FALSE(in_tail.contains(i));
+            continue;  // stands for itself in `tail`, or one above does
+          }
+          uint32_t num_keys = 0, num_read = 0;
+          for (uint32_t j = below.begin; j < below.end; ++j) {
+            num_keys += levels.back().key_counts[j];
+            num_read += rows_of[j];
+          }
+          keys += num_keys;
+          EXPECT_EQ(in_tail.contains(i), num_read < num_keys);
+        }
+      } else {
+        EXPECT_TRUE(in_tail.empty());
+        keys += selection.rows.size();
       }
+      EXPECT_EQ(keys, heads()[h].num_rows() - heads()[h].num_exact());
+      ASSERT_EQ(tail.logits.size(), queries.views[h].num_rows * tail.num_clusters());
+      for (const float logit : tail.logits) EXPECT_TRUE(std::isfinite(logit));
     }
   });
 }
@@ -365,12 +374,11 @@ TEST_P(LookupTest, BudgetCloseToOneReadsNearlyEverything) {
     ASSERT_TRUE(selections.ok());
     double read = 0, all = 0;
     for (size_t h = 0; h < heads().size(); ++h) {
-      read += static_cast<double>((*selections)[h].rows.size()) +
-              static_cast<double>((*selections)[h].keys.size()) / 2;
+      read += static_cast<double>((*selections)[h].rows.size());
       all += heads()[h].num_rows() - heads()[h].num_exact();
     }
-    // Centroids (and codes) cost their part: rows of 64 bytes against 68 per cluster (and 4).
-    EXPECT_GT(read / all, GetParam().row_codes ? 0.84 : 0.9);
+    // Centroids (and codes) cost their part: rows of 64 bytes against 68 per cluster (and 8).
+    EXPECT_GT(read / all, GetParam().row_codes ? 0.8 : 0.9);
   }
 }
 
@@ -385,11 +393,10 @@ TEST_P(LookupTest, SameSelectionForAnyNumberOfThreads) {
   ASSERT_TRUE(expected.ok() && again.ok());
   for (size_t h = 0; h < heads().size(); ++h) {
     EXPECT_EQ((*expected)[h].rows, (*again)[h].rows);
-    EXPECT_EQ((*expected)[h].keys, (*again)[h].keys);
+    EXPECT_EQ((*expected)[h].refined, (*again)[h].refined);
     EXPECT_EQ((*expected)[h].looked_up, (*again)[h].looked_up);
     EXPECT_EQ((*expected)[h].coded, (*again)[h].coded);
-    EXPECT_EQ((*expected)[h].coded_tail.logits, (*again)[h].coded_tail.logits);
-    EXPECT_EQ((*expected)[h].parent_tail.logits, (*again)[h].parent_tail.logits);
+    EXPECT_EQ((*expected)[h].logit_tail.logits, (*again)[h].logit_tail.logits);
     EXPECT_EQ((*expected)[h].missed_mass, (*again)[h].missed_mass);
   }
 }
@@ -405,51 +412,66 @@ std::vector<double> Logits(const float* query, const std::vector<float>& rows) {
   return logits;
 }
 
+// Stand-ins for the rotated residuals of a cluster's rows: by fine code where `refined` (ascending
+// stored rows) has the row.
+std::vector<float> Residuals(const HeadIndex& head, uint32_t cluster,
+                             const std::vector<uint32_t>& refined) {
+  const IndexRange rows = head.ClusterRows(cluster);
+  std::vector<float> residuals(rows.size() * kDim);
+  DecodeRows(head.RowCodes(rows.begin), {residuals.data(), rows.size(), kDim});
+  for (uint32_t t = 0; t < rows.size(); ++t) {
+    const uint32_t row = rows.begin + t;
+    if (!std::binary_search(refined.begin(), refined.end(), row)) continue;
+    DecodeFine(head.RowCodes(row), head.FineCodes(row), {residuals.data() + t * kDim, kDim});
+  }
+  return residuals;
+}
+
+std::vector<float> Rotated(const float* query) {
+  std::vector<float> rotated(query, query + kDim);
+  Rotate(rotated);
+  return rotated;
+}
+
 struct Reference {
   std::vector<double> cluster_scores;  // S of one key of a finest cluster, all looked up
   std::vector<double> row_scores;      // S of the rows of `coded`, in order
 };
 
-// One level: every cluster is in the denominator, those of `coded` by their rows: by their code, or
-// by their key where `keyed` has the stored row.
+// One level: every cluster is in the denominator, those of `coded` by their rows' codes; and what
+// is known of the rest ([R], or empty).
 Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set<uint32_t>& coded,
-                const std::set<uint32_t>& keyed = {}) {
+                const std::vector<uint32_t>& refined = {},
+                const std::vector<float>& known_lse = {}) {
   const HeadIndex::Level& level = head.levels().back();
   const std::vector<float> centroids = Floats(level.centroids);
-  std::vector<float> residuals, keys;  // f s of the rows of `coded`, and their keys
-  std::vector<uint32_t> cluster_of, stored;
+  std::vector<float> residuals;  // of the rows of `coded`
+  std::vector<uint32_t> cluster_of;
   for (const uint32_t i : coded) {
-    const IndexRange rows = head.ClusterRows(i);
-    residuals.resize(residuals.size() + rows.size() * kDim);
-    DecodeRows(head.RowCodes(rows),
-               {residuals.data() + residuals.size() - rows.size() * kDim, rows.size(), kDim});
-    cluster_of.insert(cluster_of.end(), rows.size(), i);
-    const std::vector<float> block = Floats(head.Keys(rows));
-    keys.insert(keys.end(), block.begin(), block.end());
-    for (uint32_t row = rows.begin; row < rows.end; ++row) stored.push_back(row);
+    const std::vector<float> more = Residuals(head, i, refined);
+    residuals.insert(residuals.end(), more.begin(), more.end());
+    cluster_of.insert(cluster_of.end(), head.ClusterRows(i).size(), i);
   }
   Reference result;
   result.cluster_scores.resize(level.num_clusters());
   result.row_scores.resize(cluster_of.size());
   for (size_t r = 0; r < queries.num_rows; ++r) {
-    std::vector<double> clusters = Logits(queries[r], centroids);
-    double total = 0;
+    const std::vector<double> clusters = Logits(queries[r], centroids);
+    const double known = known_lse.empty() ? 0 : std::exp(double{known_lse[r]});
+    double total = known;
     for (size_t i = 0; i < clusters.size(); ++i)
       total += level.key_counts[i] * std::exp(clusters[i]);
     for (size_t i = 0; i < clusters.size(); ++i) {
       result.cluster_scores[i] +=
           std::exp(clusters[i]) / total / static_cast<double>(queries.num_rows);
     }
-    std::vector<float> rotated(queries[r], queries[r] + kDim);
-    Rotate(rotated);
-    std::vector<double> rows = Logits(rotated.data(), residuals);
-    const std::vector<double> exact = Logits(queries[r], keys);
-    total = 0;
+    std::vector<double> rows = Logits(Rotated(queries[r]).data(), residuals);
+    total = known;
     for (uint32_t i = 0; i < clusters.size(); ++i) {
       if (!coded.contains(i)) total += level.key_counts[i] * std::exp(clusters[i]);
     }
     for (size_t t = 0; t < rows.size(); ++t) {
-      rows[t] = keyed.contains(stored[t]) ? exact[t] : rows[t] + clusters[cluster_of[t]];
+      rows[t] += clusters[cluster_of[t]];
       total += std::exp(rows[t]);
     }
     for (size_t t = 0; t < rows.size(); ++t) {
@@ -522,33 +544,35 @@ TEST_P(LookupFormulaTest, WholeClustersAreTheBestAndTheRestIsMissed) {
   }
 }
 
-// Keys are read of the best rows by their codes; values of the best of those by their keys.
-TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodesAndKeys) {
+// Fine codes are read of the best rows by their row codes; the best of those by these are read.
+TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
   for (const size_t rows : {1, 8, 130}) {
     const Queries queries(Heads(1), rows, 23);
     const LookupArgs args = Args(queries, true);
     const auto selections = Lookup(args);
     ASSERT_TRUE(selections.ok());
-    double worst_keyed = 1, best_not_keyed = 0, worst_read = 1, best_left = 0;
+    double worst_refined = 1, best_not_refined = 0, worst_read = 1, best_left = 0;
     for (size_t h = 0; h < args.heads.size(); ++h) {
       const HeadIndex& head = args.heads[h];
       const HeadSelection& selection = (*selections)[h];
       const std::set<uint32_t> coded = ToSet(selection.coded);
+      const std::vector<uint32_t>& refined = selection.refined;
       ASSERT_FALSE(coded.empty());
-      std::set<uint32_t> keyed(selection.rows.begin(), selection.rows.end());
-      keyed.insert(selection.keys.begin(), selection.keys.end());
       const Reference by_code = Score(head, queries.views[h], coded);
-      const Reference by_key = Score(head, queries.views[h], coded, keyed);
+      const Reference by_fine_code = Score(head, queries.views[h], coded, refined);
 
       HeadLookup lookup(args, h, 0);
       ASSERT_TRUE(lookup.Score(0).ok());
       ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
       const std::vector<float> code_scores = lookup.row_scores();
+      const auto is_refined = [&](size_t t) {
+        return std::binary_search(refined.begin(), refined.end(), lookup.StoredRow(t));
+      };
       std::vector<uint32_t> indices;
       for (uint32_t t = 0; t < code_scores.size(); ++t) {
-        if (keyed.contains(lookup.StoredRow(t))) indices.push_back(t);
+        if (is_refined(t)) indices.push_back(t);
       }
-      ASSERT_TRUE(lookup.ScoreKeys(indices).ok());
+      ASSERT_TRUE(lookup.RefineRows(indices).ok());
       ASSERT_EQ(code_scores.size(), by_code.row_scores.size());
 
       double missed = 0;
@@ -556,113 +580,107 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodesAndKeys) {
         if (!coded.contains(i)) missed += by_code.cluster_scores[i] * head.levels()[0].key_counts[i];
       }
       for (size_t t = 0; t < code_scores.size(); ++t) {
-        const double code = by_code.row_scores[t], key = by_key.row_scores[t];
+        const double code = by_code.row_scores[t], fine = by_fine_code.row_scores[t];
         EXPECT_NEAR(code_scores[t], code, 1e-4 * code);
-        EXPECT_NEAR(lookup.row_scores()[t], key, 1e-4 * key);
+        EXPECT_NEAR(lookup.row_scores()[t], fine, 1e-4 * fine);
         const uint32_t row = lookup.StoredRow(t);
         const bool is_read =
             std::binary_search(selection.rows.begin(), selection.rows.end(), row);
         if (is_read) {
-          worst_read = std::min(worst_read, key);
+          worst_read = std::min(worst_read, fine);
         } else {
-          missed += key;
-          if (keyed.contains(row)) best_left = std::max(best_left, key);
+          missed += fine;
+          if (is_refined(t)) best_left = std::max(best_left, fine);
         }
-        if (keyed.contains(row)) {
-          worst_keyed = std::min(worst_keyed, code);
+        if (is_refined(t)) {
+          worst_refined = std::min(worst_refined, code);
         } else {
-          best_not_keyed = std::max(best_not_keyed, code);
+          best_not_refined = std::max(best_not_refined, code);
         }
       }
       EXPECT_NEAR(selection.missed_mass, std::min(missed, 1.0), 1e-3);
     }
     // All heads share the budget, so this holds across them.
-    EXPECT_GE(worst_keyed, best_not_keyed * (1 - 1e-4));
+    EXPECT_GE(worst_refined, best_not_refined * (1 - 1e-4));
     EXPECT_GE(worst_read, best_left * (1 - 1e-4));
-    EXPECT_GT(best_not_keyed, 0);
+    EXPECT_GT(best_not_refined, 0);
     EXPECT_GT(best_left, 0);
   }
 }
 
-// What is not read of a coded cluster keeps the mass that its keys tell, or else its codes.
-TEST_P(LookupFormulaTest, CodedLogitsAreTheMassOfRowsThatAreNotRead) {
-  const Queries queries(Heads(1), 70, 24);  // more than a tile of query rows
-  const LookupArgs args = Args(queries, true);
-  const auto selections = Lookup(args);
-  ASSERT_TRUE(selections.ok());
-  for (size_t h = 0; h < args.heads.size(); ++h) {
-    const HeadIndex& head = args.heads[h];
-    const HeadSelection& selection = (*selections)[h];
-    if (!args.tail) {
-      EXPECT_TRUE(selection.coded_tail.logits.empty());
-      continue;
-    }
-    const std::vector<float> centroids = Floats(head.levels()[0].centroids);
-    const std::set<uint32_t> coded = ToSet(selection.coded);
-    ASSERT_EQ(selection.coded_tail.num_clusters(), coded.size());
-    for (const size_t r : {0, 1, 63, 64, 69}) {
-      const float* query = queries.views[h][r];
-      const std::vector<double> clusters = Logits(query, centroids);
-      std::vector<float> rotated(query, query + kDim);
-      Rotate(rotated);
-      size_t column = 0;
-      for (const uint32_t i : coded) {
-        const IndexRange rows = head.ClusterRows(i);
-        std::vector<float> residuals(rows.size() * kDim);
-        DecodeRows(head.RowCodes(rows), {residuals.data(), rows.size(), kDim});
-        const std::vector<double> more = Logits(rotated.data(), residuals);
-        const std::vector<double> exact = Logits(query, Floats(head.Keys(rows)));
-        const auto in = [&](const std::vector<uint32_t>& list, uint32_t t) {
-          return std::binary_search(list.begin(), list.end(), rows.begin + t);
-        };
-        double mass = 0;
-        for (uint32_t t = 0; t < rows.size(); ++t) {
-          if (in(selection.rows, t)) continue;
-          mass += std::exp(in(selection.keys, t) ? exact[t] : clusters[i] + more[t]);
-        }
-        const float logit = selection.coded_tail.logits[r * coded.size() + column++];
-        if (mass == 0) {
-          EXPECT_EQ(logit, -INFINITY);
-        } else {
-          EXPECT_NEAR(logit, std::log(mass), 1e-4 + 1e-5 * std::abs(std::log(mass)));
-        }
-      }
-    }
+// A head that mostly looks elsewhere has small scores, and gets less of the layer's budget.
+TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
+  const Queries queries(Heads(1), 8, 26);
+  LookupArgs args = Args(queries, true);
+  const auto before = Lookup(args);
+  std::vector<std::vector<float>> known(args.heads.size(), std::vector<float>(8, -INFINITY));
+  for (size_t r = 0; r < 8; ++r) known[0][r] = 20.0f + static_cast<float>(r);
+  args.known_lse = known;
+  HeadLookup lookup(args, 0, 0);
+  ASSERT_TRUE(lookup.Score(0).ok());
+  const Reference expected = Score(args.heads[0], queries.views[0], {}, {}, known[0]);
+  for (size_t i = 0; i < lookup.scores().size(); ++i) {
+    EXPECT_NEAR(lookup.scores()[i], expected.cluster_scores[i], 1e-4 * expected.cluster_scores[i]);
   }
+  const auto after = Lookup(args);
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_LT((*after)[0].rows.size(), (*before)[0].rows.size() / 2);
+  EXPECT_GT((*after)[1].rows.size(), (*before)[1].rows.size());
+  EXPECT_LT((*after)[0].missed_mass, (*before)[0].missed_mass);
 }
 
-// Children that were looked up but have no codes keep the mass that their own centroids tell.
-TEST(ParentTailTest, LogitsAreTheMassOfChildrenWithoutCodes) {
+// What is not read keeps the mass that its codes tell, or else its own centroid: of the only level's
+// clusters, or of parents.
+TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
   ThreadPool threads(2);
-  const std::span<const HeadIndex> heads = Heads(2);
-  const Queries queries(heads, 70, 25);
-  const auto selections = Lookup({.backend = *DefaultBackend(),
-                                  .threads = threads,
-                                  .heads = heads,
-                                  .queries = queries.views,
-                                  .scale = kScale,
-                                  .kv_budget = 0.15,
-                                  .tail = true,
-                                  .row_codes = true});
-  ASSERT_TRUE(selections.ok());
-  for (size_t h = 0; h < heads.size(); ++h) {
-    const auto& levels = heads[h].levels();
-    const HeadSelection& selection = (*selections)[h];
-    const std::vector<float> centroids = Floats(levels[1].centroids);
-    const std::set<uint32_t> coded = ToSet(selection.coded);
-    const std::set<uint32_t> parents = ToSet(selection.parent_tail.clusters);
-    ASSERT_FALSE(parents.empty());
-    ASSERT_EQ(selection.parent_tail.level, 0u);
-    for (const size_t r : {0, 1, 63, 64, 69}) {
-      const std::vector<double> logits = Logits(queries.views[h][r], centroids);
-      size_t column = 0;
-      for (const uint32_t parent : parents) {
-        double mass = 0;
-        for (uint32_t i = levels[0].children[parent]; i < levels[0].children[parent + 1]; ++i) {
-          if (!coded.contains(i)) mass += levels[1].key_counts[i] * std::exp(logits[i]);
+  for (const uint32_t num_levels : {1u, 2u, 3u}) {
+    const std::span<const HeadIndex> heads = Heads(num_levels);
+    const Queries queries(heads, 70, 25);  // more than a tile of query rows
+    const auto selections = Lookup({.backend = *DefaultBackend(),
+                                    .threads = threads,
+                                    .heads = heads,
+                                    .queries = queries.views,
+                                    .scale = kScale,
+                                    .kv_budget = 0.15,
+                                    .tail = true,
+                                    .row_codes = true});
+    ASSERT_TRUE(selections.ok());
+    for (size_t h = 0; h < heads.size(); ++h) {
+      const auto& levels = heads[h].levels();
+      const HeadSelection& selection = (*selections)[h];
+      const LogitTail& tail = selection.logit_tail;
+      const std::vector<float> centroids = Floats(levels.back().centroids);
+      const std::set<uint32_t> coded = ToSet(selection.coded), clusters = ToSet(tail.clusters);
+      ASSERT_FALSE(clusters.empty());
+      for (const size_t r : {0, 1, 63, 64, 69}) {
+        const float* query = queries.views[h][r];
+        const std::vector<double> logits = Logits(query, centroids);
+        const std::vector<float> rotated = Rotated(query);
+        size_t column = 0;
+        for (const uint32_t cluster : clusters) {
+          IndexRange below = {cluster, cluster + 1};
+          if (num_levels > 1) {
+            below = {levels[tail.level].children[cluster], levels[tail.level].children[cluster + 1]};
+          }
+          double mass = 0;
+          for (uint32_t i = below.begin; i < below.end; ++i) {
+            if (!coded.contains(i)) {
+              mass += levels.back().key_counts[i] * std::exp(logits[i]);
+              continue;
+            }
+            const IndexRange rows = heads[h].ClusterRows(i);
+            const std::vector<double> more =
+                Logits(rotated.data(), Residuals(heads[h], i, selection.refined));
+            for (uint32_t t = 0; t < rows.size(); ++t) {
+              if (std::binary_search(selection.rows.begin(), selection.rows.end(), rows.begin + t)) {
+                continue;
+              }
+              mass += std::exp(logits[i] + more[t]);
+            }
+          }
+          EXPECT_NEAR(tail.logits[r * clusters.size() + column++], std::log(mass),
+                      1e-4 + 1e-5 * std::abs(std::log(mass)));
         }
-        EXPECT_NEAR(selection.parent_tail.logits[r * parents.size() + column++], std::log(mass),
-                    1e-4 + 1e-5 * std::abs(std::log(mass)));
       }
     }
   }

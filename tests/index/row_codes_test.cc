@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "tests/index/random_keys.h"
@@ -31,12 +31,25 @@ std::vector<float> Rotated(std::span<const float> x) {
   return result;
 }
 
-// f s of one key's code.
-std::vector<float> EncodeAndDecode(std::span<const float> key, std::span<const float> centroid) {
-  std::vector<std::byte> code(RowCodeBytes(key.size()));
-  EncodeRow(key, centroid, code.data());
+struct Codes {
+  Codes(std::span<const float> key, std::span<const float> centroid)
+      : row(RowCodeBytes(key.size()), std::byte{0xAA}),
+        fine(FineCodeBytes(key.size()), std::byte{0xAA}) {
+    EncodeRow(key, centroid, row.data(), fine.data());
+  }
+  std::vector<std::byte> row, fine;
+};
+
+// f s of one key's row code, or g u with its fine code.
+std::vector<float> EncodeAndDecode(std::span<const float> key, std::span<const float> centroid,
+                                   bool fine = false) {
+  const Codes codes(key, centroid);
   std::vector<float> decoded(key.size());
-  DecodeRows(code.data(), {decoded.data(), 1, decoded.size()});
+  if (fine) {
+    DecodeFine(codes.row.data(), codes.fine.data(), decoded);
+  } else {
+    DecodeRows(codes.row.data(), {decoded.data(), 1, decoded.size()});
+  }
   return decoded;
 }
 
@@ -83,109 +96,124 @@ TEST(RowCodesTest, RotationIsTheOneOfTheFormat) {
 }
 
 TEST(RowCodesTest, BytesOfOneKeyAreKnown) {
-  // Golden, from a Python script that knows only the text of row_codes.h and the signs' recipe
-  // (splitmix64): key[c] = sin(c + 1), centroid[c] = 0.25 cos(3 c).
-  const std::pair<size_t, const char*> golden[] = {
-      {16, "be206b43"}, {48, "b2d63f7ad8354d46"}, {80, "a0d07e7391a7f952127d3248"}};
-  for (const auto& [d, expected] : golden) {
+  // Golden, from a Python script that knows only the text of FORMAT.md, section 5a:
+  // key[c] = sin(c + 1), centroid[c] = 0.25 cos(3 c). Row code, fine code.
+  const std::tuple<size_t, const char*, const char*> golden[] = {
+      {16, "be2087", "511814e06d"},
+      {48, "b2d63f7ad8358d", "6fa35f6b2649e0d180a021186c"},
+      {80, "a0d07e7391a7f952127d90", "e591428624820075606240200a482a010e0410386f"}};
+  for (const auto& [d, row, fine] : golden) {
     std::vector<float> key(d), centroid(d);
     for (size_t c = 0; c < d; ++c) {
       key[c] = static_cast<float>(std::sin(static_cast<double>(c + 1)));
       centroid[c] = static_cast<float>(0.25 * std::cos(3 * static_cast<double>(c)));
     }
-    std::vector<std::byte> code(RowCodeBytes(d));
-    EncodeRow(key, centroid, code.data());
-    EXPECT_EQ(Hex(code), expected) << d;
+    const Codes codes(key, centroid);
+    EXPECT_EQ(Hex(codes.row), row) << d;
+    EXPECT_EQ(Hex(codes.fine), fine) << d;
   }
 }
 
-TEST(RowCodesTest, SizeIsOneBitADimensionAndAFactor) {
-  EXPECT_EQ(RowCodeBytes(2), 3u);
-  EXPECT_EQ(RowCodeBytes(8), 3u);
-  EXPECT_EQ(RowCodeBytes(9), 4u);
-  EXPECT_EQ(RowCodeBytes(64), 10u);
-  EXPECT_EQ(RowCodeBytes(80), 12u);
-  EXPECT_EQ(RowCodeBytes(128), 18u);
+TEST(RowCodesTest, SizesArePlanesAndAFactor) {
+  EXPECT_EQ(RowCodeBytes(2), 2u);
+  EXPECT_EQ(RowCodeBytes(8), 2u);
+  EXPECT_EQ(RowCodeBytes(9), 3u);
+  EXPECT_EQ(RowCodeBytes(64), 9u);
+  EXPECT_EQ(FineCodeBytes(9), 5u);
+  EXPECT_EQ(FineCodeBytes(64), 17u);
+  EXPECT_EQ(FineCodeBytes(128), 33u);
 }
 
-// f is chosen so that the code is exact along the residual itself: <H r, f s> = |r|^2.
+// Factors are chosen so that codes are exact along the residual itself: <H r, f s> = |r|^2.
 TEST(RowCodesTest, CodeIsExactAlongTheResidual) {
   for (const size_t d : kDims) {
     for (unsigned seed = 0; seed < 50; ++seed) {
       const OwnRows rows = NormalRows(2, d, seed);
       std::vector<float> residual(d);
       for (size_t c = 0; c < d; ++c) residual[c] = rows[0][c] - rows[1][c];
-      const auto decoded = EncodeAndDecode({rows[0], d}, {rows[1], d});
       const double squares = Dot(residual, residual);
-      // f16 keeps 11 bits of f.
-      EXPECT_NEAR(Dot(Rotated(residual), decoded), squares, squares * (0x1p-11 + 1e-5)) << d;
+      // A factor has 3 bits after the first.
+      const auto decoded = EncodeAndDecode({rows[0], d}, {rows[1], d});
+      EXPECT_NEAR(Dot(Rotated(residual), decoded), squares, squares * (0x1p-4 + 1e-3)) << d;
       for (const float x : decoded) {
         EXPECT_FLOAT_EQ(std::abs(x), std::abs(decoded[0]));
       }
+      const auto fine = EncodeAndDecode({rows[0], d}, {rows[1], d}, true);
+      EXPECT_NEAR(Dot(Rotated(residual), fine), squares, squares * (0x1p-4 + 1e-3)) << d;
+      for (size_t c = 0; c < d; ++c) EXPECT_EQ(std::signbit(fine[c]), std::signbit(decoded[c]));
     }
   }
 }
 
-// RaBitQ: with r at angle a to its signs, <Hq, f s> = <q, r> + |r| tan(a) * (the part of q along
-// s's remainder), which is centred, of deviation |q||r| tan(a) / sqrt(d - 1). E cos(a) is about
-// sqrt(2 / pi), so tan(a) is near 0.755; the bound leaves a fifth of room.
-TEST(RowCodesTest, EstimateIsUnbiasedAndAsGoodAsRaBitQ) {
+// RaBitQ: with r at angle a to its code, <Hq, f s> = <q, r> + |r| tan(a) * (the part of q along
+// the code's remainder), which is centred, of deviation |q||r| tan(a) / sqrt(d - 1). For signs
+// E cos(a) is about sqrt(2 / pi), so tan(a) is near 0.755; a uniform quantiser of 3 bits loses
+// 3.7 % of a normal variable's power, so that tan(a) is near 0.2. The bounds leave a fifth of room.
+TEST(RowCodesTest, EstimatesAreUnbiasedAndAsGoodAsRaBitQ) {
   constexpr size_t kKeys = 400, kQueries = 50;
   for (const size_t d : kDims) {
     if (d < 16) continue;  // the law is for many dimensions
     const OwnRows keys = NormalRows(kKeys, d, 11), centroids = NormalRows(kKeys, d, 12),
                   queries = NormalRows(kQueries, d, 13);
-    double sum = 0, squares = 0;
-    for (size_t k = 0; k < kKeys; ++k) {
-      std::vector<float> residual(d);
-      for (size_t c = 0; c < d; ++c) residual[c] = keys[k][c] - centroids[k][c];
-      const auto decoded = EncodeAndDecode({keys[k], d}, {centroids[k], d});
-      const double length = std::sqrt(Dot(residual, residual));
-      for (size_t q = 0; q < kQueries; ++q) {
-        const std::span<const float> query(queries[q], d);
-        const double exact = Dot(query, residual);
-        const double error = Dot(Rotated(query), decoded) - exact;
-        const double relative = error / (length * std::sqrt(Dot(query, query)));
-        sum += relative;
-        squares += relative * relative;
+    for (const bool fine : {false, true}) {
+      double sum = 0, squares = 0;
+      for (size_t k = 0; k < kKeys; ++k) {
+        std::vector<float> residual(d);
+        for (size_t c = 0; c < d; ++c) residual[c] = keys[k][c] - centroids[k][c];
+        const auto decoded = EncodeAndDecode({keys[k], d}, {centroids[k], d}, fine);
+        const double length = std::sqrt(Dot(residual, residual));
+        for (size_t q = 0; q < kQueries; ++q) {
+          const std::span<const float> query(queries[q], d);
+          const double exact = Dot(query, residual);
+          const double error = Dot(Rotated(query), decoded) - exact;
+          const double relative = error / (length * std::sqrt(Dot(query, query)));
+          sum += relative;
+          squares += relative * relative;
+        }
       }
+      const double count = kKeys * kQueries, mean = sum / count;
+      const double deviation = std::sqrt(squares / count - mean * mean);
+      const double law = (fine ? 0.2 : 0.755) / std::sqrt(static_cast<double>(d - 1));
+      EXPECT_LT(deviation, 1.2 * law) << d << (fine ? " fine" : "");
+      EXPECT_GT(deviation, 0.5 * law) << d << (fine ? " fine" : "");  // else nothing is measured
+      EXPECT_LT(std::abs(mean), 0.03 * law) << d << (fine ? " fine" : "");
     }
-    const double count = kKeys * kQueries, mean = sum / count;
-    const double deviation = std::sqrt(squares / count - mean * mean);
-    const double law = 0.755 / std::sqrt(static_cast<double>(d - 1));
-    EXPECT_LT(deviation, 1.2 * law) << d;
-    EXPECT_GT(deviation, 0.5 * law) << d;  // else this test measures nothing
-    EXPECT_LT(std::abs(mean), 0.02 * law) << d;
   }
 }
 
 TEST(RowCodesTest, ZeroResidualHasFactorZero) {
   for (const size_t d : kDims) {
     const OwnRows key = NormalRows(1, d, 21);
-    std::vector<std::byte> code(RowCodeBytes(d), std::byte{0xAA});
-    EncodeRow({key[0], d}, {key[0], d}, code.data());
-    f16 factor;
-    std::memcpy(&factor, code.data() + (d + 7) / 8, sizeof factor);
-    EXPECT_EQ(factor.bits, 0);
-    for (const float x : EncodeAndDecode({key[0], d}, {key[0], d})) EXPECT_EQ(x, 0);
+    const Codes codes({key[0], d}, {key[0], d});
+    EXPECT_EQ(codes.row.back(), std::byte{0});
+    EXPECT_EQ(codes.fine.back(), std::byte{0});
+    for (const bool fine : {false, true}) {
+      for (const float x : EncodeAndDecode({key[0], d}, {key[0], d}, fine)) EXPECT_EQ(x, 0);
+    }
   }
 }
 
-TEST(RowCodesTest, HugeResidualStaysFinite) {
-  const std::vector<float> key(16, 1e6f), centroid(16, -1e6f);
-  for (const float x : EncodeAndDecode(key, centroid)) EXPECT_TRUE(std::isfinite(x)) << x;
+TEST(RowCodesTest, HugeAndTinyResidualsStayFinite) {
+  for (const float size : {1e18f, 1e6f, 1e-6f, 1e-30f}) {
+    const std::vector<float> key(16, size), centroid(16, -size);
+    for (const bool fine : {false, true}) {
+      for (const float x : EncodeAndDecode(key, centroid, fine)) {
+        EXPECT_TRUE(std::isfinite(x)) << x;
+      }
+    }
+  }
 }
 
 TEST(RowCodesTest, PackedCodesDecodeOneByOne) {
   for (const size_t d : {size_t{2}, size_t{12}, size_t{16}, size_t{80}}) {
     const OwnRows keys = NormalRows(5, d, 31), centroid = NormalRows(1, d, 32);
-    const size_t bytes = RowCodeBytes(d);
-    std::vector<std::byte> codes(5 * bytes);
+    std::vector<std::byte> packed;
     for (size_t i = 0; i < 5; ++i) {
-      EncodeRow({keys[i], d}, {centroid[0], d}, codes.data() + i * bytes);
+      const Codes codes({keys[i], d}, {centroid[0], d});
+      packed.insert(packed.end(), codes.row.begin(), codes.row.end());
     }
     std::vector<float> padded(5 * (d + 3), 7.0f);
-    DecodeRows(codes.data(), {padded.data(), 5, d, d + 3});
+    DecodeRows(packed.data(), {padded.data(), 5, d, d + 3});
     for (size_t i = 0; i < 5; ++i) {
       const auto expected = EncodeAndDecode({keys[i], d}, {centroid[0], d});
       for (size_t c = 0; c < d; ++c) EXPECT_EQ(padded[i * (d + 3) + c], expected[c]);

@@ -73,7 +73,7 @@ PRESETS = {
         Stage(0.30, 384, 320, 5, (0.3, 0.9)),
         Stage(0.35, 704, 512, 3, (0.3, 0.9), most_weight=32),
         Stage(0.25, 1024, 640, 2, (0.2, 0.9), most_weight=32),
-        Stage(0.10, 2048, 768, 1, (0.1, 0.8), most_weight=32)], rate=0.012, adam_rate=2e-3,
+        Stage(0.10, 2048, 768, 1, (0.1, 0.8), most_weight=32)], rate=0.01, adam_rate=1.5e-3,
         shown=0.25),
     # About an hour of an H100: a wider model, longer documents.
     "gpu": Preset(network.Shape(width=320, layers=10, heads=8, kv_heads=4, ffn=640), [
