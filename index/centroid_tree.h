@@ -22,9 +22,9 @@ struct TreeLevel {
   // [clusters][RowBytes(CentroidDtype(head_dim), head_dim)]
   std::vector<std::byte> centroids;    // means of the raw post-RoPE keys
   std::vector<std::byte> mean_values;  // means of the values
-  std::vector<uint32_t> key_counts;  // [clusters], >= 1
-  std::vector<float> radii;          // [clusters]: max |k - C|
-  std::vector<float> variances;      // [clusters]: mean |k - C|^2 / head_dim
+  std::vector<uint32_t> key_counts;    // [clusters], >= 1
+  std::vector<float> radii;            // [clusters]: max |k - C|
+  std::vector<float> variances;        // [clusters]: mean |k - C|^2 / head_dim
   // [clusters + 1]: cluster i holds clusters [children[i], children[i+1]) of the next level; at the
   // finest level, keys [children[i], children[i+1]) of `order`.
   std::vector<uint32_t> children;
@@ -36,8 +36,8 @@ struct TreeLevel {
 };
 
 struct CentroidTree {
-  std::vector<TreeLevel> levels;     // level 1, the coarsest, first (as in arXiv:2411.09688)
-  std::vector<uint32_t> order;       // permutation of the clustered keys: clusters are contiguous
+  std::vector<TreeLevel> levels;  // level 1, the coarsest, first (as in arXiv:2411.09688)
+  std::vector<uint32_t> order;    // permutation of the clustered keys: clusters are contiguous
   // [keys in order][RowCodeBytes(head_dim)] and [FineCodeBytes(head_dim)]; both may be empty
   std::vector<std::byte> row_codes, fine_codes;
 };

@@ -13,8 +13,8 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-constexpr double kCodesShare = 0.55;  // of what is left after looking up, for row codes
-constexpr double kFineShare = 0.5;   // of what is left then, for fine codes
+constexpr double kCodesShare = 0.65;   // of what is left then, for row codes
+constexpr double kFineShare = 0.45;    // of what is left then, for fine codes
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
@@ -126,7 +126,8 @@ class LayerLookup {
     return args_.tail ? static_cast<double>(level.mean_values.row_bytes()) : 0.0;
   }
 
-  // Looking a cluster up. With row codes the finest mean values are not read, where there are others.
+  // Looking a cluster up. With row codes the finest mean values are not read, where there are
+  // others.
   double ClusterBytes(const HeadIndex& head, size_t level) const {
     const HeadIndex::Level& view = head.levels()[level];
     const auto centroid = static_cast<double>(view.centroids.row_bytes() + sizeof(uint32_t));

@@ -577,15 +577,15 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
 
       double missed = 0;
       for (uint32_t i = 0; i < by_code.cluster_scores.size(); ++i) {
-        if (!coded.contains(i)) missed += by_code.cluster_scores[i] * head.levels()[0].key_counts[i];
+        if (!coded.contains(i))
+          missed += by_code.cluster_scores[i] * head.levels()[0].key_counts[i];
       }
       for (size_t t = 0; t < code_scores.size(); ++t) {
         const double code = by_code.row_scores[t], fine = by_fine_code.row_scores[t];
         EXPECT_NEAR(code_scores[t], code, 1e-4 * code);
         EXPECT_NEAR(lookup.row_scores()[t], fine, 1e-4 * fine);
         const uint32_t row = lookup.StoredRow(t);
-        const bool is_read =
-            std::binary_search(selection.rows.begin(), selection.rows.end(), row);
+        const bool is_read = std::binary_search(selection.rows.begin(), selection.rows.end(), row);
         if (is_read) {
           worst_read = std::min(worst_read, fine);
         } else {
@@ -629,8 +629,8 @@ TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
   EXPECT_LT((*after)[0].missed_mass, (*before)[0].missed_mass);
 }
 
-// What is not read keeps the mass that its codes tell, or else its own centroid: of the only level's
-// clusters, or of parents.
+// What is not read keeps the mass that its codes tell, or else its own centroid: of the only
+// level's clusters, or of parents.
 TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
   ThreadPool threads(2);
   for (const uint32_t num_levels : {1u, 2u, 3u}) {
@@ -660,7 +660,8 @@ TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
         for (const uint32_t cluster : clusters) {
           IndexRange below = {cluster, cluster + 1};
           if (num_levels > 1) {
-            below = {levels[tail.level].children[cluster], levels[tail.level].children[cluster + 1]};
+            below = {levels[tail.level].children[cluster],
+                     levels[tail.level].children[cluster + 1]};
           }
           double mass = 0;
           for (uint32_t i = below.begin; i < below.end; ++i) {
@@ -672,7 +673,8 @@ TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
             const std::vector<double> more =
                 Logits(rotated.data(), Residuals(heads[h], i, selection.refined));
             for (uint32_t t = 0; t < rows.size(); ++t) {
-              if (std::binary_search(selection.rows.begin(), selection.rows.end(), rows.begin + t)) {
+              if (std::binary_search(selection.rows.begin(), selection.rows.end(),
+                                     rows.begin + t)) {
                 continue;
               }
               mass += std::exp(logits[i] + more[t]);

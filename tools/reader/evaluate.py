@@ -8,8 +8,9 @@ Documents with names that the reader never saw, about 1 fact in 100 tokens (200 
 duplicate names, and questions of every kind, indexed and asked with Lectern's own tools, in exact
 mode unless a budget is given. An answer is right if it is the expected text, whole. Prints a
 Markdown table, one row per length. `false refusals` are answers "The document does not say." to
-questions that it does answer. 1,000 questions up to 16384 tokens, 200 on 5 documents above, unless
-told otherwise.
+questions that it does answer. 1,000 questions up to 16384 tokens: on many documents of one task
+each, from 8192 tokens on 12 documents of all tasks; 200 on 5 such documents above. Unless told
+otherwise.
 """
 
 import argparse
@@ -25,9 +26,10 @@ import documents
 import facts
 import generate
 
-# Share of the questions per task, and its size in the document: (share, tokens per statement)
-TASKS = {"facts": 0.80, "needle": 0.12, "variable": 0.05, "words": 0.03}
+# Share of the questions, and of a document that has all of them
+TASKS = {"needle": 0.12, "variable": 0.05, "words": 0.03, "facts": 0.80}
 BYTES_PER_TOKEN = 3.9
+LONG = 8192                # tokens above which a few documents have all tasks in them
 
 
 def run(a, tool, *arguments):
@@ -39,51 +41,70 @@ def run(a, tool, *arguments):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def make(a, length, tasks, num_questions, seed, folder):
+    """A document with a part for each task, the last of which gets the questions that are missing
+    -> text, questions"""
+    text, lines = "", []
+    whole = sum(TASKS[task] for task in tasks)
+    for task in tasks:
+        share = TASKS[task] / whole
+        at_most = num_questions - len(lines)
+        if task != tasks[-1]:
+            at_most = min(at_most, round(num_questions * share))
+        options = generate.arguments([
+            "--bytes", str(int(length * BYTES_PER_TOKEN * share)), "--task", task,
+            "--facts", str(max(3, int(min(200, length // 100) * share))),
+            "--questions", str(at_most), "--out", str(folder), "--seed", str(seed),
+            "--wordings", a.wordings])
+        part, asked = generate.make(options)
+        text += ("\n\n" if text else "") + part
+        lines += asked
+    return text, lines
+
+
+def documents_of(a, length, folder):
+    """Yields text, questions"""
+    num_questions = a.questions or (200 if length > 16384 else 1000)
+    seed = length * 1000
+    if length > LONG or a.documents:
+        # Every document has all tasks in it, and its part of the questions.
+        count = a.documents or (5 if length > 16384 else 12)
+        for seed in range(seed + 1, seed + count + 1):
+            yield make(a, length, list(TASKS), -(-num_questions // count), seed, folder)
+        return
+    for task, share in TASKS.items():
+        wanted = left = max(1, round(num_questions * share))
+        while left > 0:
+            seed += 1
+            at_most = left if length <= 1024 else min(left, max(10, wanted * length // 65536))
+            text, lines = make(a, length, [task], at_most, seed, folder)
+            left -= len(lines)
+            if lines:
+                yield text, lines
+
+
 def measure(a, length, folder):
     """-> tokens, {kind: [right, asked]}, false refusals, questions with an answer"""
-    long = length > 16384
-    num_questions = a.questions or (200 if long else 1000)
-    num_documents = a.documents or (5 if long else 0)
     right, tokens = collections.defaultdict(lambda: [0, 0]), []
     false_refusals = answerable = 0
-    for task, share in TASKS.items():
-        wanted = max(1, round(num_questions * share))
-        asked = made = 0
-        # The questions of a task are spread over its documents.
-        task_documents = max(1, round(num_documents * share)) if num_documents else 0
-        while asked < wanted:
-            made += 1
-            statements = min(200, max(3, length // 100))
-            at_most = wanted - asked
-            if task_documents:
-                at_most = min(at_most, -(-wanted // task_documents))
-            elif length > 1024:
-                at_most = min(at_most, max(10, wanted * length // 65536))
-            name = f"{task}-{length}-{made}"
-            options = generate.arguments([
-                "--bytes", str(int(length * BYTES_PER_TOKEN)), "--task", task,
-                "--facts", str(statements), "--questions", str(at_most), "--out", str(folder),
-                "--seed", str(length * 1000 + made), "--wordings", a.wordings])
-            text, lines = generate.make(options)
-            if not lines:
-                continue
-            (folder / f"{name}.txt").write_text(text)
-            (folder / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
-            index = run(a, "index-document", "--store", str(folder / "store"), "--json",
-                        "--progress", "none", "--yes", "--name", name, *a.of_model,
-                        str(folder / f"{name}.txt"))[0]
-            tokens.append(index["tokens"])
-            mode = ["--kv-budget", str(a.kv_budget)] if a.kv_budget else ["--exact"]
-            answers = run(a, "ask-document", "--store", str(folder / "store"), "--json",
-                          "--document", name, "--questions", str(folder / f"{name}.jsonl"), *mode)
-            run(a, "lectern-store", "--store", str(folder / "store"), "--json", "remove", "--yes", name)
-            for line, answer in zip(lines, answers, strict=True):
-                asked += 1
-                right[line["kind"]][0] += answer["answer"] == line["answer"]
-                right[line["kind"]][1] += 1
-                if line["kind"] != "refusal":
-                    answerable += 1
-                    false_refusals += answer["answer"] == facts.NOT_STATED
+    for number, (text, lines) in enumerate(documents_of(a, length, folder)):
+        name = f"{length}-{number}"
+        (folder / f"{name}.txt").write_text(text)
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+        index = run(a, "index-document", "--store", str(folder / "store"), "--json",
+                    "--progress", "none", "--yes", "--name", name, *a.of_model,
+                    str(folder / f"{name}.txt"))[0]
+        tokens.append(index["tokens"])
+        mode = ["--kv-budget", str(a.kv_budget)] if a.kv_budget else ["--exact"]
+        answers = run(a, "ask-document", "--store", str(folder / "store"), "--json",
+                      "--document", name, "--questions", str(folder / f"{name}.jsonl"), *mode)
+        run(a, "lectern-store", "--store", str(folder / "store"), "--json", "remove", "--yes", name)
+        for line, answer in zip(lines, answers, strict=True):
+            right[line["kind"]][0] += answer["answer"] == line["answer"]
+            right[line["kind"]][1] += 1
+            if line["kind"] != "refusal":
+                answerable += 1
+                false_refusals += answer["answer"] == facts.NOT_STATED
     return sum(tokens) / len(tokens), right, false_refusals, answerable
 
 
