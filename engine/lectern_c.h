@@ -241,7 +241,7 @@ typedef struct lectern_receipt {
   double read_fraction_prefill; /* of the document's key and value bytes, in [0, 1] */
   double read_fraction_decode;  /* below 0: no decode step ran */
   uint64_t bytes_read;
-  double missed_mass_estimate; /* share of the document's attention that was not read exactly */
+  double missed_mass_estimate; /* share of the attention that keys not read would get */
   double open_ms;
   double prefill_ms;
   double first_token_ms;
