@@ -45,7 +45,7 @@ TEST(ParseConfigTest, ReadsTheBundledModel) {
   const Result<ModelConfig> config = ParseConfig(ReadWholeFile(path), path);
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->vocab_size, 2048u);
-  EXPECT_EQ(config->num_layers, 6u);
+  EXPECT_EQ(config->num_layers, 8u);
   EXPECT_EQ(config->query_group(), 2u);
   EXPECT_EQ(config->head_dim, 64u);
   EXPECT_EQ(config->rope.theta, 1e10);
