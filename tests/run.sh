@@ -55,8 +55,8 @@ if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
 suite checked all
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
-suite asan 'tests/kernels/all tests/store/all tests/fuzz/all index_test config_test json_test
-  safetensors_test sampler_test text_test tokenizer_test weights_test' \
+suite asan 'tests/kernels/all tests/store/all tests/fuzz/all config_test json_test
+  safetensors_test text_test tokenizer_test weights_test' \
   --exclude-regex 'NOT_BUILT|^(tools|evaluate|reader|c_api)_test$'
 suite tsan 'kernels_thread_pool_test concurrent_asks_test' --tests-regex '^(ThreadPool|ConcurrentAsks)'
 
