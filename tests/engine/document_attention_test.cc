@@ -11,6 +11,7 @@
 namespace lectern {
 namespace {
 
+using testing::Floats;
 using testing::InventedText;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -18,12 +19,6 @@ using testing::TokenDocument;
 
 constexpr size_t kDim = 16;  // of the tiny model
 constexpr uint32_t kLayer = 1;
-
-std::vector<float> Floats(const TypedRows& rows) {
-  std::vector<float> floats(rows.num_rows * rows.num_cols);
-  ToFloatRowsScalar(rows, {floats.data(), rows.num_rows, rows.num_cols});
-  return floats;
-}
 
 // Queries and the states of every kv head of a layer.
 struct Step {

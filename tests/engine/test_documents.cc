@@ -77,6 +77,12 @@ void WriteWholeFile(const std::string& path, const std::string& bytes) {
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
+std::vector<float> Floats(const TypedRows& rows) {
+  std::vector<float> floats(rows.num_rows * rows.num_cols);
+  ToFloatRowsScalar(rows, {floats.data(), rows.num_rows, rows.num_cols});
+  return floats;
+}
+
 TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int32_t>& ids,
                           const std::string& directory, const TokenDocumentOptions& options) {
   Env& env = Env::Default();

@@ -31,6 +31,9 @@ inline std::string ReaderModel() { return SourcePath("tools/reader/model"); }
 // About `bytes` of plain sentences; the same for the same seed.
 std::string InventedText(size_t bytes, uint64_t seed);
 
+// Stored rows as floats, [rows, cols].
+std::vector<float> Floats(const TypedRows& rows);
+
 std::string ReadWholeFile(const std::string& path);
 void WriteWholeFile(const std::string& path, const std::string& bytes);
 

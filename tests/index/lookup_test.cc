@@ -16,6 +16,7 @@
 namespace lectern {
 namespace {
 
+using testing::Floats;
 using testing::InventedText;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -43,12 +44,6 @@ const Document& IndexedDocument(uint32_t num_levels) {
 
 std::span<const HeadIndex> Heads(uint32_t num_levels) {
   return *IndexedDocument(num_levels).Heads(kLayer);
-}
-
-std::vector<float> Floats(const TypedRows& rows) {
-  std::vector<float> floats(rows.num_rows * rows.num_cols);
-  ToFloatRowsScalar(rows, {floats.data(), rows.num_rows, rows.num_cols});
-  return floats;
 }
 
 // Query rows of every kv head: each asks for one key, more or less.
