@@ -175,7 +175,8 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .states = states.all,
                                  .other_lse = question_states.lse,
                                  .is_cancelled = [cancel] { return IsSet(cancel); },
-                                 .selector = selector ? &selector : nullptr}));
+                                 .selector = selector ? &selector : nullptr,
+                                 .workspace = &workspace_}));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {

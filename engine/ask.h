@@ -87,6 +87,7 @@ class DocumentSession : public Session {
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
+  LookupWorkspace workspace_;
   // K and V of the tokens after the fixed context, rounded like the document's: [layers * kv
   // heads].
   std::vector<std::vector<std::byte>> keys_, values_;

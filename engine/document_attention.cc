@@ -303,7 +303,8 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                              .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
                              .kv_budget = args.kv_budget,
                              .tail = args.tail,
-                             .known_lse = known_lse};
+                             .known_lse = known_lse,
+                             .workspace = args.workspace};
   LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;

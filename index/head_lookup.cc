@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "index/row_codes.h"
 
 namespace lectern {
 namespace {
 
-constexpr size_t kTileRows = 64;  // query rows scored at a time
+// Query rows scored at a time: all, where their logits fit into this many floats.
+constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
 
 // Members of `ranges` that are not in `chosen` (both ascending).
 std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
@@ -55,13 +57,15 @@ std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
   return ranges;
 }
 
-HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level)
+HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
+                       HeadBuffers& buffers)
     : args_(args),
       head_(args.heads[head]),
       queries_(args.queries[head]),
       rejected_lse_(args.known_lse.empty()
                         ? std::vector<float>(args.queries[head].num_rows, -INFINITY)
-                        : args.known_lse[head]) {
+                        : args.known_lse[head]),
+      buffers_(buffers) {
   open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
   selection_.looked_up.resize(head_.levels().size());
   selection_.tail.resize(head_.levels().size());
@@ -72,24 +76,26 @@ template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
   const HeadIndex::Level& view = head_.levels()[level];
   const size_t num_open = log_counts_.size();
-  const size_t tile = std::min(kTileRows, queries_.num_rows);
-  logits_.resize(tile * num_open);
-  lse_.resize(tile);
-  scratch_.resize(AttendScratch(tile, queries_.num_cols));
+  const size_t num_columns = std::max<size_t>(1, num_open + coded_rows_.size());
+  const size_t tile = std::min(std::max(kFewestTileRows, kTileFloats / num_columns), queries_.num_rows);
+  float* logits = buffers_.logits.Resize(tile * num_open).data();
+  const bool has_logits = has_logits_ && tile == queries_.num_rows;
   for (size_t begin = 0; begin < queries_.num_rows; begin += tile) {
     const size_t end = std::min(begin + tile, queries_.num_rows);
     size_t column = 0;
     for (const IndexRange& range : open_) {
+      if (has_logits) break;
       args_.backend.key_logits(
           {.queries = queries_.Slice(begin, end),
            .keys = view.centroids.Slice(range.begin, range.end),
            .scale = args_.scale,
-           .logits = {logits_.data() + column, end - begin, range.size(), num_open},
-           .scratch = scratch_});
+           .logits = {logits + column, end - begin, range.size(), num_open},
+           .scratch = buffers_.scratch.Resize(AttendScratch(tile, queries_.num_cols))});
       column += range.size();
     }
-    body(Rows<float>(logits_.data(), end - begin, num_open), begin, end);
+    body(Rows<float>(logits, end - begin, num_open), begin, end);
   }
+  has_logits_ = tile == queries_.num_rows;
 }
 
 Status HeadLookup::Score(size_t level) {
@@ -102,9 +108,9 @@ Status HeadLookup::Score(size_t level) {
   }
   selection_.looked_up[level] = open_;
   scores_.assign(log_counts_.size(), 0.0f);
+  reference_ = rejected_lse_;
   ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
-    const std::span<float> lse(lse_.data(), end - begin);
-    std::copy_n(rejected_lse_.begin() + static_cast<ptrdiff_t>(begin), end - begin, lse.begin());
+    const std::span<float> lse = Tile(reference_, begin, end);
     args_.backend.add_row_lse({.logits = logits, .bias = log_counts_, .lse = lse});
     args_.backend.add_scores({.logits = logits, .lse = lse, .scores = scores_});
   });
@@ -148,6 +154,7 @@ void HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
     below.push_back({children[range.begin], children[range.end]});
   }
   open_ = std::move(below);
+  has_logits_ = false;
 }
 
 void HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
@@ -162,28 +169,61 @@ void HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// Logits of the coded rows for query rows [begin, end): their centroid's, plus what the code adds.
-Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
-  const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
-  row_logits_.resize((end - begin) * num_rows);
-  const Rows<float> logits(row_logits_.data(), end - begin, num_rows);
-  if (num_rows == 0) return logits;
-  args_.backend.key_logits(
-      {.queries = Rows<const float>(rotated_.data(), queries_.num_rows, dim).Slice(begin, end),
-       .keys = {reinterpret_cast<const std::byte*>(decoded_.data()), Dtype::kF32, num_rows, dim},
-       .scale = args_.scale,
-       .logits = logits,
-       .scratch = scratch_});
-  for (size_t r = 0; r < end - begin; ++r) {
-    for (size_t i = 0; i < coded_columns_.size(); ++i) {
-      const float base = centroid_logits[r][coded_columns_[i]];
-      for (uint32_t t = coded_begin_[i]; t < coded_begin_[i + 1]; ++t) logits[r][t] += base;
-    }
-  }
-  return logits;
+// += what signs (one plane), or numbers of three bits (three), add to the centroids' logits.
+void HeadLookup::AddSignLogits(std::span<const std::byte* const> planes,
+                               std::span<const float> factors, size_t begin, Rows<float> logits) {
+  const size_t table_bytes = SignTableBytes(queries_.num_cols);
+  args_.backend.add_sign_logits(
+      {.tables = std::span<const uint8_t>(buffers_.tables.span())
+                     .subspan(begin * table_bytes, logits.num_rows * table_bytes),
+       .scales = std::span<const SignScale>(buffers_.scales.span()).subspan(begin, logits.num_rows),
+       .plane_bytes = PlaneBytes(queries_.num_cols),
+       .planes = planes,
+       .factors = factors,
+       .logits = logits});
 }
 
-// Calls body(row logits, centroid logits, begin, end) for tiles of query rows.
+// exp(logit - reference) of the coded rows for query rows [begin, end).
+Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
+  const size_t num_rows = coded_rows_.size();
+  const Rows<float> masses(buffers_.row_masses.Resize((end - begin) * num_rows).data(),
+                           end - begin, num_rows);
+  if (num_rows == 0 || has_row_masses_) return masses;
+  for (size_t r = 0; r < end - begin; ++r) {
+    for (size_t i = 0; i < coded_columns_.size(); ++i) {
+      std::fill(masses[r] + coded_begin_[i], masses[r] + coded_begin_[i + 1],
+                centroid_logits[r][coded_columns_[i]]);
+    }
+  }
+  const std::byte* planes[] = {buffers_.planes.data()};
+  AddSignLogits(planes, buffers_.factors.span(), begin, masses);
+  args_.backend.exp_rows({.logits = masses, .reference = Tile(reference_, begin, end)});
+  EstimateRefined(centroid_logits, begin, masses);
+  has_row_masses_ = end - begin == queries_.num_rows;
+  return masses;
+}
+
+// Puts the masses of the refined rows in their places.
+void HeadLookup::EstimateRefined(Rows<const float> centroid_logits, size_t begin,
+                                 Rows<float> row_masses) {
+  const size_t num_rows = row_masses.num_rows, num_refined = refined_.size();
+  if (num_refined == 0) return;
+  const Rows<float> masses(buffers_.fine_masses.Resize(num_rows * num_refined).data(), num_rows,
+                           num_refined);
+  for (size_t r = 0; r < num_rows; ++r) {
+    for (size_t i = 0; i < num_refined; ++i) masses[r][i] = centroid_logits[r][refined_columns_[i]];
+  }
+  const std::byte* planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
+                               buffers_.fine_planes[2].data()};
+  AddSignLogits(planes, buffers_.fine_factors.span(), begin, masses);
+  args_.backend.exp_rows(
+      {.logits = masses, .reference = Tile(reference_, begin, begin + num_rows)});
+  for (size_t r = 0; r < num_rows; ++r) {
+    for (size_t i = 0; i < num_refined; ++i) row_masses[r][refined_[i]] = masses[r][i];
+  }
+}
+
+// Calls body(row masses, centroid logits, begin, end) for tiles of query rows.
 template <typename Body>
 void HeadLookup::ForEachCodedTile(const Body& body) {
   ForEachTile(finest(), [&](Rows<float> centroid_logits, size_t begin, size_t end) {
@@ -192,7 +232,7 @@ void HeadLookup::ForEachCodedTile(const Body& body) {
 }
 
 Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
-  const size_t dim = queries_.num_cols;
+  const size_t dim = queries_.num_cols, num_queries = queries_.num_rows;
   coded_ = coded;
   selection_.coded = ToRanges(coded);
   coded_columns_ = ColumnsOf(open_, coded);
@@ -200,49 +240,93 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
-    const size_t first = coded_rows_.size();
     for (uint32_t row = rows.begin; row < rows.end; ++row) coded_rows_.push_back(row);
-    decoded_.resize(coded_rows_.size() * dim);
-    DecodeRows(head_.RowCodes(rows.begin), {decoded_.data() + first * dim, rows.size(), dim});
     coded_begin_.push_back(static_cast<uint32_t>(coded_rows_.size()));
   }
-  rotated_.resize(queries_.num_rows * dim);
-  for (size_t r = 0; r < queries_.num_rows; ++r) {
-    std::copy_n(queries_[r], dim, rotated_.data() + r * dim);
-    Rotate({rotated_.data() + r * dim, dim});
+  const size_t num_rows = coded_rows_.size(), code_bytes = head_.row_code_bytes();
+  std::byte* codes = buffers_.codes.Resize(num_rows * code_bytes).data();
+  for (const IndexRange& clusters : selection_.coded) {
+    const uint32_t begin = head_.ClusterRows(clusters.begin).begin;
+    const size_t bytes = (head_.ClusterRows(clusters.end - 1).end - begin) * code_bytes;
+    std::memcpy(codes, head_.RowCodes(begin), bytes);
+    codes += bytes;
   }
+  codes = buffers_.codes.data();
+  const std::span<float> factors = buffers_.factors.Resize(num_rows);
+  for (size_t t = 0; t < num_rows; ++t) factors[t] = RowFactor(codes + t * code_bytes, dim);
+  PackSigns({.planes = codes,
+             .stride = code_bytes,
+             .num_rows = num_rows,
+             .plane_bytes = PlaneBytes(dim),
+             .packed = buffers_.planes.Resize(PackedSignBytes(num_rows, PlaneBytes(dim))).data()});
+  const Rows<float> rotated(buffers_.rotated.Resize(num_queries * dim).data(), num_queries, dim);
+  for (size_t r = 0; r < num_queries; ++r) {
+    for (size_t c = 0; c < dim; ++c) rotated[r][c] = args_.scale * queries_[r][c];
+    Rotate({rotated[r], dim});
+  }
+  MakeSignTables(rotated, buffers_.tables.Resize(num_queries * SignTableBytes(dim)),
+                 buffers_.scales.Resize(num_queries));
   AddMissed(finest(), coded);
+  // What is not coded: opened clusters by their centroids, and what was known or rejected before.
+  std::vector<float> bias = log_counts_;
+  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
+  rest_lse_ = rejected_lse_;
+  ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
+    args_.backend.add_row_lse(
+        {.logits = logits, .bias = bias, .lse = Tile(rest_lse_, begin, end)});
+  });
   ScoreCodedRows();
   return {};
 }
 
 Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
-  const size_t dim = queries_.num_cols;
+  const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
   refined_ = refined;
-  for (const uint32_t index : refined) {
-    const uint32_t row = coded_rows_[index];
+  if (refined.empty()) return {};
+  std::byte* codes = buffers_.codes.Resize(refined.size() * 3 * plane_bytes).data();
+  const std::span<float> factors = buffers_.fine_factors.Resize(refined.size());
+  size_t cluster = 0;  // of coded_
+  for (size_t i = 0; i < refined.size(); ++i) {
+    const uint32_t row = coded_rows_[refined[i]];
     LECTERN_RETURN_IF_ERROR(head_.VerifyFineCodes({row, row + 1}));
-    DecodeFine(head_.RowCodes(row), head_.FineCodes(row), {decoded_.data() + index * dim, dim});
+    MakeFinePlanes(head_.RowCodes(row), head_.FineCodes(row), dim, codes + i * 3 * plane_bytes);
+    factors[i] = FineFactor(head_.FineCodes(row), dim);
+    while (coded_begin_[cluster + 1] <= refined[i]) ++cluster;
+    refined_columns_.push_back(coded_columns_[cluster]);
     selection_.refined.push_back(row);
   }
-  if (!refined.empty()) ScoreCodedRows();
+  for (size_t p = 0; p < 3; ++p) {
+    const size_t bytes = PackedSignBytes(refined.size(), plane_bytes);
+    PackSigns({.planes = codes + p * plane_bytes,
+               .stride = 3 * plane_bytes,
+               .num_rows = refined.size(),
+               .plane_bytes = plane_bytes,
+               .packed = buffers_.fine_planes[p].Resize(bytes).data()});
+  }
+  if (has_row_masses_) {
+    const size_t num_rows = queries_.num_rows;
+    EstimateRefined({buffers_.logits.data(), num_rows, log_counts_.size()}, 0,
+                    {buffers_.row_masses.data(), num_rows, coded_rows_.size()});
+  }
+  ScoreCodedRows();
   return {};
 }
 
 void HeadLookup::ScoreCodedRows() {
   row_scores_.assign(coded_rows_.size(), 0.0f);
   if (coded_rows_.empty()) return;
-  std::vector<float> bias = log_counts_;  // of opened clusters without codes
-  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
-  const std::vector<float> zeros(coded_rows_.size(), 0.0f);
-  ForEachCodedTile([&](Rows<float> logits, Rows<float> centroids, size_t begin, size_t end) {
-    const std::span<float> lse(lse_.data(), end - begin);
-    std::copy_n(rejected_lse_.begin() + static_cast<ptrdiff_t>(begin), end - begin, lse.begin());
-    args_.backend.add_row_lse({.logits = centroids, .bias = bias, .lse = lse});
-    args_.backend.add_row_lse({.logits = logits, .bias = zeros, .lse = lse});
-    args_.backend.add_scores({.logits = logits, .lse = lse, .scores = row_scores_});
+  const std::array<uint32_t, 2> all = {0, static_cast<uint32_t>(coded_rows_.size())};
+  ForEachCodedTile([&](Rows<float> masses, Rows<float>, size_t begin, size_t end) {
+    const Rows<float> weights(buffers_.sums.Resize(end - begin).data(), end - begin, 1);
+    args_.backend.sum_segments({.masses = masses, .begin = all, .sums = weights});
+    for (size_t r = 0; r < end - begin; ++r) {
+      const double rest = std::exp(double{rest_lse_[begin + r]} - reference_[begin + r]);
+      weights[r][0] = static_cast<float>(
+          1 / ((rest + weights[r][0]) * static_cast<double>(queries_.num_rows)));
+    }
+    args_.backend.add_weighted_rows(
+        {.masses = masses, .weights = buffers_.sums.span(), .scores = row_scores_});
   });
-  for (float& score : row_scores_) score /= static_cast<float>(queries_.num_rows);
 }
 
 void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
@@ -297,35 +381,47 @@ std::vector<HeadLookup::TailCluster> HeadLookup::TailClusters(
 void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& chosen) {
   const std::vector<TailCluster> clusters = TailClusters(chosen);
   if (clusters.empty()) return;
-  std::vector<float> cluster_bias = log_counts_, row_bias(coded_rows_.size(), 0.0f);
-  for (const uint32_t column : coded_columns_) cluster_bias[column] = -INFINITY;
-  for (const uint32_t index : chosen) row_bias[index] = -INFINITY;
+  std::vector<float> bias = log_counts_;
+  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   LogitTail& tail = selection_.logit_tail;
-  std::vector<uint32_t> numbers;
-  for (const TailCluster& cluster : clusters) numbers.push_back(cluster.cluster);
+  // Rows of clusters that are read to the end are in no segment of the tail: the sums of segments
+  // 2 i are those of clusters[i].
+  std::vector<uint32_t> numbers, segments;
+  for (const TailCluster& cluster : clusters) {
+    numbers.push_back(cluster.cluster);
+    segments.push_back(cluster.begin_row);
+    segments.push_back(cluster.end_row);
+  }
   tail.level = finest() == 0 ? 0 : finest() - 1;
   tail.clusters = ToRanges(numbers);
   tail.logits.resize(queries_.num_rows * clusters.size());
-  ForEachCodedTile([&](Rows<float> rows, Rows<float> centroids, size_t begin, size_t end) {
-    const std::span<float> lse(lse_.data(), end - begin);
-    // Adds columns [first, last) of `logits`.
-    const auto add = [&](Rows<float> logits, const std::vector<float>& bias, uint32_t first,
-                         uint32_t last) {
-      if (first == last) return;
-      args_.backend.add_row_lse(
-          {.logits = {logits.data + first, end - begin, last - first, logits.stride},
-           .bias = std::span<const float>(bias).subspan(first, last - first),
-           .lse = lse});
-    };
+  ForEachCodedTile([&](Rows<float> masses, Rows<float> centroids, size_t begin, size_t end) {
+    const size_t num_rows = end - begin;
+    for (size_t r = 0; r < num_rows; ++r) {
+      for (const uint32_t index : chosen) masses[r][index] = 0;
+    }
+    const Rows<float> sums(buffers_.sums.Resize(num_rows * (segments.size() - 1)).data(), num_rows,
+                           segments.size() - 1);
+    args_.backend.sum_segments({.masses = masses, .begin = segments, .sums = sums});
+    const std::span<float> lse = buffers_.lse.Resize(num_rows);
     for (size_t i = 0; i < clusters.size(); ++i) {
-      std::fill(lse.begin(), lse.end(), -INFINITY);
-      add(centroids, cluster_bias, clusters[i].begin_column, clusters[i].end_column);
-      add(rows, row_bias, clusters[i].begin_row, clusters[i].end_row);
-      for (size_t r = begin; r < end; ++r) {
-        tail.logits[r * clusters.size() + i] = lse[r - begin];
+      const TailCluster& cluster = clusters[i];
+      for (size_t r = 0; r < num_rows; ++r) {
+        lse[r] = reference_[begin + r] + std::log(sums[r][2 * i]);
+      }
+      if (const uint32_t columns = cluster.end_column - cluster.begin_column; columns > 0) {
+        args_.backend.add_row_lse(
+            {.logits = {centroids.data + cluster.begin_column, num_rows, columns,
+                        centroids.stride},
+             .bias = std::span<const float>(bias).subspan(cluster.begin_column, columns),
+             .lse = lse});
+      }
+      for (size_t r = 0; r < num_rows; ++r) {
+        tail.logits[(begin + r) * clusters.size() + i] = lse[r];
       }
     }
   });
+  has_row_masses_ = false;
 }
 
 void HeadLookup::CountBytes() {

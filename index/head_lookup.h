@@ -2,18 +2,62 @@
 #ifndef LECTERN_INDEX_HEAD_LOOKUP_H_
 #define LECTERN_INDEX_HEAD_LOOKUP_H_
 
+#include <algorithm>
+#include <array>
+#include <memory>
 #include <vector>
 
 #include "index/lookup.h"
+#include "kernels/sign_logits.h"
 
 namespace lectern {
+
+// An array that keeps its memory from step to step.
+template <typename T>
+class Reused {
+ public:
+  // The first `size` elements are there; those that were not before hold anything.
+  std::span<T> Resize(size_t size) {
+    if (size > capacity_) {
+      const size_t capacity = std::max(size, capacity_ + capacity_ / 2);
+      auto larger = std::make_unique_for_overwrite<T[]>(capacity);
+      std::copy_n(data_.get(), size_, larger.get());
+      data_ = std::move(larger);
+      capacity_ = capacity;
+    }
+    size_ = size;
+    return span();
+  }
+  std::span<T> span() { return {data_.get(), size_}; }
+  T* data() { return data_.get(); }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::unique_ptr<T[]> data_;
+  size_t size_ = 0, capacity_ = 0;
+};
+
+// What the lookup of one kv head fills and forgets.
+struct HeadBuffers {
+  // Of a tile of query rows: logits of open clusters, masses of coded rows, of refined rows.
+  Reused<float> logits, row_masses, fine_masses;
+  Reused<float> lse, sums, scratch, rotated;
+  Reused<uint8_t> tables;
+  Reused<SignScale> scales;
+  // Of the coded rows and, with three planes, of those refined.
+  Reused<std::byte> codes;  // as stored, or their planes
+  Reused<std::byte> planes;
+  std::array<Reused<std::byte>, 3> fine_planes;
+  Reused<float> factors, fine_factors;
+};
 
 // One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
 // FinishClusters, or ScoreRows, RefineRows and FinishRows.
 class HeadLookup {
  public:
   // Begins at `first_level`, with all its clusters open; levels above it are not read.
-  HeadLookup(const LookupArgs& args, size_t head, size_t first_level);
+  HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers);
 
   const HeadIndex& head() const { return head_; }
   const std::vector<IndexRange>& open() const { return open_; }  // clusters of the current level
@@ -45,6 +89,9 @@ class HeadLookup {
   template <typename Body>
   void ForEachCodedTile(const Body& body);
   Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end);
+  void EstimateRefined(Rows<const float> centroid_logits, size_t begin, Rows<float> row_masses);
+  void AddSignLogits(std::span<const std::byte* const> planes, std::span<const float> factors,
+                     size_t begin, Rows<float> logits);
   void ScoreCodedRows();
   // A cluster of the logit tail: columns of open finest clusters below it, and rows with codes.
   struct TailCluster {
@@ -54,6 +101,9 @@ class HeadLookup {
   void MakeLogitTail(const std::vector<uint32_t>& chosen);
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
   void CountBytes();
+  static std::span<float> Tile(std::vector<float>& x, size_t begin, size_t end) {
+    return std::span<float>(x).subspan(begin, end - begin);
+  }
   size_t finest() const { return head_.levels().size() - 1; }
 
   const LookupArgs& args_;
@@ -61,18 +111,21 @@ class HeadLookup {
   const Rows<const float> queries_;
   std::vector<IndexRange> open_;
   std::vector<float> log_counts_, scores_;  // of open_
-  std::vector<float> rejected_lse_;  // [R]: log mass of clusters rejected so far, and what is known
+  // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
+  // current level; of the first with that of open clusters that are not coded.
+  std::vector<float> rejected_lse_, reference_, rest_lse_;
 
   std::vector<uint32_t> coded_;          // clusters, ascending
   std::vector<uint32_t> coded_columns_;  // of coded clusters, in open_
   std::vector<uint32_t> coded_begin_;    // [coded + 1]: their rows, in coded_rows_
   std::vector<uint32_t> coded_rows_;     // stored rows
   std::vector<float> row_scores_;        // S of each coded row
-  std::vector<float> decoded_;           // [coded rows, head_dim]
   std::vector<uint32_t> refined_;        // coded rows whose fine codes were read
-  std::vector<float> rotated_;           // [R, head_dim]: H q
+  std::vector<uint32_t> refined_columns_;  // the columns of their clusters, in open_
 
-  std::vector<float> logits_, row_logits_, lse_, scratch_;  // of a tile of query rows
+  HeadBuffers& buffers_;
+  // One tile of query rows is all of them, and what it holds still stands.
+  bool has_logits_ = false, has_row_masses_ = false;
   double missed_mass_ = 0;
   HeadSelection selection_;
 };

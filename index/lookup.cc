@@ -1,7 +1,9 @@
 #include "index/lookup.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <mutex>
 
 #include "index/calibrate.h"
@@ -37,6 +39,23 @@ bool ComesBefore(const Candidate& a, const Candidate& b) {
 
 using PerHead = std::vector<std::vector<uint32_t>>;  // ascending numbers of each kv head
 
+// The k-th largest of `scores` (>= 0; reordered), 1 <= k <= size, and how many of those equal to it
+// are among the k largest. Few are sorted: those that share its exponent and three more bits.
+float KthLargest(std::vector<float>& scores, size_t k, size_t& equals) {
+  const auto bucket = [](float score) { return std::bit_cast<uint32_t>(score) >> 20 & 0x7FF; };
+  std::vector<uint32_t> counts(0x800);
+  for (const float score : scores) ++counts[bucket(score)];
+  uint32_t last = 0x7FF;  // bucket of the k-th largest
+  size_t above = 0;       // in larger buckets
+  while (above + counts[last] < k) above += counts[last--];
+  const auto end = std::partition(scores.begin(), scores.end(),
+                                  [&](float score) { return bucket(score) == last; });
+  const auto kth = scores.begin() + static_cast<ptrdiff_t>(k - above - 1);
+  std::nth_element(scores.begin(), kth, end, std::greater<>());
+  equals = static_cast<size_t>(std::count(scores.begin(), kth + 1, *kth));
+  return *kth;
+}
+
 // The lookup of a layer: all heads share its budget.
 class LayerLookup {
  public:
@@ -57,7 +76,11 @@ class LayerLookup {
       spent_ = static_cast<double>(exact_bytes) + FlatBytes();
     }
     lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
-    for (size_t h = 0; h < args.heads.size(); ++h) lookups_.emplace_back(args, h, first_level_);
+    std::vector<HeadBuffers>& buffers = (args.workspace ? *args.workspace : own_).heads();
+    buffers.resize(std::max(buffers.size(), args.heads.size()));
+    for (size_t h = 0; h < args.heads.size(); ++h) {
+      lookups_.emplace_back(args, h, first_level_, buffers[h]);
+    }
   }
 
   Result<std::vector<HeadSelection>> Run() {
@@ -71,6 +94,7 @@ class LayerLookup {
     }
     LECTERN_RETURN_IF_ERROR(
         ForAll([&](HeadLookup& head, size_t) { return head.Score(num_levels_ - 1); }));
+    PerHead chosen;
     if (use_codes_) {
       const PerHead coded = ChooseCoded();
       LECTERN_RETURN_IF_ERROR(
@@ -78,8 +102,10 @@ class LayerLookup {
       const PerHead refined = ChooseRefined();
       LECTERN_RETURN_IF_ERROR(
           ForAll([&](HeadLookup& head, size_t h) { return head.RefineRows(refined[h]); }));
+      chosen = ChooseRows(refined);
+    } else {
+      chosen = ChooseClusters();
     }
-    const PerHead chosen = use_codes_ ? ChooseRows() : ChooseClusters();
     LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
       if (use_codes_) {
         head.FinishRows(chosen[h]);
@@ -216,44 +242,46 @@ class LayerLookup {
     return Sorted(std::move(coded));
   }
 
-  // The best of `candidates`, `count` of them.
-  PerHead Best(std::vector<Candidate> candidates, double count) const {
-    const auto kept = std::min(candidates.size(), static_cast<size_t>(std::max(0.0, count)));
-    if (kept < candidates.size()) {
-      std::nth_element(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(kept),
-                       candidates.end(), ComesBefore);
-    }
+  // The `count` candidates of the largest scores, all heads together; among equals those of the
+  // first heads and rows. Indices into row_scores(): of each head those listed, or all.
+  PerHead Best(const PerHead* candidates, double count) {
+    best_.clear();
+    ForEachScore(candidates, [&](size_t, uint32_t, float score) { best_.push_back(score); });
+    const auto kept = std::min(best_.size(), static_cast<size_t>(std::max(0.0, count)));
     PerHead chosen(lookups_.size());
-    for (size_t i = 0; i < kept; ++i) chosen[candidates[i].head].push_back(candidates[i].index);
-    return Sorted(std::move(chosen));
+    if (kept == 0) return chosen;
+    size_t equals;
+    const float least = KthLargest(best_, kept, equals);
+    ForEachScore(candidates, [&](size_t h, uint32_t i, float score) {
+      if (score > least || (score == least && equals-- > 0)) chosen[h].push_back(i);
+    });
+    return chosen;
+  }
+
+  template <typename Body>
+  void ForEachScore(const PerHead* candidates, const Body& body) const {
+    for (size_t h = 0; h < lookups_.size(); ++h) {
+      const std::vector<float>& scores = lookups_[h].row_scores();
+      if (candidates) {
+        for (const uint32_t i : (*candidates)[h]) body(h, i, scores[i]);
+      } else {
+        for (uint32_t i = 0; i < scores.size(); ++i) body(h, i, scores[i]);
+      }
+    }
   }
 
   // Coded rows whose fine codes to read: the best of the layer, leaving room for one row at least.
   PerHead ChooseRefined() {
-    std::vector<Candidate> candidates;
-    for (size_t h = 0; h < lookups_.size(); ++h) {
-      const std::vector<float>& scores = lookups_[h].row_scores();
-      for (uint32_t i = 0; i < scores.size(); ++i) {
-        candidates.push_back({scores[i], true, static_cast<uint32_t>(h), i});
-      }
-    }
     const auto fine_bytes = static_cast<double>(args_.heads.front().fine_code_bytes());
     const double left = budget_ - spent_;
-    PerHead refined =
-        Best(std::move(candidates), std::min(kFineShare * left, left - row_bytes_) / fine_bytes);
+    PerHead refined = Best(nullptr, std::min(kFineShare * left, left - row_bytes_) / fine_bytes);
     for (const auto& rows : refined) spent_ += fine_bytes * static_cast<double>(rows.size());
     return refined;
   }
 
   // Of those, the rows to read: the best by their fine codes.
-  PerHead ChooseRows() {
-    std::vector<Candidate> candidates;
-    for (size_t h = 0; h < lookups_.size(); ++h) {
-      for (const uint32_t i : lookups_[h].refined()) {
-        candidates.push_back({lookups_[h].row_scores()[i], true, static_cast<uint32_t>(h), i});
-      }
-    }
-    return Best(std::move(candidates), (budget_ - spent_) / row_bytes_);
+  PerHead ChooseRows(const PerHead& refined) {
+    return Best(&refined, (budget_ - spent_) / row_bytes_);
   }
 
   // Whole clusters: above threshold while the cap allows, below it until the floor is reached.
@@ -273,6 +301,7 @@ class LayerLookup {
   }
 
   const LookupArgs& args_;
+  LookupWorkspace own_;
   std::vector<HeadLookup> lookups_;
   bool use_codes_ = false;
   size_t num_levels_ = 0, first_level_ = 0;
@@ -281,6 +310,7 @@ class LayerLookup {
   double budget_ = 0;       // bytes of the layer
   double spent_ = 0;        // bytes so far
   double lookup_left_ = 0;  // of the quarter for looking up
+  std::vector<float> best_;
 };
 
 }  // namespace
@@ -307,6 +337,9 @@ double SmallestBudget(std::span<const HeadIndex> heads, bool tail) {
   // Room for the largest cluster beside the fixed cost, so that filling never overshoots.
   return static_cast<double>(FixedBytes(heads, tail) + largest) / static_cast<double>(dense);
 }
+
+LookupWorkspace::LookupWorkspace() = default;
+LookupWorkspace::~LookupWorkspace() = default;
 
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args) {
   return LayerLookup(args).Run();

@@ -10,6 +10,8 @@
 
 namespace lectern {
 
+struct HeadBuffers;  // index/head_lookup.h
+
 // Clusters with a log mass of their own for each query row.
 struct LogitTail {
   size_t level = 0;
@@ -44,6 +46,17 @@ struct HeadSelection {
   double missed_mass = 0;  // estimated share of the attention that the keys not read would get
 };
 
+// Buffers of lookups, kept from step to step. One lookup at a time.
+class LookupWorkspace {
+ public:
+  LookupWorkspace();
+  ~LookupWorkspace();
+  std::vector<HeadBuffers>& heads() { return heads_; }
+
+ private:
+  std::vector<HeadBuffers> heads_;
+};
+
 struct LookupArgs {
   const Backend& backend;
   ThreadPool& threads;
@@ -56,6 +69,7 @@ struct LookupArgs {
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.
   std::span<const std::vector<float>> known_lse = {};
+  LookupWorkspace* workspace = nullptr;  // nullptr: one for this lookup
 };
 
 // The default rule. Where all finest centroids fit into a third of the budget (and there are row

@@ -36,19 +36,6 @@ void SignsAndHadamard(std::span<float> x, uint64_t round) {
   for (float& value : x) value *= scale;
 }
 
-// Eight signs of each byte as ±1.
-constexpr std::array<std::array<float, 8>, 256> MakeSigns() {
-  std::array<std::array<float, 8>, 256> table{};
-  for (size_t byte = 0; byte < 256; ++byte) {
-    for (size_t bit = 0; bit < 8; ++bit) table[byte][bit] = byte >> bit & 1 ? 1.0f : -1.0f;
-  }
-  return table;
-}
-constexpr std::array<std::array<float, 8>, 256> kSigns = MakeSigns();
-
-float SignOf(const std::byte* plane, size_t c) {
-  return kSigns[static_cast<uint8_t>(plane[c / 8])][c % 8];
-}
 void SetBit(std::byte* plane, size_t c) { plane[c / 8] |= std::byte{1} << (c % 8); }
 
 constexpr uint32_t kLargestFactor = 0xF7;  // 61440; above it f16 has infinity and NaN
@@ -59,7 +46,12 @@ std::byte EncodeFactor(double factor) {
 }
 
 float DecodeFactor(std::byte code) {
-  return ToFloat(f16{static_cast<uint16_t>(std::to_integer<uint32_t>(code) << 7)});
+  static const std::array<float, 256> factors = [] {
+    std::array<float, 256> table;
+    for (size_t i = 0; i < 256; ++i) table[i] = ToFloat(f16{static_cast<uint16_t>(i << 7)});
+    return table;
+  }();
+  return factors[std::to_integer<size_t>(code)];
 }
 
 // m of a residual's dimension for cells of this width.
@@ -123,29 +115,22 @@ void EncodeRow(std::span<const float> key, std::span<const float> centroid, std:
   fine_code[2 * PlaneBytes(d)] = EncodeFactor(squares / along_fine);
 }
 
-void DecodeRows(const std::byte* row_codes, Rows<float> out) {
-  const size_t d = out.num_cols, bytes = RowCodeBytes(d), whole = d / 8;
-  const float scale = 1 / std::sqrt(static_cast<float>(d));
-  for (size_t t = 0; t < out.num_rows; ++t) {
-    const std::byte* code = row_codes + t * bytes;
-    const float factor = DecodeFactor(code[PlaneBytes(d)]) * scale;
-    float* row = out[t];
-    for (size_t b = 0; b < whole; ++b) {
-      const std::array<float, 8>& signs = kSigns[static_cast<uint8_t>(code[b])];
-      for (size_t i = 0; i < 8; ++i) row[8 * b + i] = factor * signs[i];
-    }
-    for (size_t c = 8 * whole; c < d; ++c) row[c] = factor * SignOf(code, c);
-  }
+float RowFactor(const std::byte* row_code, size_t head_dim) {
+  return DecodeFactor(row_code[PlaneBytes(head_dim)]) / std::sqrt(static_cast<float>(head_dim));
 }
 
-void DecodeFine(const std::byte* row_code, const std::byte* fine_code, std::span<float> out) {
-  const size_t d = out.size();
-  const std::byte *low = fine_code, *high = fine_code + PlaneBytes(d);
-  const float factor = DecodeFactor(fine_code[2 * PlaneBytes(d)]);
-  for (size_t c = 0; c < d; ++c) {
-    // m + 1/2, from signs in the place of bits.
-    const float size = 2.0f + 0.5f * SignOf(low, c) + SignOf(high, c);
-    out[c] = factor * SignOf(row_code, c) * size;
+// s (m + 1/2) is half of 4 s + s b + 2 s b', where b and b' are the bits of m as ±1.
+float FineFactor(const std::byte* fine_code, size_t head_dim) {
+  return DecodeFactor(fine_code[2 * PlaneBytes(head_dim)]) / 2;
+}
+
+void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,
+                    std::byte* planes) {
+  const size_t bytes = PlaneBytes(head_dim);
+  for (size_t b = 0; b < bytes; ++b) {
+    planes[b] = row_code[b];
+    planes[bytes + b] = ~(row_code[b] ^ fine_code[b]);
+    planes[2 * bytes + b] = ~(row_code[b] ^ fine_code[bytes + b]);
   }
 }
 

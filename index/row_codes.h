@@ -12,13 +12,15 @@
 #ifndef LECTERN_INDEX_ROW_CODES_H_
 #define LECTERN_INDEX_ROW_CODES_H_
 
+#include <array>
+
+#include "kernels/sign_logits.h"
 #include "kernels/types.h"
 
 namespace lectern {
 
-// A plane has one bit per dimension: bit c % 8 of byte c / 8. Factors have 8 bits: an f16 without
-// its sign and the last 7 bits, that is 5 bits of exponent and 3 of mantissa.
-constexpr size_t PlaneBytes(size_t head_dim) { return (head_dim + 7) / 8; }
+// Factors have 8 bits: an f16 without its sign and the last 7 bits, that is 5 bits of exponent and 3
+// of mantissa. Planes: kernels/sign_logits.h.
 // The plane of signs (set: positive), then the factor.
 constexpr size_t RowCodeBytes(size_t head_dim) { return PlaneBytes(head_dim) + 1; }
 // The planes of bit 0 and bit 1 of m, then the factor.
@@ -32,10 +34,12 @@ void Rotate(std::span<float> vector);
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,
                std::byte* fine_code);
 
-// out[t] = f_t s_t for packed row codes: a stand-in for the rotated residual. out [n, d].
-void DecodeRows(const std::byte* row_codes, Rows<float> out);
-// The same, closer, for one row with its fine code.
-void DecodeFine(const std::byte* row_code, const std::byte* fine_code, std::span<float> out);
+// What stands in for the rotated residual of a row: RowFactor * s, s its plane of signs; closer,
+// FineFactor * (4 s + p + 2 p'), of planes that MakeFinePlanes writes one after the other (s, p, p').
+float RowFactor(const std::byte* row_code, size_t head_dim);
+float FineFactor(const std::byte* fine_code, size_t head_dim);
+void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,
+                    std::byte* planes);
 
 }  // namespace lectern
 

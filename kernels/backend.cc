@@ -18,6 +18,10 @@ constexpr Backend kBackends[] = {
      .key_logits = KeyLogitsScalar,
      .add_row_lse = AddRowLseScalar,
      .add_scores = AddScoresScalar,
+     .exp_rows = ExpRowsScalar,
+     .sum_segments = SumSegmentsScalar,
+     .add_weighted_rows = AddWeightedRowsScalar,
+     .add_sign_logits = AddSignLogitsScalar,
      .assign_nearest = AssignNearestScalar},
     {.name = "simd",
      .to_float_rows = ToFloatRowsSimd,
@@ -31,6 +35,10 @@ constexpr Backend kBackends[] = {
      .key_logits = KeyLogitsSimd,
      .add_row_lse = AddRowLseSimd,
      .add_scores = AddScoresSimd,
+     .exp_rows = ExpRowsSimd,
+     .sum_segments = SumSegmentsSimd,
+     .add_weighted_rows = AddWeightedRowsSimd,
+     .add_sign_logits = AddSignLogitsSimd,
      .assign_nearest = AssignNearestSimd},
 };
 

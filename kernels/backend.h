@@ -10,6 +10,7 @@
 #include "kernels/matmul.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/sign_logits.h"
 #include "kernels/swiglu.h"
 
 namespace lectern {
@@ -27,6 +28,10 @@ struct Backend {
   void (*key_logits)(const KeyLogitsArgs&);
   void (*add_row_lse)(const AddRowLseArgs&);
   void (*add_scores)(const AddScoresArgs&);
+  void (*exp_rows)(const ExpRowsArgs&);
+  void (*sum_segments)(const SumSegmentsArgs&);
+  void (*add_weighted_rows)(const AddWeightedRowsArgs&);
+  void (*add_sign_logits)(const AddSignLogitsArgs&);
   void (*assign_nearest)(const AssignNearestArgs&);
 };
 

@@ -41,6 +41,30 @@ struct AddScoresArgs {
 void AddScoresScalar(const AddScoresArgs& args);
 void AddScoresSimd(const AddScoresArgs& args);  // within 1e-5 relative of it
 
+// The same for many keys whose logits are met more than once: an exponential each, then sums.
+struct ExpRowsArgs {
+  Rows<float> logits;                // in/out [R, n]: -> exp(logits_rj - reference_r)
+  std::span<const float> reference;  // [R], finite; where a logit lies 80 above it, 80 are taken
+};
+void ExpRowsScalar(const ExpRowsArgs& args);
+void ExpRowsSimd(const ExpRowsArgs& args);  // within 1e-5 relative of it, and 1e-30
+
+struct SumSegmentsArgs {
+  Rows<const float> masses;         // [R, n]
+  std::span<const uint32_t> begin;  // [segments + 1], ascending, at most n
+  Rows<float> sums;                 // out [R, segments]: sum of masses_r[begin_i, begin_{i+1})
+};
+void SumSegmentsScalar(const SumSegmentsArgs& args);  // the definition; sums in double
+void SumSegmentsSimd(const SumSegmentsArgs& args);    // within 1e-5 relative, masses >= 0
+
+struct AddWeightedRowsArgs {
+  Rows<const float> masses;        // [R, n]
+  std::span<const float> weights;  // [R]
+  std::span<float> scores;         // [n] in/out: += sum_r weights_r masses_rj
+};
+void AddWeightedRowsScalar(const AddWeightedRowsArgs& args);
+void AddWeightedRowsSimd(const AddWeightedRowsArgs& args);  // within 1e-5 relative, both >= 0
+
 struct AssignNearestArgs {
   Rows<const float> points;     // [n, d]
   Rows<const float> centroids;  // [k, d], k >= 1

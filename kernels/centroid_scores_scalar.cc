@@ -51,6 +51,33 @@ void AddScoresScalar(const AddScoresArgs& args) {
   }
 }
 
+void ExpRowsScalar(const ExpRowsArgs& args) {
+  for (size_t r = 0; r < args.logits.num_rows; ++r) {
+    for (size_t j = 0; j < args.logits.num_cols; ++j) {
+      float& logit = args.logits[r][j];
+      logit = std::exp(std::min(logit - args.reference[r], 80.0f));
+    }
+  }
+}
+
+void SumSegmentsScalar(const SumSegmentsArgs& args) {
+  for (size_t r = 0; r < args.masses.num_rows; ++r) {
+    for (size_t i = 0; i < args.sums.num_cols; ++i) {
+      double sum = 0;
+      for (uint32_t j = args.begin[i]; j < args.begin[i + 1]; ++j) sum += args.masses[r][j];
+      args.sums[r][i] = static_cast<float>(sum);
+    }
+  }
+}
+
+void AddWeightedRowsScalar(const AddWeightedRowsArgs& args) {
+  for (size_t j = 0; j < args.scores.size(); ++j) {
+    double sum = args.scores[j];
+    for (size_t r = 0; r < args.weights.size(); ++r) sum += double{args.weights[r]} * args.masses[r][j];
+    args.scores[j] = static_cast<float>(sum);
+  }
+}
+
 void AssignNearestScalar(const AssignNearestArgs& args) {
   const auto& [points, centroids, labels, dots, scratch] = args;
   assert(centroids.num_rows >= 1 && centroids.num_cols == points.num_cols);

@@ -29,6 +29,9 @@ namespace HWY_NAMESPACE {
 void KeyLogits(const KeyLogitsArgs& args) { KeyLogitsScalar(args); }
 void AddRowLse(const AddRowLseArgs& args) { AddRowLseScalar(args); }
 void AddScores(const AddScoresArgs& args) { AddScoresScalar(args); }
+void ExpRows(const ExpRowsArgs& args) { ExpRowsScalar(args); }
+void SumSegments(const SumSegmentsArgs& args) { SumSegmentsScalar(args); }
+void AddWeightedRows(const AddWeightedRowsArgs& args) { AddWeightedRowsScalar(args); }
 void AssignNearest(const AssignNearestArgs& args) { AssignNearestScalar(args); }
 #else
 static_assert(kPanel <= kWidestPanel && kMaxRows <= kMostRows && kTileColumns % kPanel == 0);
@@ -123,6 +126,88 @@ void AddScores(const AddScoresArgs& args) {
   }
 }
 
+// exp(x) for x <= 80, within 1e-5 relative; below -87 as at -87. 2^(k + f), |f| <= 1/2, with a
+// Taylor polynomial of degree 6: half of the work of hn::Exp, which is exact to the last bit.
+HWY_INLINE FloatVector FastExp(FloatVector x) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  const FloatVector clamped = hn::Max(x, hn::Set(d, -87.0f));
+  const FloatVector k = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+  const FloatVector f = hn::NegMulAdd(k, hn::Set(d, 0.693147181f), clamped);
+  FloatVector p = hn::Set(d, 1.0f / 720);
+  for (const float c : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
+    p = hn::MulAdd(p, f, hn::Set(d, c));
+  }
+  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(di, k));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+}
+
+void ExpRows(const ExpRowsArgs& args) {
+  const FloatTag d;
+  const size_t n = args.logits.num_cols;
+  for (size_t r = 0; r < args.logits.num_rows; ++r) {
+    float* row = args.logits[r];
+    const FloatVector reference = hn::Set(d, args.reference[r]), most = hn::Set(d, 80.0f);
+    const auto exp = [&](FloatVector x) { return FastExp(hn::Min(hn::Sub(x, reference), most)); };
+    size_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) hn::StoreU(exp(hn::LoadU(d, row + j)), d, row + j);
+    if (j == n) continue;
+    float last[kLanes];
+    hn::StoreU(exp(LoadFilled(row + j, n - j, 0)), d, last);
+    std::memcpy(row + j, last, (n - j) * sizeof(float));
+  }
+}
+
+// Float sums of 1024 terms at a time, joined in double.
+HWY_INLINE double SumOf(const float* x, size_t count) {
+  const FloatTag d;
+  double sum = 0;
+  for (size_t begin = 0; begin < count; begin += 1024) {
+    const size_t end = std::min<size_t>(begin + 1024, count);
+    FloatVector even = hn::Zero(d), odd = hn::Zero(d);
+    size_t j = begin;
+    for (; j + 2 * kLanes <= end; j += 2 * kLanes) {
+      even = hn::Add(even, hn::LoadU(d, x + j));
+      odd = hn::Add(odd, hn::LoadU(d, x + j + kLanes));
+    }
+    for (; j < end; j += kLanes) even = hn::Add(even, LoadFilled(x + j, end - j, 0));
+    sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
+  }
+  return sum;
+}
+
+void SumSegments(const SumSegmentsArgs& args) {
+  for (size_t r = 0; r < args.masses.num_rows; ++r) {
+    for (size_t i = 0; i < args.sums.num_cols; ++i) {
+      const double sum = SumOf(args.masses[r] + args.begin[i], args.begin[i + 1] - args.begin[i]);
+      args.sums[r][i] = static_cast<float>(sum);
+    }
+  }
+}
+
+void AddWeightedRows(const AddWeightedRowsArgs& args) {
+  const FloatTag d;
+  const size_t n = args.scores.size();
+  constexpr size_t kVectors = 4;  // keys that share the reading of the weights
+  size_t j = 0;
+  for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
+    FloatVector sum[kVectors];
+    for (size_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, &args.scores[j + v * kLanes]);
+    for (size_t r = 0; r < args.weights.size(); ++r) {
+      const FloatVector weight = hn::Set(d, args.weights[r]);
+      for (size_t v = 0; v < kVectors; ++v) {
+        sum[v] = hn::MulAdd(weight, hn::LoadU(d, args.masses[r] + j + v * kLanes), sum[v]);
+      }
+    }
+    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, &args.scores[j + v * kLanes]);
+  }
+  for (; j < n; ++j) {
+    for (size_t r = 0; r < args.weights.size(); ++r) {
+      args.scores[j] += args.weights[r] * args.masses[r][j];
+    }
+  }
+}
+
 // Takes over what is larger among the dots of centroids first + [0, num_columns). Strictly larger
 // and searched from the left: equal dots go to the lowest index.
 HWY_INLINE void UpdateNearest(const float* dots, size_t first, size_t num_columns, uint32_t& label,
@@ -189,6 +274,9 @@ namespace lectern {
 HWY_EXPORT(KeyLogits);
 HWY_EXPORT(AddRowLse);
 HWY_EXPORT(AddScores);
+HWY_EXPORT(ExpRows);
+HWY_EXPORT(SumSegments);
+HWY_EXPORT(AddWeightedRows);
 HWY_EXPORT(AssignNearest);
 
 void KeyLogitsSimd(const KeyLogitsArgs& args) {
@@ -207,6 +295,23 @@ void AddRowLseSimd(const AddRowLseArgs& args) {
 void AddScoresSimd(const AddScoresArgs& args) {
   assert(args.lse.size() == args.logits.num_rows && args.scores.size() == args.logits.num_cols);
   HWY_DYNAMIC_DISPATCH(AddScores)(args);
+}
+
+void ExpRowsSimd(const ExpRowsArgs& args) {
+  assert(args.reference.size() == args.logits.num_rows);
+  HWY_DYNAMIC_DISPATCH(ExpRows)(args);
+}
+
+void SumSegmentsSimd(const SumSegmentsArgs& args) {
+  assert(args.begin.size() == args.sums.num_cols + 1);
+  assert(args.sums.num_rows == args.masses.num_rows);
+  HWY_DYNAMIC_DISPATCH(SumSegments)(args);
+}
+
+void AddWeightedRowsSimd(const AddWeightedRowsArgs& args) {
+  assert(args.weights.size() == args.masses.num_rows);
+  assert(args.scores.size() == args.masses.num_cols);
+  HWY_DYNAMIC_DISPATCH(AddWeightedRows)(args);
 }
 
 size_t AssignScratch(size_t num_centroids, size_t num_cols) {

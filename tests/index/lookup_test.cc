@@ -11,6 +11,7 @@
 
 #include "index/head_lookup.h"
 #include "index/row_codes.h"
+#include "tests/index/decoded_codes.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -398,6 +399,9 @@ TEST_P(LookupTest, SameSelectionForAnyNumberOfThreads) {
 
 // ---- against the formulas in double
 
+// Logits by codes are off by what tables of 7 bits (kernels/sign_logits.h) lose.
+constexpr double kTableRounding = 0.15;
+
 std::vector<double> Logits(const float* query, const std::vector<float>& rows) {
   std::vector<double> logits(rows.size() / kDim);
   for (size_t j = 0; j < logits.size(); ++j) {
@@ -413,11 +417,12 @@ std::vector<float> Residuals(const HeadIndex& head, uint32_t cluster,
                              const std::vector<uint32_t>& refined) {
   const IndexRange rows = head.ClusterRows(cluster);
   std::vector<float> residuals(rows.size() * kDim);
-  DecodeRows(head.RowCodes(rows.begin), {residuals.data(), rows.size(), kDim});
-  for (uint32_t t = 0; t < rows.size(); ++t) {
-    const uint32_t row = rows.begin + t;
-    if (!std::binary_search(refined.begin(), refined.end(), row)) continue;
-    DecodeFine(head.RowCodes(row), head.FineCodes(row), {residuals.data() + t * kDim, kDim});
+  for (uint32_t row = rows.begin; row < rows.end; ++row) {
+    const bool is_refined = std::binary_search(refined.begin(), refined.end(), row);
+    const std::vector<float> residual =
+        is_refined ? testing::DecodedFine(head.RowCodes(row), head.FineCodes(row), kDim)
+                   : testing::DecodedRow(head.RowCodes(row), kDim);
+    std::copy(residual.begin(), residual.end(), &residuals[(row - rows.begin) * kDim]);
   }
   return residuals;
 }
@@ -496,7 +501,8 @@ TEST_P(LookupFormulaTest, ScoresOfClustersAreThoseOfTheFormula) {
     const Queries queries(Heads(1), rows, 21);
     const LookupArgs args = Args(queries, false);
     for (size_t h = 0; h < args.heads.size(); ++h) {
-      HeadLookup lookup(args, h, 0);
+      HeadBuffers buffers;
+      HeadLookup lookup(args, h, 0, buffers);
       ASSERT_TRUE(lookup.Score(0).ok());
       const Reference expected = Score(args.heads[h], queries.views[h], {});
       ASSERT_EQ(lookup.scores().size(), expected.cluster_scores.size());
@@ -556,7 +562,8 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
       const Reference by_code = Score(head, queries.views[h], coded);
       const Reference by_fine_code = Score(head, queries.views[h], coded, refined);
 
-      HeadLookup lookup(args, h, 0);
+      HeadBuffers buffers;
+      HeadLookup lookup(args, h, 0, buffers);
       ASSERT_TRUE(lookup.Score(0).ok());
       ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
       const std::vector<float> code_scores = lookup.row_scores();
@@ -577,8 +584,8 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
       }
       for (size_t t = 0; t < code_scores.size(); ++t) {
         const double code = by_code.row_scores[t], fine = by_fine_code.row_scores[t];
-        EXPECT_NEAR(code_scores[t], code, 1e-4 * code);
-        EXPECT_NEAR(lookup.row_scores()[t], fine, 1e-4 * fine);
+        EXPECT_NEAR(code_scores[t], code, kTableRounding * code);
+        EXPECT_NEAR(lookup.row_scores()[t], fine, kTableRounding * fine);
         const uint32_t row = lookup.StoredRow(t);
         const bool is_read = std::binary_search(selection.rows.begin(), selection.rows.end(), row);
         if (is_read) {
@@ -593,11 +600,11 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
           best_not_refined = std::max(best_not_refined, code);
         }
       }
-      EXPECT_NEAR(selection.missed_mass, std::min(missed, 1.0), 1e-3);
+      EXPECT_NEAR(selection.missed_mass, std::min(missed, 1.0), 5e-3);
     }
     // All heads share the budget, so this holds across them.
-    EXPECT_GE(worst_refined, best_not_refined * (1 - 1e-4));
-    EXPECT_GE(worst_read, best_left * (1 - 1e-4));
+    EXPECT_GE(worst_refined, best_not_refined * (1 - 2 * kTableRounding));
+    EXPECT_GE(worst_read, best_left * (1 - 2 * kTableRounding));
     EXPECT_GT(best_not_refined, 0);
     EXPECT_GT(best_left, 0);
   }
@@ -611,7 +618,8 @@ TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
   std::vector<std::vector<float>> known(args.heads.size(), std::vector<float>(8, -INFINITY));
   for (size_t r = 0; r < 8; ++r) known[0][r] = 20.0f + static_cast<float>(r);
   args.known_lse = known;
-  HeadLookup lookup(args, 0, 0);
+  HeadBuffers buffers;
+  HeadLookup lookup(args, 0, 0, buffers);
   ASSERT_TRUE(lookup.Score(0).ok());
   const Reference expected = Score(args.heads[0], queries.views[0], {}, {}, known[0]);
   for (size_t i = 0; i < lookup.scores().size(); ++i) {
@@ -676,7 +684,7 @@ TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
             }
           }
           EXPECT_NEAR(tail.logits[r * clusters.size() + column++], std::log(mass),
-                      1e-4 + 1e-5 * std::abs(std::log(mass)));
+                      kTableRounding);
         }
       }
     }

@@ -11,11 +11,14 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/index/decoded_codes.h"
 #include "tests/index/random_keys.h"
 
 namespace lectern {
 namespace {
 
+using testing::DecodedFine;
+using testing::DecodedRow;
 using testing::NormalRows;
 using testing::OwnRows;
 
@@ -44,13 +47,8 @@ struct Codes {
 std::vector<float> EncodeAndDecode(std::span<const float> key, std::span<const float> centroid,
                                    bool fine = false) {
   const Codes codes(key, centroid);
-  std::vector<float> decoded(key.size());
-  if (fine) {
-    DecodeFine(codes.row.data(), codes.fine.data(), decoded);
-  } else {
-    DecodeRows(codes.row.data(), {decoded.data(), 1, decoded.size()});
-  }
-  return decoded;
+  return fine ? DecodedFine(codes.row.data(), codes.fine.data(), key.size())
+              : DecodedRow(codes.row.data(), key.size());
 }
 
 std::string Hex(std::span<const std::byte> bytes) {
@@ -204,20 +202,19 @@ TEST(RowCodesTest, HugeAndTinyResidualsStayFinite) {
   }
 }
 
-TEST(RowCodesTest, PackedCodesDecodeOneByOne) {
-  for (const size_t d : {size_t{2}, size_t{12}, size_t{16}, size_t{80}}) {
-    const OwnRows keys = NormalRows(5, d, 31), centroid = NormalRows(1, d, 32);
-    std::vector<std::byte> packed;
-    for (size_t i = 0; i < 5; ++i) {
-      const Codes codes({keys[i], d}, {centroid[0], d});
-      packed.insert(packed.end(), codes.row.begin(), codes.row.end());
-    }
-    std::vector<float> padded(5 * (d + 3), 7.0f);
-    DecodeRows(packed.data(), {padded.data(), 5, d, d + 3});
-    for (size_t i = 0; i < 5; ++i) {
-      const auto expected = EncodeAndDecode({keys[i], d}, {centroid[0], d});
-      for (size_t c = 0; c < d; ++c) EXPECT_EQ(padded[i * (d + 3) + c], expected[c]);
-      for (size_t c = d; c < d + 3; ++c) EXPECT_EQ(padded[i * (d + 3) + c], 7.0f);
+TEST(RowCodesTest, FinePlanesAreThoseOfTheNumber) {
+  for (const size_t d : kDims) {
+    const OwnRows rows = NormalRows(2, d, 31);
+    const Codes codes({rows[0], d}, {rows[1], d});
+    std::vector<std::byte> planes(3 * PlaneBytes(d));
+    MakeFinePlanes(codes.row.data(), codes.fine.data(), d, planes.data());
+    const auto expected = DecodedFine(codes.row.data(), codes.fine.data(), d);
+    const auto sign = [&](size_t plane, size_t c) {
+      return testing::SignOf(planes.data() + plane * PlaneBytes(d), c);
+    };
+    for (size_t c = 0; c < d; ++c) {
+      const float number = 4 * sign(0, c) + sign(1, c) + 2 * sign(2, c);
+      EXPECT_FLOAT_EQ(FineFactor(codes.fine.data(), d) * number, expected[c]);
     }
   }
 }

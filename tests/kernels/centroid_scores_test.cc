@@ -126,6 +126,53 @@ void RunAssign(const Backend& kernels, Rows<const float> points, Rows<const floa
                           .scratch = scratch});
 }
 
+// Masses of keys that are met more than once: the same scores as by AddRowLse and AddScores.
+TEST_P(CentroidScoresTest, MassesGiveTheSameScores) {
+  constexpr size_t kRows = 6;
+  for (const size_t n : kWidths) {
+    const Matrix logits = Matrix::Random(kRows, n, 1, 5);
+    const std::vector<float> no_bias(n), reference = {0, -3, 4, 10, 0.5f, -1};
+    std::vector<float> lse(kRows, -kInf), expected(n), scores(n), weights;
+    kernels().add_row_lse({.logits = logits, .bias = no_bias, .lse = lse});
+    kernels().add_scores({.logits = logits, .lse = lse, .scores = expected});
+    Matrix masses = logits;
+    kernels().exp_rows({.logits = masses.rows, .reference = reference});
+    Matrix sums(kRows, 1);
+    const std::vector<uint32_t> begin = {0, static_cast<uint32_t>(n)};
+    kernels().sum_segments({.masses = masses, .begin = begin, .sums = sums.rows});
+    for (size_t r = 0; r < kRows; ++r) {
+      EXPECT_NEAR(reference[r] + std::log(sums[r][0]), lse[r], 1e-5);
+      weights.push_back(1 / sums[r][0]);
+    }
+    kernels().add_weighted_rows({.masses = masses, .weights = weights, .scores = scores});
+    for (size_t j = 0; j < n; ++j) ASSERT_NEAR(scores[j], expected[j], 2e-5 * expected[j]);
+  }
+}
+
+TEST_P(CentroidScoresTest, SegmentsAreSummedApart) {
+  const Matrix masses = Matrix::Random(3, 2500, 4);
+  const std::vector<uint32_t> begin = {0, 0, 1, 8, 24, 31, 31, 2400};
+  Matrix sums(3, begin.size() - 1, 7);
+  kernels().sum_segments({.masses = masses, .begin = begin, .sums = sums.rows});
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t i = 0; i + 1 < begin.size(); ++i) {
+      double sum = 0;
+      for (size_t j = begin[i]; j < begin[i + 1]; ++j) sum += masses[r][j];
+      EXPECT_NEAR(sums[r][i], sum, 1e-4);
+    }
+  }
+}
+
+TEST_P(CentroidScoresTest, ExponentialsOfAnything) {
+  Matrix logits = Matrix::Of(1, 9, {-kInf, -1e30f, -100, -87, -1, 0, 1, 79, 1000});
+  const std::vector<float> reference = {0};
+  kernels().exp_rows({.logits = logits.rows, .reference = reference});
+  for (size_t j = 0; j < 4; ++j) EXPECT_LE(logits[0][j], 1e-30f) << j;
+  for (const auto& [j, x] : {std::pair(4, -1.0), {5, 0.0}, {6, 1.0}, {7, 79.0}, {8, 80.0}}) {
+    EXPECT_NEAR(logits[0][j], std::exp(x), 1e-5 * std::exp(x));
+  }
+}
+
 class AssignNearestTest : public KernelTest {};
 
 TEST_P(AssignNearestTest, FindsTheLargestDotAroundVectorWidths) {
