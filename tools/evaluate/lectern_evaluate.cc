@@ -311,7 +311,9 @@ class DocumentEvaluation {
                             {"exact_right", Json(exact.text == question.answer)},
                             {"right", Json(is_right)},
                             {"same", Json(answer.text == exact.text)},
-                            {"kl", Json(divergence)}};
+                            {"kl", Json(divergence)},
+                            {"read_question", Json(answer.kv.read_fraction_prefill)}};
+    if (answer.kv.read_fraction_decode) figures["read_answer"] = *answer.kv.read_fraction_decode;
     if (question.kind == "fact" && is_right && !question.passages.empty()) {
       const auto [begin, end] = question.passages.front();
       const auto states = [begin = begin, end = end](const Evidence& e) {

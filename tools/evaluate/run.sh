@@ -12,7 +12,7 @@
 #   BIN              folder of the built tools (build-release/tools)
 #   DOCUMENTS        per length (20)
 #   QUESTIONS        per document (50)
-#   ERROR_QUESTIONS  per document, whose attention errors are measured (4)
+#   ERROR_QUESTIONS  per document, whose attention errors are measured (4; at least 1)
 #   PAPER_QUESTIONS  per document, that the paper's lookup answers (10)
 set -euo pipefail
 if [ $# -eq 0 ]; then
@@ -25,8 +25,8 @@ lengths=("${@:2}")
 [ ${#lengths[@]} -gt 0 ] || lengths=(8192 32768)
 bin=${BIN:-$here/../../build-release/tools}
 errors=${ERROR_QUESTIONS:-4}
-# glibc gives large buffers back to the system at every free, a third of the time of an answer.
-export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=1000000000
+# Else glibc gives large buffers back to the system at every free: 40 % of the time of an answer.
+export MALLOC_TOP_PAD_=100000000
 
 python3 "$here/make_documents.py" "$folder" --lengths "${lengths[@]}" \
   --documents "${DOCUMENTS:-20}" --questions "${QUESTIONS:-50}"

@@ -3,10 +3,10 @@
 
     table.py [--json FILE] RAW.jsonl...
 
-Three tables of all files of raw results together: attention errors, answers, and answers
-by kind of question. `error` is the relative L2 error of a layer's attention output per token where
-the document draws a tenth of the mass or more; `question` and `answer` are its means over the
-tokens of each. The seed of the paper's lookup is, for each document, budget and number of levels,
+Three tables of all files of raw results together: attention errors, answers, and their agreement
+with exact mode by kind of question. `error` is the relative L2 error of a layer's attention output
+per token where the document draws a tenth of the mass or more; `question` and `answer` are its
+means over the tokens of each. The seed of the paper's lookup is, for each document, budget and number of levels,
 the one of least mean error. `paper ÷` is how many times the error of the better of the paper's two
 lookups is that of the row, over the questions that both were measured on; `oracle ÷` the same with
 the oracle's. `read` is the share of the document's K and V bytes that a layer reads in a step: mean,
@@ -102,16 +102,18 @@ def answer_figures(lines):
             "exact right %": share(lines, "exact_right"), "right %": share(lines, "right"),
             "same %": share(lines, "same"), "same where right %": share(exact_right, "same"),
             "KL, mean": mean([line["kl"] for line in lines]),
-            "KL, median": statistics.median([line["kl"] for line in lines]),
+            "KL, median": statistics.median(line["kl"] for line in lines),
+            "read, question": mean([line["read_question"] for line in lines]),
+            "read, answer": mean([line["read_answer"] for line in lines if "read_answer" in line]),
             "right facts": len(facts), "first passage %": share(facts, "first_passage"),
             "a passage of three %": share(facts, "any_passage")}
 
 
-def kind_figures(lines):
-    exact_right = [line for line in lines if line["exact_right"]]
-    return {"questions": len(lines), "exact right %": share(lines, "exact_right"),
-            "right %": share(lines, "right"), "same %": share(lines, "same"),
-            "same where right %": share(exact_right, "same")}
+def kind_figures(lines, kinds):
+    """same % of each kind, with the number of questions"""
+    of = {kind: [line for line in lines if line["kind"] == kind] for kind in kinds}
+    return {kind.replace("_", " "): f"{share(of[kind], 'same'):.1f} ({len(of[kind])})"
+            if of[kind] else None for kind in kinds}
 
 
 def cell(name, value):
@@ -138,18 +140,17 @@ def main():
 
     errors, answers = read(a.raw)
     head = lambda key: {"tokens": f"{key[0]}K", "method": key[1], "budget": str(key[2])}
-    order = lambda key: (key[0], key[1], -key[2], *key[3:])
+    order = lambda key: (key[0], key[1], -key[2])
     of_errors, of_answers = by_row(best_seeds(errors)), by_row(answers)
-    kinds = collections.defaultdict(list)
-    for line in answers:
-        kinds[line["K"], line["mode"], line["budget"], line["kind"]].append(line)
+    kinds = sorted({line["kind"] for line in answers})
     tables = {
         "Attention errors": [{**head(key), **error_figures(of_errors, key)}
                              for key in sorted(of_errors, key=order)],
         "Answers": [{**head(key), **answer_figures(of_answers[key])}
                     for key in sorted(of_answers, key=order)],
-        "Answers by kind of question": [{**head(key), "kind": key[3], **kind_figures(kinds[key])}
-                                        for key in sorted(kinds, key=order)]}
+        "Answers the same as exact mode's, % (questions)": [
+            {**head(key), **kind_figures(of_answers[key], kinds)}
+            for key in sorted(of_answers, key=order)]}
     print("\n".join(text for text in (markdown(*table) for table in tables.items()) if text), end="")
     if a.json:
         a.json.write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n")
