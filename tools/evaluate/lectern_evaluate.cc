@@ -220,8 +220,7 @@ class DocumentEvaluation {
       session->on_layer = [&](const DocumentSession::LayerStep& step) {
         session->selector = [&](uint32_t layer, const LookupArgs& args) {
           steps_.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
-          return Result<std::vector<HeadSelection>>(
-              std::vector<HeadSelection>(args.heads.size()));
+          return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
         };
         std::vector<float> ignored;
         (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
@@ -320,8 +319,7 @@ class DocumentEvaluation {
         return e.begin < end && begin < e.end;
       };
       figures["first_passage"] = !answer.evidence.empty() && states(answer.evidence.front());
-      figures["any_passage"] =
-          std::any_of(answer.evidence.begin(), answer.evidence.end(), states);
+      figures["any_passage"] = std::any_of(answer.evidence.begin(), answer.evidence.end(), states);
     }
     return figures;
   }
@@ -392,10 +390,9 @@ class DocumentEvaluation {
       Json::Object json = figures.ToJson();
       json["tokens"] = Json(num_tokens_);
       json["kind"] = Json(questions[number].kind);
-      LECTERN_RETURN_IF_ERROR(
-          results_.AddErrors(Of(Measurement::What::kErrors, figures.method, number,
-                                flags_.budgets[figures.budget]),
-                             figures.errors, std::move(json)));
+      LECTERN_RETURN_IF_ERROR(results_.AddErrors(
+          Of(Measurement::What::kErrors, figures.method, number, flags_.budgets[figures.budget]),
+          figures.errors, std::move(json)));
     }
     return {};
   }
@@ -425,10 +422,9 @@ class DocumentEvaluation {
       } else {
         session.selector = SelectorOf(method, &truth);
       }
-      LECTERN_ASSIGN(const DocumentRead read,
-                     session.AttendAgain(step.layer, step.num_tokens,
-                                         flags_.budgets[figures.budget], method.has_tail(),
-                                         output));
+      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
+                                                                  flags_.budgets[figures.budget],
+                                                                  method.has_tail(), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
       figures.recalled.push_back(truth.Recalled(heads, read.heads));
@@ -470,7 +466,7 @@ class DocumentEvaluation {
   size_t group_ = 1;
   std::map<size_t, ExactAnswer> exact_;  // of questions whose errors were measured
   std::vector<PaperLookup::Step> steps_;
-  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;                           // by seed
+  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;                          // by seed
   std::map<std::pair<std::string, uint64_t>, PaperLookup::Thresholds> thresholds_;  // mode, seed
 };
 
@@ -522,14 +518,15 @@ int Main(int argc, char** argv) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(tools::NumberBetween(0.001, 0.999));
-  auto* modes = app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(tools::OneOf(kModes));
+  auto* modes =
+      app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(tools::OneOf(kModes));
   auto* answers = app.add_option("--answers", flags.answers, "methods whose answers are measured")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(tools::OneOf(runnable));
+                      ->delimiter(',')
+                      ->allow_extra_args(false)
+                      ->check(tools::OneOf(runnable));
   const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
   app.add_flag_callback("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
       ->excludes(modes)

@@ -36,7 +36,8 @@ def main():
         for number in range(1, a.documents + 1):
             # Other documents than those that the reader's own table is made of.
             seed = 100 * length + number
-            text, lines = evaluate.make(a, length, list(evaluate.TASKS), a.questions, seed, a.folder)
+            text, lines = evaluate.make(a, length, list(evaluate.TASKS), a.questions, seed,
+                                        a.folder)
             if len(lines) < a.questions:
                 sys.exit(f"a document of {length} tokens has no more than {len(lines)} questions")
             random.Random(seed).shuffle(lines)

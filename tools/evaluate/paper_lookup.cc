@@ -71,13 +71,14 @@ Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, ui
   for (uint32_t i = 0; i < index.levels().back().num_clusters(); ++i) {
     const IndexRange block = index.ClusterRows(i);
     LECTERN_RETURN_IF_ERROR(index.VerifyRows(block));
-    backend.to_float_rows(index.Keys(block), {keys.data() + (block.begin - first) * dim, block.size(), dim});
+    backend.to_float_rows(index.Keys(block),
+                          {keys.data() + (block.begin - first) * dim, block.size(), dim});
   }
   const auto cluster = [&](const std::vector<float>& rows, uint32_t count) {
     const std::vector<float> unit = UnitLength(rows, dim);
-    return KMeans(backend, {unit.data(), rows.size() / dim, dim},
-                  {.num_clusters = count, .num_iterations = kIterations, .seed = seed,
-                   .is_cancelled = {}});
+    return KMeans(
+        backend, {unit.data(), rows.size() / dim, dim},
+        {.num_clusters = count, .num_iterations = kIterations, .seed = seed, .is_cancelled = {}});
   };
   const uint32_t count = Share(kFinestShare, num_keys);
   LECTERN_ASSIGN(const std::vector<uint32_t> labels, cluster(keys, count));
@@ -100,8 +101,8 @@ Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, ui
 }
 
 Result<std::unique_ptr<PaperLookup>> PaperLookup::Build(const Document& document,
-                                                        const Backend& backend,
-                                                        ThreadPool& threads, uint64_t seed) {
+                                                        const Backend& backend, ThreadPool& threads,
+                                                        uint64_t seed) {
   auto lookup = std::make_unique<PaperLookup>();
   for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document.Heads(layer));
@@ -239,17 +240,18 @@ Result<PaperLookup::Thresholds> PaperLookup::Calibrate(
     if (num_levels == 2) {
       std::vector<Scored> tops;
       double all = 0;
-      LECTERN_RETURN_IF_ERROR(for_each_head([&](const Step& step, const LookupArgs& args, size_t h) {
-        const Head& head = layers_[step.layer][h];
-        const std::vector<float> scores =
-            Scores(args, h, head.top, head.top_log_counts, All(head.children.size()));
-        for (size_t i = 0; i < scores.size(); ++i) {
-          size_t rows = 0;
-          for (const uint32_t child : head.children[i]) rows += head.rows[child].size();
-          tops.push_back({scores[i], rows});
-          all += static_cast<double>(rows);
-        }
-      }));
+      LECTERN_RETURN_IF_ERROR(
+          for_each_head([&](const Step& step, const LookupArgs& args, size_t h) {
+            const Head& head = layers_[step.layer][h];
+            const std::vector<float> scores =
+                Scores(args, h, head.top, head.top_log_counts, All(head.children.size()));
+            for (size_t i = 0; i < scores.size(); ++i) {
+              size_t rows = 0;
+              for (const uint32_t child : head.children[i]) rows += head.rows[child].size();
+              tops.push_back({scores[i], rows});
+              all += static_cast<double>(rows);
+            }
+          }));
       BestFirst(tops);
       thresholds.top[phase] = ThresholdFor(tops, kTopKept * all);
     }

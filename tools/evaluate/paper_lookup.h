@@ -11,9 +11,9 @@
 //   window      the last 100 tokens, always read; no tail
 //
 // Ours: the mean over R runs over tokens and the query heads of the group (they have no GQA). To
-// the baseline's advantage: sinks are read too, because the engine's attention always does; T2 is not a quantile over the
-// document's last 100 queries but chosen, for the question's prefill and for decoding apart, so
-// that the questions themselves spend the budget.
+// the baseline's advantage: sinks are read too, because the engine's attention always does; T2 is
+// not a quantile over the document's last 100 queries but chosen, for the question's prefill and
+// for decoding apart, so that the questions themselves spend the budget.
 #ifndef LECTERN_TOOLS_EVALUATE_PAPER_LOOKUP_H_
 #define LECTERN_TOOLS_EVALUATE_PAPER_LOOKUP_H_
 
@@ -68,11 +68,11 @@ class PaperLookup {
 
  private:
   struct Head {
-    std::vector<float> centroids;               // [clusters, head_dim], means of raw keys
-    std::vector<float> log_counts;              // [clusters]
-    std::vector<std::vector<uint32_t>> rows;    // [clusters]: stored rows, ascending
-    std::vector<float> top;                     // [top clusters, head_dim]
-    std::vector<float> top_log_counts;          // of keys
+    std::vector<float> centroids;                 // [clusters, head_dim], means of raw keys
+    std::vector<float> log_counts;                // [clusters]
+    std::vector<std::vector<uint32_t>> rows;      // [clusters]: stored rows, ascending
+    std::vector<float> top;                       // [top clusters, head_dim]
+    std::vector<float> top_log_counts;            // of keys
     std::vector<std::vector<uint32_t>> children;  // [top clusters]: clusters, ascending
   };
 

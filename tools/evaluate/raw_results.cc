@@ -106,8 +106,8 @@ double RawResults::MeanError(const std::string& document, const std::string& mod
                              double budget) const {
   Sum all;
   for (const auto& [measurement, sum] : measured_) {
-    if (measurement.document != document || measurement.mode != mode ||
-        measurement.seed != seed || measurement.budget != budget) {
+    if (measurement.document != document || measurement.mode != mode || measurement.seed != seed ||
+        measurement.budget != budget) {
       continue;
     }
     all.errors += sum.errors;

@@ -6,11 +6,12 @@
 Three tables of all files of raw results together: attention errors, answers, and their agreement
 with exact mode by kind of question. `error` is the relative L2 error of a layer's attention output
 per token where the document draws a tenth of the mass or more; `question` and `answer` are its
-means over the tokens of each. The seed of the paper's lookup is, for each document, budget and number of levels,
-the one of least mean error. `paper ÷` is how many times the error of the better of the paper's two
-lookups is that of the row, over the questions that both were measured on; `oracle ÷` the same with
-the oracle's. `read` is the share of the document's K and V bytes that a layer reads in a step: mean,
-least, most. A cell is empty where nothing was measured. --json FILE: the same figures.
+means over the tokens of each. The seed of the paper's lookup is, for each document, budget and
+number of levels, the one of least mean error. `paper ÷` is how many times the error of the better
+of the paper's two lookups is that of the row, over the questions that both were measured on;
+`oracle ÷` the same with the oracle's. `read` is the share of the document's K and V bytes that a
+layer reads in a step: mean, least, most. A cell is empty where nothing was measured. --json FILE: the
+same figures.
 Standard library only.
 """
 
@@ -151,7 +152,7 @@ def main():
         "Answers the same as exact mode's, % (questions)": [
             {**head(key), **kind_figures(of_answers[key], kinds)}
             for key in sorted(of_answers, key=order)]}
-    print("\n".join(text for text in (markdown(*table) for table in tables.items()) if text), end="")
+    print("\n".join(filter(None, (markdown(*table) for table in tables.items()))), end="")
     if a.json:
         a.json.write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n")
 
