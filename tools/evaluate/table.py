@@ -10,8 +10,8 @@ means over the tokens of each. The seed of the paper's lookup is, for each docum
 number of levels, the one of least mean error. `paper ÷` is how many times the error of the better
 of the paper's two lookups is that of the row, over the questions that both were measured on;
 `oracle ÷` the same with the oracle's. `read` is the share of the document's K and V bytes that a
-layer reads in a step: mean, least, most. A cell is empty where nothing was measured. --json FILE: the
-same figures.
+layer reads in a step: mean, least, most. A cell is empty where nothing was measured. --json FILE:
+the same figures.
 Standard library only.
 """
 
