@@ -5,7 +5,8 @@
 #                 crashes stay in build-fuzz/)
 #   bench         Google Benchmarks of the kernels
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
-#                 240 questions on 6 documents
+#                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
+#                 build-release/evaluate holds
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
@@ -41,13 +42,8 @@ bench() {
 }
 
 evaluate() {
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
   build release lectern-evaluate
-  tools/reader/make_evaluation_set.sh "$work"
-  build-release/tools/lectern-evaluate --store "$work/store" --model tools/reader/model \
-    --budgets 0.2,0.1,0.05 --modes default,no-tail,no-codes,oracle,paper-1,paper-2 \
-    --answers default,paper-1,paper-2 "$work"/*.jsonl
+  tools/evaluate/run.sh build-release/evaluate
 }
 
 recall() {

@@ -15,13 +15,17 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/reader"))
+sys.path[:0] = [str(ROOT / "tools/reader"), str(ROOT / "tools/evaluate")]
 
 import generate  # noqa: E402
+import table  # noqa: E402
 
 BIN = pathlib.Path(os.environ["LECTERN_BIN"])
 MODEL = os.environ["LECTERN_TEST_MODEL"]
-MODES = ["default", "no-tail", "no-codes", "oracle", "paper-1", "paper-2"]
+OURS, PAPER = ["default", "no-tail", "no-codes", "oracle"], ["paper-1", "paper-2"]
+MODES = OURS + PAPER
+BUDGETS = (0.2, 0.1)
+QUESTIONS, SEEDS = 5, 2
 
 
 def evaluate(folder, *arguments):
@@ -36,25 +40,94 @@ class EvaluateTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="lectern-evaluate-")
         folder = pathlib.Path(cls.folder.name)
         text, lines = generate.make(generate.arguments(
-            ["--out", "unused", "--bytes", "16000", "--facts", "30", "--questions", "5"]))
+            ["--out", "unused", "--bytes", "16000", "--facts", "30", "--questions",
+             str(QUESTIONS)]))
         (folder / "manual.txt").write_text(text)
         cls.questions = folder / "manual.jsonl"
         cls.questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        # The files come right after a list, which must not swallow them.
-        cls.done = evaluate(folder, "--json-file", f"{folder}/out.json", "--budgets", "0.2,0.1",
-                            "--modes", ",".join(MODES), "--answers", "default,paper-1",
-                            str(cls.questions))
-        assert cls.done.returncode == 0, cls.done.stderr
-        rows = json.loads((folder / "out.json").read_text())
-        cls.rows = {(row["method"], row["budget"]): row for row in rows}
+        cls.raw = folder / "raw.jsonl"
+        cls.measure(cls.raw)
+        table_file = folder / "table.json"
+        cls.markdown = subprocess.run(
+            [sys.executable, ROOT / "tools/evaluate/table.py", "--json", table_file, cls.raw],
+            capture_output=True, text=True, check=True).stdout
+        cls.rows, cls.answers, cls.kinds = (
+            {(row["method"], float(row["budget"])): row for row in rows}
+            for rows in json.loads(table_file.read_text()).values())
+
+    @classmethod
+    def measure(cls, raw):
+        # The file comes right after a list, which must not swallow it.
+        flags = ["--raw", raw, "--error-questions", str(QUESTIONS)]
+        budgets = ["--budgets", ",".join(map(str, BUDGETS)), cls.questions]
+        for mode in (["--modes", ",".join(OURS), "--answers", "default"],
+                     ["--paper", "--paper-seeds", str(SEEDS)]):
+            done = evaluate(cls.folder.name, *flags, *mode, *budgets)
+            assert done.returncode == 0, done.stderr
 
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
 
+    def lines(self, raw=None):
+        return [json.loads(line) for line in (raw or self.raw).read_text().splitlines()]
+
     def test_every_method_has_a_row_for_every_budget(self):
-        self.assertEqual(set(self.rows), {(m, b) for m in MODES for b in (0.1, 0.2)})
-        self.assertEqual(self.done.stdout.count("\n"), 2 + len(self.rows))
+        self.assertEqual(set(self.rows), {(m, b) for m in MODES for b in BUDGETS})
+        self.assertEqual(set(self.answers), {(m, b) for m in ["default"] + PAPER for b in BUDGETS})
+        titles_and_heads = 3 * 4 + 2
+        self.assertEqual(self.markdown.count("\n"),
+                         titles_and_heads + len(self.rows) + 2 * len(self.answers))
+
+    def test_the_paper_has_every_seed_and_answers_with_the_best(self):
+        for mode in PAPER:
+            for budget in BUDGETS:
+                lines = [line for line in self.lines()
+                         if (line["mode"], line["budget"]) == (mode, budget)]
+                of_seed = {seed: table.mean(table.errors_of(
+                    [line for line in lines if "question_errors" in line and line["seed"] == seed]))
+                    for seed in range(SEEDS)}
+                best = min(of_seed, key=of_seed.get)
+                answers = [line["seed"] for line in lines if "same" in line]
+                self.assertEqual(answers, [best] * QUESTIONS)
+                self.assertAlmostEqual(self.rows[mode, budget]["error, mean"], of_seed[best])
+
+    def test_a_killed_run_goes_on_where_it_stopped(self):
+        raw = pathlib.Path(self.folder.name, "killed.jsonl")
+        whole = self.raw.read_bytes()
+        raw.write_bytes(whole)
+        self.measure(raw)
+        self.assertEqual(raw.read_bytes(), whole)  # nothing was missing
+        # All errors of a question and some answers are missing, and a line is half written.
+        of_first = [line for line in self.lines() if line["question"] == 0]
+        kept = [json.dumps(line) for line in self.lines() if line not in of_first]
+        raw.write_text("\n".join(kept) + "\n" + json.dumps(of_first[0])[:40])
+        self.measure(raw)
+        order = lambda line: json.dumps(line, sort_keys=True)
+        self.assertEqual(sorted(self.lines(raw), key=order), sorted(self.lines(), key=order))
+
+    def test_without_a_file_the_lines_are_printed(self):
+        done = evaluate(self.folder.name, "--error-questions", "0", "--limit", "1", "--budgets",
+                        "0.2", self.questions)
+        [line] = [line for line in self.lines() if "same" in line and line["question"] == 0 and
+                  (line["mode"], line["budget"]) == ("default", 0.2)]
+        self.assertEqual(json.loads(done.stdout), line)
+
+    def test_a_foreign_file_of_results_is_refused(self):
+        raw = pathlib.Path(self.folder.name, "foreign.jsonl")
+        raw.write_text('{"a": 1}\n')
+        done = evaluate(self.folder.name, "--raw", raw, self.questions)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("foreign.jsonl", done.stderr)
+        self.assertEqual(raw.read_text(), '{"a": 1}\n')
+
+    def test_limits(self):
+        raw = pathlib.Path(self.folder.name, "limited.jsonl")
+        done = evaluate(self.folder.name, "--raw", raw, "--error-questions", "1", "--limit", "2",
+                        "--budgets", "0.2", self.questions)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = [("same" in line, line["question"]) for line in self.lines(raw)]
+        self.assertEqual(found, [(False, 0), (True, 0), (True, 1)])
 
     def test_nobody_reads_more_than_the_budget(self):
         for (method, budget), row in self.rows.items():
@@ -87,12 +160,19 @@ class EvaluateTest(unittest.TestCase):
                 self.assertLess(ours, self.rows[method, budget]["error, mean"], method)
 
     def test_answers_are_counted(self):
-        for method in ("default", "paper-1"):
-            row = self.rows[method, 0.2]
-            self.assertEqual(row["questions"], 5)
-            self.assertGreaterEqual(row["same %"], 0)
+        for key, row in self.answers.items():
+            lines = [line for line in self.lines() if "same" in line and
+                     (line["mode"], line["budget"]) == key]
+            self.assertEqual(row["questions"], QUESTIONS)
+            self.assertAlmostEqual(row["same %"], 100 * sum(x["same"] for x in lines) / QUESTIONS)
             self.assertGreaterEqual(row["KL, mean"], 0)
-        self.assertIsNone(self.rows["oracle", 0.2]["questions"])
+            for kind in {line["kind"] for line in lines}:
+                same = [line["same"] for line in lines if line["kind"] == kind]
+                self.assertEqual(self.kinds[key][kind.replace("_", " ")],
+                                 f"{100 * sum(same) / len(same):.1f} ({len(same)})")
+            if key[0] == "default":
+                for phase in ("question", "answer"):
+                    self.assertAlmostEqual(row[f"read, {phase}"], key[1], delta=0.01 * key[1])
 
     def test_a_missing_document_is_named(self):
         missing = pathlib.Path(self.folder.name, "other.jsonl")
@@ -110,10 +190,62 @@ class EvaluateTest(unittest.TestCase):
         self.assertIn("no clusters", done.stderr)
 
     def test_bad_arguments_are_refused(self):
-        for arguments in (["--budgets", "1.5"], ["--budgets", "1"], ["--calibration", "0"], ["--modes", "best"], ["--answers", "oracle"]):
+        for arguments in (["--budgets", "1.5"], ["--budgets", "1"], ["--calibration", "0"],
+                          ["--paper-seeds", "0"], ["--modes", "best"], ["--answers", "oracle"],
+                          ["--paper", "--modes", "default"]):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(arguments[0], done.stderr)
+
+
+class TableTest(unittest.TestCase):
+    """Figures that can be counted by hand."""
+
+    def line(self, mode, question, errors, seed=0, document="a"):
+        return {"document": document, "question": question, "mode": mode, "seed": seed, "K": 8,
+                "budget": 0.1, "question_errors": errors, "answer_errors": [], "layer_steps": 2,
+                "recalled": 0.5, "read": 0.1, "read_least": 0.1, "read_most": 0.1}
+
+    def figures(self, lines, mode):
+        return table.error_figures(table.by_row(table.best_seeds(lines)), (8, mode, 0.1))
+
+    def test_ratios_are_over_the_questions_that_both_have(self):
+        lines = [self.line("default", 0, [0.1, 0.3]), self.line("default", 1, [9.0]),
+                 self.line("paper-1", 0, [0.8]), self.line("paper-2", 0, [0.6]),
+                 self.line("oracle", 0, [0.5]), self.line("oracle", 1, [4.5])]
+        figures = self.figures(lines, "default")
+        self.assertAlmostEqual(figures["paper ÷"], 0.6 / 0.2)
+        self.assertAlmostEqual(figures["oracle ÷"], (5 / 2) / (9.4 / 3))
+        self.assertAlmostEqual(figures["error, mean"], 9.4 / 3)
+
+    def test_the_best_seed_is_chosen_for_each_document(self):
+        lines = [self.line("paper-1", 0, [0.8], 0, "a"), self.line("paper-1", 0, [0.4], 1, "a"),
+                 self.line("paper-1", 0, [0.2], 0, "b"), self.line("paper-1", 0, [0.6], 1, "b")]
+        self.assertAlmostEqual(self.figures(lines, "paper-1")["error, mean"], 0.3)
+
+    def test_what_was_not_measured_is_empty(self):
+        figures = self.figures([self.line("default", 0, [0.1])], "default")
+        self.assertIsNone(figures["paper ÷"])
+        self.assertIn("|  |", table.markdown("Errors", [figures]))
+
+
+class DriverTest(unittest.TestCase):
+    def test_all_of_it_small_and_again(self):
+        with tempfile.TemporaryDirectory(prefix="lectern-evaluate-") as folder:
+            run = lambda: subprocess.run(
+                [ROOT / "tools/evaluate/run.sh", folder, "4096"], capture_output=True, text=True,
+                timeout=600, env={**os.environ, "BIN": str(BIN), "DOCUMENTS": "2", "QUESTIONS": "20",
+                                  "ERROR_QUESTIONS": "1", "PAPER_QUESTIONS": "1"})
+            done = run()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("| 4K | default | 0.05 | 2 | 40 |", done.stdout)
+            for mode in MODES:
+                self.assertIn(f"| 4K | {mode} | 0.1 | 2 | 2 |", done.stdout)
+            lines = [json.loads(line) for path in pathlib.Path(folder).glob("raw-?.jsonl")
+                     for line in path.read_text().splitlines()]
+            facts = [line["first_passage"] for line in lines if "first_passage" in line]
+            self.assertTrue(any(facts))
+            self.assertEqual(run().stdout, done.stdout)
 
 
 if __name__ == "__main__":

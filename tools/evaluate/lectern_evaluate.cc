@@ -3,13 +3,15 @@
 //
 // Every method sees the same document, model, questions and byte budget. Attention errors are
 // measured inside an exact run: each layer is fed with the exact run's input and attends a second
-// time by each method. Answers are measured by running each method on its own.
+// time by each method. Answers are measured by running each method on its own. What is measured is
+// written as it comes; tables are made of it by table.py.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "engine/ask.h"
@@ -17,6 +19,7 @@
 #include "engine/json.h"
 #include "tools/command_line.h"
 #include "tools/evaluate/paper_lookup.h"
+#include "tools/evaluate/raw_results.h"
 #include "tools/evaluate/true_mass.h"
 
 namespace lectern::evaluate {
@@ -31,9 +34,11 @@ struct Flags {
   std::vector<double> budgets = {0.2, 0.125, 0.1, 0.05};
   std::vector<std::string> modes = {"default"}, answers = {"default"};
   std::vector<std::string> files;
-  uint32_t limit = 0;         // questions per document; 0: all
-  uint32_t calibration = 8;   // questions that choose the paper's thresholds
-  std::string json;
+  uint32_t limit = 0;            // questions per document whose answers are measured; 0: all
+  uint32_t error_questions = 4;  // of them, whose attention errors are measured
+  uint32_t calibration = 8;      // questions that choose the paper's thresholds
+  uint32_t paper_seeds = 3;
+  std::string raw;
 };
 
 const std::map<std::string, std::string> kModes = {
@@ -45,31 +50,6 @@ const std::map<std::string, std::string> kModes = {
     {"paper-2", "Squeezed Attention, two levels"}};
 
 // --- figures ------------------------------------------------------------------------------------
-
-double Quantile(std::vector<double> values, double q) {
-  if (values.empty()) return NAN;
-  const auto at = static_cast<ptrdiff_t>(q * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[static_cast<size_t>(at)];
-}
-
-double Mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double v : values) sum += v;
-  return values.empty() ? NAN : sum / static_cast<double>(values.size());
-}
-
-struct Figures {
-  // Relative L2 errors of a layer's attention output per token: question, answer.
-  std::array<std::vector<double>, 2> errors;
-  std::vector<double> recalled, read, kl;
-  size_t questions = 0, right = 0, same = 0, exact_right = 0, same_where_right = 0;
-  size_t facts = 0, first_passage = 0, any_passage = 0;  // of rightly answered single facts
-};
-
-// Length class in K tokens, mode, budget.
-using Key = std::tuple<uint64_t, std::string, double>;
-using Results = std::map<Key, Figures>;
 
 std::vector<double> LogSoftmax(std::span<const float> logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
@@ -128,81 +108,47 @@ Result<std::vector<Question>> ReadQuestions(const std::string& path, uint32_t li
 
 class DocumentEvaluation {
  public:
-  DocumentEvaluation(const Flags& flags, Engine& engine, std::string name, Results& results)
+  DocumentEvaluation(const Flags& flags, Engine& engine, std::string name, RawResults& results)
       : flags_(flags), engine_(engine), name_(std::move(name)), results_(results) {}
 
+  // First errors, because the seed that answers the paper's way is the one of least error.
   Status Run(const std::vector<Question>& questions) {
     LECTERN_ASSIGN(const DocumentRow row, engine_.Find(name_));
-    length_ = LengthClass(row.num_tokens);
+    num_tokens_ = row.num_tokens;
     LECTERN_ASSIGN(const auto session, Open());
     if (!session->indexed().has_clusters()) {
       return {Code::kInvalidArgument, "document \"" + name_ +
                                           "\" has no clusters and is always read whole: there is "
                                           "nothing to compare; give one of 2,048 tokens or more"};
     }
-    LECTERN_RETURN_IF_ERROR(PreparePaper(questions));
-    for (size_t i = 0; i < questions.size(); ++i) {
-      LECTERN_RETURN_IF_ERROR(Measure(questions[i]));
-      std::cerr << '\r' << name_ << ": " << i + 1 << " of " << questions.size() << std::flush;
+    group_ = session->query_group();
+    const size_t num_errors = std::min<size_t>(flags_.error_questions, questions.size());
+    const size_t num_answers =
+        flags_.limit ? std::min<size_t>(flags_.limit, questions.size()) : questions.size();
+    for (size_t i = 0; i < num_errors; ++i) {
+      LECTERN_RETURN_IF_ERROR(MeasureErrors(questions, i));
+      std::cerr << '\r' << name_ << ": errors " << i + 1 << " of " << num_errors << std::flush;
+    }
+    for (size_t i = 0; i < num_answers; ++i) {
+      LECTERN_RETURN_IF_ERROR(MeasureAnswers(questions, i));
+      std::cerr << '\r' << name_ << ": answers " << i + 1 << " of " << num_answers << std::flush;
     }
     std::cerr << '\n';
     return {};
   }
 
  private:
-  static uint64_t LengthClass(uint64_t tokens) {
-    return static_cast<uint64_t>(std::exp2(std::round(std::log2(static_cast<double>(tokens) / 1024))));
-  }
+  struct Method {
+    std::string mode;
+    uint64_t seed = 0;
+    bool is_paper() const { return mode.starts_with("paper"); }
+    uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
+    bool has_tail() const { return mode == "default" || mode == "no-codes"; }
+  };
 
   Result<std::unique_ptr<DocumentSession>> Open() {
     LECTERN_ASSIGN(std::unique_ptr<Session> session, engine_.Open(name_));
     return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
-  }
-
-  bool Uses(std::string_view mode) const {
-    const auto in = [&](const std::vector<std::string>& list) {
-      return std::find(list.begin(), list.end(), mode) != list.end();
-    };
-    return in(flags_.modes) || in(flags_.answers);
-  }
-
-  // K-means of the paper's way, and thresholds from the queries of some questions.
-  Status PreparePaper(const std::vector<Question>& questions) {
-    for (const uint32_t levels : {1u, 2u}) {
-      if (!Uses("paper-" + std::to_string(levels))) continue;
-      if (steps_.empty()) LECTERN_RETURN_IF_ERROR(CollectSteps(questions));
-      LECTERN_ASSIGN(const auto session, Open());
-      const std::string mode = "paper-" + std::to_string(levels);
-      LECTERN_ASSIGN(paper_[mode],
-                     PaperLookup::Build(session->indexed(), session->backend(), session->threads(),
-                                        levels, 0));
-      for (const double budget : flags_.budgets) {
-        const auto thresholds = paper_[mode]->Calibrate(session->indexed(), session->backend(),
-                                                        session->threads(), steps_, budget);
-        LECTERN_RETURN_IF_ERROR(thresholds.status());
-        thresholds_[{mode, budget}] = *thresholds;
-      }
-    }
-    return {};
-  }
-
-  Status CollectSteps(const std::vector<Question>& questions) {
-    const size_t count = std::min<size_t>(flags_.calibration, questions.size());
-    for (size_t i = 0; i < count; ++i) {
-      LECTERN_ASSIGN(const auto session, Open());
-      session->on_layer = [&](const DocumentSession::LayerStep& step) {
-        session->selector = [&](uint32_t layer, const LookupArgs& args) {
-          steps_.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
-          return Result<std::vector<HeadSelection>>(
-              std::vector<HeadSelection>(args.heads.size()));
-        };
-        std::vector<float> ignored;
-        (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
-        session->selector = {};
-      };
-      LECTERN_RETURN_IF_ERROR(session->Ask(questions[i].text, Exact()).status());
-    }
-    return {};
   }
 
   static AskOptions Exact() {
@@ -213,87 +159,247 @@ class DocumentEvaluation {
     return options;
   }
 
-  // What `mode` chooses in the place of Lookup; empty: Lookup itself.
-  Selector SelectorOf(const std::string& mode, double budget, const TrueMass* truth) {
-    if (mode == "oracle") {
+  std::vector<Method> ErrorMethods() const {
+    std::vector<Method> methods;
+    for (const std::string& mode : flags_.modes) {
+      const uint32_t num_seeds = mode.starts_with("paper") ? flags_.paper_seeds : 1;
+      for (uint32_t seed = 0; seed < num_seeds; ++seed) methods.push_back({mode, seed});
+    }
+    return methods;
+  }
+
+  // The paper's way answers with the seed whose measured error is least; without any, the first.
+  Method AnswerMethod(const std::string& mode, double budget) const {
+    Method best = {mode};
+    if (!best.is_paper()) return best;
+    double least = INFINITY;
+    for (uint32_t seed = 0; seed < flags_.paper_seeds; ++seed) {
+      const double error = results_.MeanError(name_, mode, seed, budget);
+      if (error < least) {
+        least = error;
+        best.seed = seed;
+      }
+    }
+    return best;
+  }
+
+  Measurement Of(Measurement::What what, const Method& method, size_t question,
+                 double budget) const {
+    return {what, name_, question, method.mode, method.seed, budget};
+  }
+
+  // --- the paper's way ---
+
+  // Its clusters by this seed; made when first asked for, like the thresholds below.
+  Result<const PaperLookup*> Paper(uint64_t seed) {
+    auto& lookup = paper_[seed];
+    if (!lookup) {
+      LECTERN_ASSIGN(const auto session, Open());
+      LECTERN_ASSIGN(lookup, PaperLookup::Build(session->indexed(), session->backend(),
+                                                session->threads(), seed));
+    }
+    return lookup.get();
+  }
+
+  // From the queries of the first questions, for all budgets.
+  Status PreparePaper(const Method& method, const std::vector<Question>& questions) {
+    if (!method.is_paper() || thresholds_.contains({method.mode, method.seed})) return {};
+    if (steps_.empty()) LECTERN_RETURN_IF_ERROR(CollectSteps(questions));
+    LECTERN_ASSIGN(const PaperLookup* const lookup, Paper(method.seed));
+    LECTERN_ASSIGN(const auto session, Open());
+    LECTERN_ASSIGN(thresholds_[std::pair(method.mode, method.seed)],
+                   lookup->Calibrate(session->indexed(), session->backend(), session->threads(),
+                                     steps_, method.num_levels(), flags_.budgets));
+    return {};
+  }
+
+  Status CollectSteps(const std::vector<Question>& questions) {
+    const size_t count = std::min<size_t>(flags_.calibration, questions.size());
+    for (size_t i = 0; i < count; ++i) {
+      LECTERN_ASSIGN(const auto session, Open());
+      session->on_layer = [&](const DocumentSession::LayerStep& step) {
+        session->selector = [&](uint32_t layer, const LookupArgs& args) {
+          steps_.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
+          return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
+        };
+        std::vector<float> ignored;
+        (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
+        session->selector = {};
+      };
+      LECTERN_RETURN_IF_ERROR(session->Ask(questions[i].text, Exact()).status());
+    }
+    return {};
+  }
+
+  using Candidates = std::vector<PaperLookup::Candidates>;
+
+  // `scored`: the candidates of this step and layer where another budget has found them already.
+  Result<std::vector<HeadSelection>> PaperSelect(const Method& method, size_t budget,
+                                                 uint32_t layer, const LookupArgs& args,
+                                                 std::optional<Candidates>& scored) const {
+    const bool is_prefill = args.queries[0].num_rows > group_;
+    const PaperLookup& lookup = *paper_.at(method.seed);
+    const auto& thresholds = thresholds_.at({method.mode, method.seed});
+    if (!scored) {
+      scored = lookup.Score(layer, args, method.num_levels(), thresholds.top[is_prefill]);
+    }
+    return lookup.Select(layer, args, *scored, thresholds.finest[budget][is_prefill]);
+  }
+
+  // --- answers ---
+
+  struct ExactAnswer {
+    std::string text;
+    std::vector<float> first_logits;
+  };
+
+  static void KeepFirstLogits(DocumentSession& session, ExactAnswer& answer) {
+    session.on_first_logits = [&answer](std::span<const float> logits) {
+      answer.first_logits.assign(logits.begin(), logits.end());
+    };
+  }
+
+  Status MeasureAnswers(const std::vector<Question>& questions, size_t number) {
+    for (const std::string& mode : flags_.answers) {
+      for (size_t budget = 0; budget < flags_.budgets.size(); ++budget) {
+        const Method method = AnswerMethod(mode, flags_.budgets[budget]);
+        const Measurement measurement =
+            Of(Measurement::What::kAnswer, method, number, flags_.budgets[budget]);
+        if (results_.Has(measurement)) continue;
+        ExactAnswer& exact = exact_[number];
+        if (exact.first_logits.empty()) {
+          LECTERN_ASSIGN(const auto session, Open());
+          KeepFirstLogits(*session, exact);
+          LECTERN_ASSIGN(const Answer answer, session->Ask(questions[number].text, Exact()));
+          exact.text = answer.text;
+        }
+        LECTERN_RETURN_IF_ERROR(PreparePaper(method, questions));
+        LECTERN_ASSIGN(Json::Object figures,
+                       MeasureAnswer(questions[number], exact, method, budget));
+        LECTERN_RETURN_IF_ERROR(results_.Add(measurement, std::move(figures)));
+      }
+    }
+    exact_.erase(number);
+    return {};
+  }
+
+  Result<Json::Object> MeasureAnswer(const Question& question, const ExactAnswer& exact,
+                                     const Method& method, size_t budget) {
+    LECTERN_ASSIGN(const auto session, Open());
+    std::optional<Candidates> scored;
+    if (method.is_paper()) {
+      session->selector = [&](uint32_t layer, const LookupArgs& args) {
+        scored.reset();
+        return PaperSelect(method, budget, layer, args, scored);
+      };
+    } else {
+      session->selector = SelectorOf(method, nullptr);
+    }
+    double divergence = 0;
+    session->on_first_logits = [&](std::span<const float> logits) {
+      divergence = Divergence(exact.first_logits, logits);
+    };
+    AskOptions options = Exact();
+    options.kv_budget = static_cast<float>(flags_.budgets[budget]);
+    options.tail = method.has_tail();
+    options.max_evidence = 3;
+    LECTERN_ASSIGN(const Answer answer, session->Ask(question.text, options));
+    const bool is_right = answer.text == question.answer;
+    Json::Object figures = {{"tokens", Json(num_tokens_)},
+                            {"kind", Json(question.kind)},
+                            {"exact_right", Json(exact.text == question.answer)},
+                            {"right", Json(is_right)},
+                            {"same", Json(answer.text == exact.text)},
+                            {"kl", Json(divergence)},
+                            {"read_question", Json(answer.kv.read_fraction_prefill)}};
+    if (answer.kv.read_fraction_decode) figures["read_answer"] = *answer.kv.read_fraction_decode;
+    if (question.kind == "fact" && is_right && !question.passages.empty()) {
+      const auto [begin, end] = question.passages.front();
+      const auto states = [begin = begin, end = end](const Evidence& e) {
+        return e.begin < end && begin < e.end;
+      };
+      figures["first_passage"] = !answer.evidence.empty() && states(answer.evidence.front());
+      figures["any_passage"] = std::any_of(answer.evidence.begin(), answer.evidence.end(), states);
+    }
+    return figures;
+  }
+
+  // What `method` chooses in the place of Lookup; empty: Lookup itself.
+  static Selector SelectorOf(const Method& method, const TrueMass* truth) {
+    if (method.mode == "oracle") {
       return [truth](uint32_t, const LookupArgs& args) {
         return Result<std::vector<HeadSelection>>(truth->BestRows(args));
       };
     }
-    if (mode == "no-codes") {
+    if (method.mode == "no-codes") {
       return [](uint32_t, const LookupArgs& args) {
         LookupArgs without = args;
         without.row_codes = false;
         return Lookup(without);
       };
     }
-    if (mode.starts_with("paper")) {
-      return [this, mode, budget](uint32_t layer, const LookupArgs& args) {
-        const bool is_prefill = args.queries[0].num_rows > group_;
-        return Result<std::vector<HeadSelection>>(paper_.at(mode)->Select(
-            layer, args, is_prefill, thresholds_.at({mode, budget})));
-      };
-    }
     return {};
   }
 
-  static bool HasTail(const std::string& mode) { return mode == "default" || mode == "no-codes"; }
+  // --- errors ---
 
-  Status Measure(const Question& question) {
-    LECTERN_ASSIGN(const auto session, Open());
-    group_ = session->query_group();
-    Status failed;
-    session->on_layer = [&](const DocumentSession::LayerStep& step) {
-      if (Status status = MeasureLayer(*session, step); !status.ok()) failed = status;
-    };
-    std::vector<float> exact_logits;
-    session->on_first_logits = [&](std::span<const float> logits) {
-      exact_logits.assign(logits.begin(), logits.end());
-    };
-    LECTERN_ASSIGN(const Answer exact, session->Ask(question.text, Exact()));
-    LECTERN_RETURN_IF_ERROR(failed);
-    for (const std::string& mode : flags_.answers) {
-      for (const double budget : flags_.budgets) {
-        LECTERN_RETURN_IF_ERROR(MeasureAnswer(question, exact, exact_logits, mode, budget));
+  // One method at one budget, over the steps and layers of a question.
+  struct ErrorFigures {
+    Method method;
+    size_t budget;
+    Errors errors;
+    std::vector<double> recalled, read;
+
+    Json::Object ToJson() const {
+      double recalled_sum = 0, read_sum = 0;
+      for (const double x : recalled) recalled_sum += x;
+      for (const double x : read) read_sum += x;
+      const auto [least, most] = std::minmax_element(read.begin(), read.end());
+      const auto steps = static_cast<double>(read.size());
+      return {{"layer_steps", Json(static_cast<uint64_t>(read.size()))},
+              {"recalled", Json(recalled_sum / steps)},
+              {"read", Json(read_sum / steps)},
+              {"read_least", Json(*least)},
+              {"read_most", Json(*most)}};
+    }
+  };
+
+  Status MeasureErrors(const std::vector<Question>& questions, size_t number) {
+    std::vector<ErrorFigures> missing;  // by method, so that budgets stand together
+    for (const Method& method : ErrorMethods()) {
+      for (size_t budget = 0; budget < flags_.budgets.size(); ++budget) {
+        if (results_.Has(Of(Measurement::What::kErrors, method, number, flags_.budgets[budget]))) {
+          continue;
+        }
+        LECTERN_RETURN_IF_ERROR(PreparePaper(method, questions));
+        missing.push_back({method, budget, {}, {}, {}});
       }
     }
-    return {};
-  }
-
-  Status MeasureAnswer(const Question& question, const Answer& exact,
-                       std::span<const float> exact_logits, const std::string& mode,
-                       double budget) {
+    if (missing.empty()) return {};
     LECTERN_ASSIGN(const auto session, Open());
-    Figures& figures = results_[{length_, mode, budget}];
-    session->selector = SelectorOf(mode, budget, nullptr);
-    session->on_first_logits = [&](std::span<const float> logits) {
-      figures.kl.push_back(Divergence(exact_logits, logits));
+    Status failed;
+    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+      if (Status status = MeasureLayer(*session, step, missing); !status.ok()) failed = status;
     };
-    AskOptions options = Exact();
-    options.kv_budget = static_cast<float>(budget);
-    options.tail = HasTail(mode);
-    options.max_evidence = 3;
-    LECTERN_ASSIGN(const Answer answer, session->Ask(question.text, options));
-    const bool exact_right = exact.text == question.answer, same = answer.text == exact.text;
-    ++figures.questions;
-    figures.right += answer.text == question.answer;
-    figures.same += same;
-    figures.exact_right += exact_right;
-    figures.same_where_right += exact_right && same;
-    if (question.kind == "fact" && answer.text == question.answer && !question.passages.empty()) {
-      const auto [begin, end] = question.passages.front();
-      const auto states = [begin = begin, end = end](const Evidence& e) {
-        return e.begin < end && begin < e.end;
-      };
-      ++figures.facts;
-      figures.first_passage += !answer.evidence.empty() && states(answer.evidence.front());
-      figures.any_passage += std::any_of(answer.evidence.begin(), answer.evidence.end(), states);
+    ExactAnswer& exact = exact_[number];
+    KeepFirstLogits(*session, exact);
+    LECTERN_ASSIGN(const Answer answer, session->Ask(questions[number].text, Exact()));
+    LECTERN_RETURN_IF_ERROR(failed);
+    exact.text = answer.text;
+    for (const ErrorFigures& figures : missing) {
+      Json::Object json = figures.ToJson();
+      json["tokens"] = Json(num_tokens_);
+      json["kind"] = Json(questions[number].kind);
+      LECTERN_RETURN_IF_ERROR(results_.AddErrors(
+          Of(Measurement::What::kErrors, figures.method, number, flags_.budgets[figures.budget]),
+          figures.errors, std::move(json)));
     }
     return {};
   }
 
   // Every method at every budget, on the exact run's queries.
-  Status MeasureLayer(DocumentSession& session, const DocumentSession::LayerStep& step) {
+  Status MeasureLayer(DocumentSession& session, const DocumentSession::LayerStep& step,
+                      std::vector<ErrorFigures>& missing) {
     TrueMass truth;
     session.selector = [&](uint32_t, const LookupArgs& args) {
       auto mass = TrueMass::Of(args, step.lse);
@@ -305,18 +411,25 @@ class DocumentEvaluation {
     LECTERN_RETURN_IF_ERROR(
         session.AttendAgain(step.layer, step.num_tokens, 0.5, false, output).status());
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, session.indexed().Heads(step.layer));
-    for (const std::string& mode : flags_.modes) {
-      for (const double budget : flags_.budgets) {
-        session.selector = SelectorOf(mode, budget, &truth);
-        LECTERN_ASSIGN(const DocumentRead read,
-                       session.AttendAgain(step.layer, step.num_tokens, budget, HasTail(mode),
-                                           output));
-        Figures& figures = results_[{length_, mode, budget}];
-        AddErrors(step, output, figures.errors[step.num_tokens == 1]);
-        figures.recalled.push_back(truth.Recalled(heads, read.heads));
-        figures.read.push_back(static_cast<double>(read.bytes) /
-                               static_cast<double>(read.dense_bytes));
+    std::map<std::pair<std::string, uint64_t>, std::optional<Candidates>> scored;
+    for (ErrorFigures& figures : missing) {
+      const Method& method = figures.method;
+      if (method.is_paper()) {
+        session.selector = [&](uint32_t layer, const LookupArgs& args) {
+          return PaperSelect(method, figures.budget, layer, args,
+                             scored[{method.mode, method.seed}]);
+        };
+      } else {
+        session.selector = SelectorOf(method, &truth);
       }
+      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
+                                                                  flags_.budgets[figures.budget],
+                                                                  method.has_tail(), output));
+      AddErrors(step, output,
+                step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
+      figures.recalled.push_back(truth.Recalled(heads, read.heads));
+      figures.read.push_back(static_cast<double>(read.bytes) /
+                             static_cast<double>(read.dense_bytes));
     }
     session.selector = {};
     return {};
@@ -348,85 +461,14 @@ class DocumentEvaluation {
   const Flags& flags_;
   Engine& engine_;
   const std::string name_;
-  Results& results_;
-  uint64_t length_ = 0;
+  RawResults& results_;
+  uint64_t num_tokens_ = 0;
   size_t group_ = 1;
+  std::map<size_t, ExactAnswer> exact_;  // of questions whose errors were measured
   std::vector<PaperLookup::Step> steps_;
-  std::map<std::string, std::unique_ptr<PaperLookup>> paper_;
-  std::map<std::pair<std::string, double>, PaperLookup::Thresholds> thresholds_;
+  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;                          // by seed
+  std::map<std::pair<std::string, uint64_t>, PaperLookup::Thresholds> thresholds_;  // mode, seed
 };
-
-// --- the tables ---------------------------------------------------------------------------------
-
-std::string Number(double value, int digits) {
-  if (std::isnan(value)) return "";
-  std::ostringstream text;
-  text.precision(digits);
-  text << std::fixed << value;
-  return text.str();
-}
-
-std::string Percent(size_t part, size_t whole) {
-  return whole == 0 ? "" : Number(100.0 * static_cast<double>(part) / static_cast<double>(whole), 1);
-}
-
-std::vector<std::pair<std::string, std::string>> Columns(const Figures& f) {
-  std::vector<double> errors = f.errors[0];
-  errors.insert(errors.end(), f.errors[1].begin(), f.errors[1].end());
-  return {{"error, mean", Number(Mean(errors), 4)},
-          {"median", Number(Quantile(errors, 0.5), 4)},
-          {"question, mean", Number(Mean(f.errors[0]), 4)},
-          {"answer, mean", Number(Mean(f.errors[1]), 4)},
-          {"mass recalled", Number(Mean(f.recalled), 4)},
-          {"read", Number(Mean(f.read), 4)},
-          {"read, least", Number(Quantile(f.read, 0), 4)},
-          {"read, most", Number(Quantile(f.read, 1), 4)},
-          {"questions", f.questions ? std::to_string(f.questions) : ""},
-          {"exact right %", Percent(f.exact_right, f.questions)},
-          {"right %", Percent(f.right, f.questions)},
-          {"same %", Percent(f.same, f.questions)},
-          {"same where right %", Percent(f.same_where_right, f.exact_right)},
-          {"KL, mean", Number(Mean(f.kl), 4)},
-          {"KL, median", Number(Quantile(f.kl, 0.5), 4)},
-          {"first passage %", Percent(f.first_passage, f.facts)},
-          {"a passage %", Percent(f.any_passage, f.facts)}};
-}
-
-void PrintMarkdown(const Results& results) {
-  bool has_head = false;
-  for (const auto& [key, figures] : results) {
-    const auto columns = Columns(figures);
-    if (!has_head) {
-      std::cout << "| tokens | method | budget |";
-      for (const auto& column : columns) std::cout << ' ' << column.first << " |";
-      std::cout << "\n|";
-      for (size_t i = 0; i < columns.size() + 3; ++i) std::cout << "---|";
-      std::cout << '\n';
-      has_head = true;
-    }
-    std::cout << "| " << std::get<0>(key) << "K | " << std::get<1>(key) << " | "
-              << std::get<2>(key) << " |";
-    for (const auto& column : columns) std::cout << ' ' << column.second << " |";
-    std::cout << '\n';
-  }
-}
-
-Status WriteJson(const Results& results, const std::string& path) {
-  Json::Array rows;
-  for (const auto& [key, figures] : results) {
-    Json::Object row = {{"tokens", Json(std::get<0>(key) * 1024)},
-                        {"method", Json(std::get<1>(key))},
-                        {"budget", Json(std::get<2>(key))}};
-    for (const auto& [name, value] : Columns(figures)) {
-      row[name] = value.empty() ? Json(nullptr) : Json(std::stod(value));
-    }
-    rows.push_back(Json(std::move(row)));
-  }
-  std::ofstream file(path);
-  file << Json(std::move(rows)).Dump() << '\n';
-  if (!file.flush()) return {Code::kIoError, "cannot write " + path};
-  return {};
-}
 
 // --- main ---------------------------------------------------------------------------------------
 
@@ -454,14 +496,13 @@ Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
   LECTERN_ASSIGN(const auto engine, Engine::Create({.store = engine_flags.store,
                                                     .model = engine_flags.model,
                                                     .num_threads = engine_flags.num_threads}));
-  Results results;
+  LECTERN_ASSIGN(RawResults results, RawResults::Open(flags.raw));
   for (const std::string& file : flags.files) {
     LECTERN_ASSIGN(const std::vector<Question> questions, ReadQuestions(file, flags.limit));
     LECTERN_ASSIGN(const std::string name, EnsureIndexed(*engine, file));
     LECTERN_RETURN_IF_ERROR(DocumentEvaluation(flags, *engine, name, results).Run(questions));
   }
-  PrintMarkdown(results);
-  return flags.json.empty() ? Status() : WriteJson(results, flags.json);
+  return {};
 }
 
 int Main(int argc, char** argv) {
@@ -477,19 +518,33 @@ int Main(int argc, char** argv) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(tools::NumberBetween(0.001, 0.999));
-  app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(tools::OneOf(kModes));
-  app.add_option("--answers", flags.answers, "methods whose answers are measured")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(tools::OneOf(runnable));
-  app.add_option("--limit", flags.limit, "questions per document; 0: all");
-  app.add_option("--calibration", flags.calibration,
-                 "questions of each document that choose the paper's thresholds")
+  auto* modes =
+      app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(tools::OneOf(kModes));
+  auto* answers = app.add_option("--answers", flags.answers, "methods whose answers are measured")
+                      ->delimiter(',')
+                      ->allow_extra_args(false)
+                      ->check(tools::OneOf(runnable));
+  const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
+  app.add_flag_callback("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
+      ->excludes(modes)
+      ->excludes(answers);
+  app.add_option("--paper-seeds", flags.paper_seeds,
+                 "of the paper's K-means; the one of least error answers (default 3)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--json-file", flags.json, "writes the figures there too");
+  app.add_option("--limit", flags.limit,
+                 "questions per document whose answers are measured; 0: all (default)");
+  app.add_option("--error-questions", flags.error_questions,
+                 "questions per document, the first ones, whose attention errors are measured in "
+                 "every layer and step (default 4)");
+  app.add_option("--calibration", flags.calibration,
+                 "questions of each document that choose the paper's thresholds (default 8)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--raw", flags.raw,
+                 "appends the results to this file instead of printing them, and leaves out what "
+                 "it holds already");
   app.add_option("FILE.jsonl", flags.files,
                  "questions; the document is of the same name in the store, or FILE.txt")
       ->required();

@@ -62,8 +62,8 @@ std::vector<uint32_t> All(size_t count) {
 
 }  // namespace
 
-Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, uint32_t num_levels,
-                              uint64_t seed, Head& head) {
+Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, uint64_t seed,
+                              Head& head) {
   const uint32_t first = index.num_exact();
   const size_t num_keys = index.num_rows() - first;
   const size_t dim = index.levels().back().centroids.num_cols;
@@ -71,13 +71,14 @@ Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, ui
   for (uint32_t i = 0; i < index.levels().back().num_clusters(); ++i) {
     const IndexRange block = index.ClusterRows(i);
     LECTERN_RETURN_IF_ERROR(index.VerifyRows(block));
-    backend.to_float_rows(index.Keys(block), {keys.data() + (block.begin - first) * dim, block.size(), dim});
+    backend.to_float_rows(index.Keys(block),
+                          {keys.data() + (block.begin - first) * dim, block.size(), dim});
   }
   const auto cluster = [&](const std::vector<float>& rows, uint32_t count) {
     const std::vector<float> unit = UnitLength(rows, dim);
-    return KMeans(backend, {unit.data(), rows.size() / dim, dim},
-                  {.num_clusters = count, .num_iterations = kIterations, .seed = seed,
-                   .is_cancelled = {}});
+    return KMeans(
+        backend, {unit.data(), rows.size() / dim, dim},
+        {.num_clusters = count, .num_iterations = kIterations, .seed = seed, .is_cancelled = {}});
   };
   const uint32_t count = Share(kFinestShare, num_keys);
   LECTERN_ASSIGN(const std::vector<uint32_t> labels, cluster(keys, count));
@@ -87,7 +88,6 @@ Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, ui
     for (uint32_t& row : rows) row += first;
     head.log_counts.push_back(std::log(static_cast<float>(rows.size())));
   }
-  if (num_levels == 1) return {};
   const uint32_t top_count = Share(kTopShare, num_keys);
   LECTERN_ASSIGN(const std::vector<uint32_t> top_labels, cluster(head.centroids, top_count));
   head.children = Members(top_labels, top_count);
@@ -101,18 +101,16 @@ Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, ui
 }
 
 Result<std::unique_ptr<PaperLookup>> PaperLookup::Build(const Document& document,
-                                                        const Backend& backend,
-                                                        ThreadPool& threads, uint32_t num_levels,
+                                                        const Backend& backend, ThreadPool& threads,
                                                         uint64_t seed) {
   auto lookup = std::make_unique<PaperLookup>();
-  lookup->num_levels_ = num_levels;
   for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document.Heads(layer));
     std::vector<Head>& built = lookup->layers_.emplace_back(heads.size());
     std::mutex mutex;
     Status first;
     threads.ParallelFor(heads.size(), [&](size_t h, size_t) {
-      Status status = BuildHead(heads[h], backend, num_levels, seed, built[h]);
+      Status status = BuildHead(heads[h], backend, seed, built[h]);
       if (status.ok()) return;
       std::lock_guard lock(mutex);
       if (first.ok()) first = std::move(status);
@@ -156,12 +154,12 @@ std::vector<float> PaperLookup::Scores(const LookupArgs& args, size_t h,
 }
 
 PaperLookup::Candidates PaperLookup::ScoreHead(uint32_t layer, const LookupArgs& args, size_t h,
-                                           double top_threshold) const {
+                                               uint32_t num_levels, double top_threshold) const {
   const Head& head = layers_[layer][h];
   // Centroids cost what ours do: f16, and a count.
   const uint64_t cluster_bytes = args.queries[h].num_cols * sizeof(f16) + sizeof(uint32_t);
   Candidates scored;
-  if (num_levels_ == 1) {
+  if (num_levels == 1) {
     scored.clusters = All(head.rows.size());
   } else {
     const std::vector<uint32_t> tops = All(head.children.size());
@@ -197,12 +195,15 @@ struct Scored {
   size_t rows;
 };
 
-// The threshold that keeps the best until their rows reach `rows`.
-double ThresholdFor(std::vector<Scored>& scored, double rows) {
+void BestFirst(std::vector<Scored>& scored) {
   std::sort(scored.begin(), scored.end(),
             [](const Scored& a, const Scored& b) { return a.score > b.score; });
+}
+
+// The threshold that keeps the best until their rows reach `rows`.
+double ThresholdFor(const std::vector<Scored>& best_first, double rows) {
   double kept = 0;
-  for (const Scored& s : scored) {
+  for (const Scored& s : best_first) {
     kept += static_cast<double>(s.rows);
     if (kept > rows) return s.score;
   }
@@ -211,11 +212,12 @@ double ThresholdFor(std::vector<Scored>& scored, double rows) {
 
 }  // namespace
 
-Result<PaperLookup::Thresholds> PaperLookup::Calibrate(const Document& document,
-                                                       const Backend& backend, ThreadPool& threads,
-                                                       const std::vector<Step>& steps,
-                                                       double kv_budget) const {
+Result<PaperLookup::Thresholds> PaperLookup::Calibrate(
+    const Document& document, const Backend& backend, ThreadPool& threads,
+    const std::vector<Step>& steps, uint32_t num_levels,
+    const std::vector<double>& kv_budgets) const {
   Thresholds thresholds;
+  thresholds.finest.resize(kv_budgets.size());
   for (const size_t phase : {0, 1}) {
     const auto for_each_head = [&](const auto& body) -> Status {
       for (const Step& step : steps) {
@@ -229,64 +231,79 @@ Result<PaperLookup::Thresholds> PaperLookup::Calibrate(const Document& document,
                                  .heads = heads,
                                  .queries = queries,
                                  .scale = 1 / std::sqrt(static_cast<float>(dim)),
-                                 .kv_budget = kv_budget,
+                                 .kv_budget = 1,
                                  .tail = false};
         for (size_t h = 0; h < heads.size(); ++h) body(step, args, h);
       }
       return {};
     };
-    if (num_levels_ == 2) {
+    if (num_levels == 2) {
       std::vector<Scored> tops;
       double all = 0;
-      LECTERN_RETURN_IF_ERROR(for_each_head([&](const Step& step, const LookupArgs& args, size_t h) {
-        const Head& head = layers_[step.layer][h];
-        const std::vector<float> scores =
-            Scores(args, h, head.top, head.top_log_counts, All(head.children.size()));
-        for (size_t i = 0; i < scores.size(); ++i) {
-          size_t rows = 0;
-          for (const uint32_t child : head.children[i]) rows += head.rows[child].size();
-          tops.push_back({scores[i], rows});
-          all += static_cast<double>(rows);
-        }
-      }));
+      LECTERN_RETURN_IF_ERROR(
+          for_each_head([&](const Step& step, const LookupArgs& args, size_t h) {
+            const Head& head = layers_[step.layer][h];
+            const std::vector<float> scores =
+                Scores(args, h, head.top, head.top_log_counts, All(head.children.size()));
+            for (size_t i = 0; i < scores.size(); ++i) {
+              size_t rows = 0;
+              for (const uint32_t child : head.children[i]) rows += head.rows[child].size();
+              tops.push_back({scores[i], rows});
+              all += static_cast<double>(rows);
+            }
+          }));
+      BestFirst(tops);
       thresholds.top[phase] = ThresholdFor(tops, kTopKept * all);
     }
     std::vector<Scored> clusters;
-    double left = 0, row_bytes = 1;
+    double dense_bytes = 0, spent_bytes = 0, row_bytes = 1;
     LECTERN_RETURN_IF_ERROR(for_each_head([&](const Step& step, const LookupArgs& args, size_t h) {
       const HeadIndex& index = args.heads[h];
-      const Candidates found = ScoreHead(step.layer, args, h, thresholds.top[phase]);
+      const Candidates found = ScoreHead(step.layer, args, h, num_levels, thresholds.top[phase]);
       for (size_t i = 0; i < found.clusters.size(); ++i) {
         clusters.push_back(
             {found.scores[i], layers_[step.layer][h].rows[found.clusters[i]].size()});
       }
       row_bytes = static_cast<double>(index.BlockBytes({0, 1}));
-      left += kv_budget * static_cast<double>(index.dense_bytes()) -
-              static_cast<double>(found.lookup_bytes) -
-              static_cast<double>(index.BlockBytes({0, index.num_exact()}));
+      dense_bytes += static_cast<double>(index.dense_bytes());
+      spent_bytes +=
+          static_cast<double>(found.lookup_bytes + index.BlockBytes({0, index.num_exact()}));
     }));
-    thresholds.finest[phase] = ThresholdFor(clusters, left / row_bytes);
+    BestFirst(clusters);
+    for (size_t i = 0; i < kv_budgets.size(); ++i) {
+      thresholds.finest[i][phase] =
+          ThresholdFor(clusters, (kv_budgets[i] * dense_bytes - spent_bytes) / row_bytes);
+    }
   }
   return thresholds;
 }
 
-std::vector<HeadSelection> PaperLookup::Select(uint32_t layer, const LookupArgs& args,
-                                               bool is_prefill,
-                                               const Thresholds& thresholds) const {
-  std::vector<HeadSelection> selections(args.heads.size());
+std::vector<PaperLookup::Candidates> PaperLookup::Score(uint32_t layer, const LookupArgs& args,
+                                                        uint32_t num_levels,
+                                                        double top_threshold) const {
+  std::vector<Candidates> candidates(args.heads.size());
   args.threads.ParallelFor(args.heads.size(), [&](size_t h, size_t) {
+    candidates[h] = ScoreHead(layer, args, h, num_levels, top_threshold);
+  });
+  return candidates;
+}
+
+std::vector<HeadSelection> PaperLookup::Select(uint32_t layer, const LookupArgs& args,
+                                               const std::vector<Candidates>& candidates,
+                                               double finest_threshold) const {
+  std::vector<HeadSelection> selections(args.heads.size());
+  for (size_t h = 0; h < args.heads.size(); ++h) {
     const HeadIndex& index = args.heads[h];
-    const Candidates scored = ScoreHead(layer, args, h, thresholds.top[is_prefill]);
     HeadSelection& selection = selections[h];
-    for (size_t i = 0; i < scored.clusters.size(); ++i) {
-      if (!(scored.scores[i] > thresholds.finest[is_prefill])) continue;
-      const auto& rows = layers_[layer][h].rows[scored.clusters[i]];
+    for (size_t i = 0; i < candidates[h].clusters.size(); ++i) {
+      if (!(candidates[h].scores[i] > finest_threshold)) continue;
+      const auto& rows = layers_[layer][h].rows[candidates[h].clusters[i]];
       selection.rows.insert(selection.rows.end(), rows.begin(), rows.end());
     }
     std::sort(selection.rows.begin(), selection.rows.end());
-    selection.bytes = index.BlockBytes({0, index.num_exact()}) + scored.lookup_bytes +
+    selection.bytes = index.BlockBytes({0, index.num_exact()}) + candidates[h].lookup_bytes +
                       selection.rows.size() * index.BlockBytes({0, 1});
-  });
+  }
   return selections;
 }
 

@@ -30,12 +30,12 @@ Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<
   for (size_t begin = 0; begin < queries.num_rows; begin += kTileRows) {
     const size_t end = std::min(begin + kTileRows, queries.num_rows);
     for (const IndexRange& block : BlocksOf(head)) {
-      args.backend.key_logits({.queries = queries.Slice(begin, end),
-                               .keys = head.Keys(block),
-                               .scale = args.scale,
-                               .logits = {logits.data() + block.begin, end - begin, block.size(),
-                                          head.num_rows()},
-                               .scratch = scratch});
+      args.backend.key_logits(
+          {.queries = queries.Slice(begin, end),
+           .keys = head.Keys(block),
+           .scale = args.scale,
+           .logits = {logits.data() + block.begin, end - begin, block.size(), head.num_rows()},
+           .scratch = scratch});
     }
     args.backend.add_scores(
         {.logits = Rows<const float>(logits.data(), end - begin, head.num_rows()),

@@ -57,7 +57,12 @@ def make(a, length, tasks, num_questions, seed, folder):
             "--questions", str(at_most), "--out", str(folder), "--seed", str(seed),
             "--wordings", a.wordings])
         part, asked = generate.make(options)
-        text += ("\n\n" if text else "") + part
+        text += "\n\n" if text else ""
+        for line in asked:
+            for passage in line["passages"]:
+                passage["begin"] += len(text)      # text is ASCII, so characters are bytes
+                passage["end"] += len(text)
+        text += part
         lines += asked
     return text, lines
 
