@@ -18,6 +18,13 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+
+// What the user is told, one clause after the other.
+void AddNote(Answer& answer, const std::string& note) {
+  answer.note += (answer.note.empty() ? "" : "; ") + note;
+}
+
 bool IsSet(const CancelFlag* cancel) {
   return cancel != nullptr && cancel->load(std::memory_order_relaxed);
 }
@@ -196,6 +203,7 @@ Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tok
   return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states);
 }
 
+// Of the last token, whose attention chooses the next one.
 void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const DocumentRead& read,
                                       const LayerStates& states) {
   const ModelConfig& config = model_->config();
@@ -211,8 +219,12 @@ void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const D
                                       .is_cancelled = {}};
   for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
     const Rows<float> queries = transformer_.Grouped(activations_->queries, head, num_tokens);
-    AddProbabilities(args, read, head, queries.Slice(first, first + group),
-                     states.lse[head].subspan(first, group), mass_);
+    const std::span<const float> lse = states.lse[head].subspan(first, group);
+    AddProbabilities(args, read, head, queries.Slice(first, first + group), lse, mass_,
+                     squared_mass_);
+    for (size_t r = 0; r < group; ++r) {
+      document_mass_ += std::exp(double{states.document_lse[head][first + r]} - lse[r]);
+    }
   }
 }
 
@@ -230,7 +242,9 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
     if (on_layer) {
       on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse});
     }
-    if (!mass_.empty()) CollectEvidence(layer, num_tokens, read, states);
+    if (!mass_.empty() || !squared_mass_.empty()) {
+      CollectEvidence(layer, num_tokens, read, states);
+    }
     read_fraction +=
         static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
     totals_.bytes += read.bytes;
@@ -238,7 +252,7 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
     transformer_.Finish(layer, num_tokens, *activations_);
   }
   if (in_prefill_) {
-    totals_.read_prefill = read_fraction;
+    totals_.read_prefill += read_fraction;
   } else {
     totals_.read_decode += read_fraction;
     ++totals_.decode_steps;
@@ -309,10 +323,64 @@ Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
       .WithParam("kv_budget");
 }
 
+Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
+                                                        const AskOptions& options, double& budget,
+                                                        Answer& answer) {
+  in_prefill_ = true;
+  const bool exact = budget >= 1 || !document_->has_clusters();
+  mass_.assign(exact ? 0 : document_->tokens().size(), 0.0);
+  document_mass_ = 0;
+  auto logits = Step(ids, budget, options.tail, options.cancel);
+  if (logits.ok() && !exact) {
+    // The tail tells what was not read; without it the lookup does, for all rows of the question.
+    if (!options.tail) {
+      document_mass_ += totals_.missed * model_->config().num_layers * model_->config().num_heads;
+    }
+    const Spread spread = FindSpread(document_->text(), document_->ranges(), mass_, document_mass_);
+    mass_.clear();
+    if (spread.IsWide()) logits = AnswerWideQuestion(spread, ids, options, budget, answer);
+  }
+  mass_.clear();
+  in_prefill_ = false;
+  return logits;
+}
+
+// Warns, or repeats the prefill with everything read.
+Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread& spread,
+                                                                   std::span<const int32_t> ids,
+                                                                   const AskOptions& options,
+                                                                   double& budget, Answer& answer) {
+  const std::string found = "the question draws on much of the document (best passage " +
+                            Percent(spread.best_passage) + " of the attention, " +
+                            Percent(spread.missed) + " on text that was not read)";
+  if (options.fallback == Fallback::kWarn) {
+    answer.warnings.push_back("whole_document");
+    AddNote(answer, found + ": an exact answer may differ");
+    return std::span<const float>(logits_);
+  }
+  AddNote(answer, found + ": everything was read instead");
+  answer.kv.fallback = true;
+  budget = 1;
+  Truncate(num_past_ - ids.size());
+  std::fill(squared_mass_.begin(), squared_mass_.end(), 0.0);
+  totals_.missed = 0;
+  return Step(ids, budget, options.tail, options.cancel);
+}
+
+void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) const {
+  if (options.max_evidence == 0) return;
+  answer.evidence =
+      FindEvidence(document_->text(), document_->ranges(), squared_mass_, options.max_evidence);
+  if (!answer.evidence.empty()) return;
+  answer.warnings.push_back("no_evidence");
+  AddNote(answer, "no passage got " + Percent(kMinPassageMass) +
+                      " of the attention: there is no evidence for this answer");
+}
+
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
-  const double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
+  double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
   LECTERN_RETURN_IF_ERROR(CheckBudget(budget, options.tail));
   LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
   std::vector<int32_t> ids = question_ids;
@@ -330,18 +398,16 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   }
   const size_t past_before = num_past_;
   totals_ = {};
-  mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
+  squared_mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
   Answer answer;
   answer.document = ToHex(document_->row().id);
   answer.document_tokens = document_->shape().num_tokens;
   answer.question_tokens = question_ids.size();
   answer.timings_ms.open = open_ms_;
-  in_prefill_ = true;
-  auto logits = Step(ids, budget, options.tail, options.cancel);
+  auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
   if (on_first_logits) on_first_logits(logits.value());
-  in_prefill_ = false;
   answer.timings_ms.prefill = Since(start);
 
   Sampler sampler(options.sampling);
@@ -393,10 +459,9 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   answer.kv.bytes_read = totals_.bytes;
   answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);
   if (exact && budget < 1) {
-    answer.note = "the document is under 2,048 tokens: it has no clusters and was read densely";
+    AddNote(answer, "the document is under 2,048 tokens: it has no clusters and was read densely");
   }
-  answer.evidence =
-      FindEvidence(document_->text(), document_->ranges(), mass_, options.max_evidence);
+  AddEvidence(options, answer);
   return answer;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory,

@@ -8,6 +8,7 @@
 
 #include "engine/document_attention.h"
 #include "engine/engine.h"
+#include "engine/evidence.h"
 #include "engine/transformer.h"
 
 namespace lectern {
@@ -74,6 +75,15 @@ class DocumentSession : public Session {
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   Status StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
+  // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
+  // options.fallback says, is repeated with everything read: `budget` is 1 then.
+  Result<std::span<const float>> Prefill(std::span<const int32_t> ids, const AskOptions& options,
+                                         double& budget, Answer& answer);
+  Result<std::span<const float>> AnswerWideQuestion(const Spread& spread,
+                                                    std::span<const int32_t> ids,
+                                                    const AskOptions& options, double& budget,
+                                                    Answer& answer);
+  void AddEvidence(const AskOptions& options, Answer& answer) const;
   void CollectEvidence(uint32_t layer, size_t num_tokens, const DocumentRead& read,
                        const LayerStates& states);
   void Truncate(size_t num_tokens);
@@ -100,7 +110,9 @@ class DocumentSession : public Session {
     uint64_t bytes = 0, decode_steps = 0;
   } totals_;
   bool in_prefill_ = true;
-  std::vector<double> mass_;  // [tokens of the fixed context]; empty: not collected
+  // [tokens of the fixed context], over layers, heads and steps; empty: not collected.
+  std::vector<double> mass_, squared_mass_;
+  double document_mass_ = 0;  // what mass_ would sum to, had everything been read: by the tail
 };
 
 }  // namespace lectern

@@ -317,7 +317,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
 
 void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,
                       Rows<const float> queries, std::span<const float> lse,
-                      std::span<double> mass) {
+                      std::span<double> mass, std::span<double> squared_mass) {
   const auto heads = args.document.Heads(args.layer);
   if (!heads.ok()) return;  // it was readable a moment ago; no evidence then
   const HeadIndex& head = heads.value()[kv_head];
@@ -343,8 +343,11 @@ void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& rea
     for (uint32_t i = 0; i < run.range.size(); ++i) {
       const uint32_t row = run.kind == Run::Kind::kBlock ? run.range.begin + i
                                                          : selection->rows[run.range.begin + i];
+      const size_t position = head.positions()[row];
       for (size_t r = 0; r < rows; ++r) {
-        mass[head.positions()[row]] += std::exp(double{logits[r * run.range.size() + i]} - lse[r]);
+        const double probability = std::exp(double{logits[r * run.range.size() + i]} - lse[r]);
+        if (!mass.empty()) mass[position] += probability;
+        if (!squared_mass.empty()) squared_mass[position] += probability * probability;
       }
     }
   }

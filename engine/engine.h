@@ -88,12 +88,19 @@ struct IndexEstimate {
 
 // --- asking -----------------------------------------------------------------------------------
 
+// What to do with a question that draws on much of the document (Spread in evidence.h).
+enum class Fallback {
+  kWarn,   // answer at the budget; the receipt warns
+  kExact,  // before any text is shown begin again, and read everything for the whole answer
+};
+
 struct AskOptions {
   float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
   bool tail = true;     // clusters that are not read count through their centroid and mean value
   uint32_t max_tokens = 256;
   SamplingOptions sampling;
   uint32_t max_evidence = 3;
+  Fallback fallback = Fallback::kWarn;
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
@@ -103,16 +110,18 @@ struct AskOptions {
 struct Evidence {
   uint64_t begin = 0, end = 0;   // bytes [begin, end) of the stored text
   std::string text;              // exactly those bytes
-  float mass = 0;                // share of the attention paid to the document, in [0, 1]
+  float mass = 0;                // share of the squared attention to the text, in (0, 1]
   std::optional<uint32_t> page;  // 1-based, when the document has pages
 };
 
 struct KvReceipt {
   float budget = 1;
   std::string rule;                            // "exact", "default"
-  double read_fraction_prefill = 0;            // of the document's K+V bytes, mean over layers
+  bool fallback = false;                       // AskOptions::fallback made the answer exact
+  // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
+  double read_fraction_prefill = 0;
   std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
-  uint64_t bytes_read = 0;                     // all steps
+  uint64_t bytes_read = 0;                     // all steps, and what a fallback gave up
   uint64_t window_bytes = 0;                   // sliding-window layers
   // Share of the attention mass of the document that was not read exactly, as centroids tell.
   double missed_mass_estimate = 0;
@@ -128,8 +137,9 @@ struct Answer {
     double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
   } timings_ms;
   KvReceipt kv;
-  std::vector<Evidence> evidence;  // by mass, largest first
-  std::string note;                // "short document: read densely", or empty
+  std::vector<Evidence> evidence;     // by mass, largest first
+  std::vector<std::string> warnings;  // names that stay: "whole_document", "no_evidence"
+  std::string note;                   // what to tell the user, warnings in words; or empty
 };
 
 // One conversation about one document: follow-ups see what was said before.

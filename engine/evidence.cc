@@ -6,6 +6,8 @@
 namespace lectern {
 namespace {
 
+constexpr uint32_t kSpreadSentences = 8;  // neighbours among the best of these are one passage
+
 struct Passage {
   size_t begin, end;  // bytes
   double mass = 0;
@@ -65,15 +67,8 @@ double Distribute(std::span<const TokenizedText::Range> ranges, std::span<const 
   return total;
 }
 
-}  // namespace
-
-std::vector<Evidence> FindEvidence(std::string_view text,
-                                   std::span<const TokenizedText::Range> ranges,
-                                   std::span<const double> mass, uint32_t max_passages) {
-  if (max_passages == 0) return {};  // `mass` was not collected
-  std::vector<Passage> sentences = Sentences(text);
-  const double total = Distribute(ranges, mass, sentences);
-  if (!(total > 0)) return {};
+// The best sentences, neighbours joined, largest mass first.
+std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_t max_passages) {
   std::vector<size_t> best(sentences.size());
   std::iota(best.begin(), best.end(), size_t{0});
   std::stable_sort(best.begin(), best.end(),
@@ -97,13 +92,41 @@ std::vector<Evidence> FindEvidence(std::string_view text,
   }
   std::stable_sort(passages.begin(), passages.end(),
                    [](const Passage& a, const Passage& b) { return a.mass > b.mass; });
+  return passages;
+}
+
+}  // namespace
+
+std::vector<Evidence> FindEvidence(std::string_view text,
+                                   std::span<const TokenizedText::Range> ranges,
+                                   std::span<const double> mass, uint32_t max_passages) {
+  if (max_passages == 0) return {};  // `mass` was not collected
+  std::vector<Passage> sentences = Sentences(text);
+  const double total = Distribute(ranges, mass, sentences);
   std::vector<Evidence> evidence;
-  for (const Passage& passage : passages) {
+  for (const Passage& passage : BestPassages(sentences, max_passages)) {
+    if (passage.mass < kMinPassageMass * total) break;
     evidence.push_back({passage.begin, passage.end,
                         std::string(text.substr(passage.begin, passage.end - passage.begin)),
                         static_cast<float>(std::min(1.0, passage.mass / total)), std::nullopt});
   }
   return evidence;
+}
+
+bool Spread::IsWide() const {
+  return missed > kMostMissed || (missed > kLittleMissed && best_passage < kLeastBestPassage);
+}
+
+Spread FindSpread(std::string_view text, std::span<const TokenizedText::Range> ranges,
+                  std::span<const double> mass, double document_mass) {
+  std::vector<Passage> sentences = Sentences(text);
+  const double read_text = Distribute(ranges, mass, sentences);
+  const double read = std::accumulate(mass.begin(), mass.end(), 0.0);
+  const double missed = std::max(0.0, document_mass - read);  // clustered rows: all of the text
+  const double total = read_text + missed;
+  if (!(total > 0)) return {.best_passage = 1};  // nothing of the text was asked for
+  const std::vector<Passage> best = BestPassages(sentences, kSpreadSentences);
+  return {.best_passage = best.empty() ? 0 : best.front().mass / total, .missed = missed / total};
 }
 
 }  // namespace lectern

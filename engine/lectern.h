@@ -188,6 +188,8 @@ struct AskOptions {
   float temperature = 0;      // [0, 10]; 0: greedy
   float top_p = 0;            // (0, 1]; 0: 1
   uint64_t seed = 0;          // of the sampling
+  // Of a question that draws on much of the document: warn, or answer it exactly.
+  lectern_fallback fallback = LECTERN_FALLBACK_WARN;
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
@@ -202,6 +204,16 @@ class Answer {
   }
   std::string_view note() const {  // something to tell the user, or empty
     return internal::View(lectern_answer_note, handle_.get());
+  }
+  // Names for programs; the note has them in words. lectern_answer_warning lists them.
+  std::vector<std::string_view> warnings() const {
+    std::vector<std::string_view> all;
+    for (size_t i = 0; i < lectern_answer_warning_count(handle_.get()); ++i) {
+      size_t len = 0;
+      const char* const name = lectern_answer_warning(handle_.get(), i, &len);
+      all.emplace_back(name, len);
+    }
+    return all;
   }
   // Passages of the document, by share of the attention, largest first.
   std::vector<lectern_evidence> evidence() const {
@@ -264,6 +276,7 @@ class Session {
     c.temperature = options.temperature;
     c.top_p = options.top_p;
     c.seed = options.seed;
+    c.fallback = options.fallback;
     c.text_user = &callback;
     if (options.on_text) {
       c.on_text = [](const char* text, size_t len, void* user) {

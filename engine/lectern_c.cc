@@ -327,6 +327,20 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   return options;
 }
 
+Result<Fallback> ReadFallback(lectern_fallback fallback) {
+  switch (fallback) {
+    case LECTERN_FALLBACK_DEFAULT:
+      return AskOptions().fallback;
+    case LECTERN_FALLBACK_WARN:
+      return Fallback::kWarn;
+    case LECTERN_FALLBACK_EXACT:
+      return Fallback::kExact;
+  }
+  return InvalidArgument("fallback",
+                         "fallback is none of LECTERN_FALLBACK_DEFAULT, LECTERN_FALLBACK_WARN and "
+                         "LECTERN_FALLBACK_EXACT");
+}
+
 Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   LECTERN_ASSIGN(const lectern_ask_options read, ReadStruct(given));
   AskOptions options;
@@ -337,6 +351,7 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   options.sampling.temperature = read.temperature;
   if (read.top_p != 0) options.sampling.top_p = read.top_p;
   options.sampling.seed = read.seed;
+  LECTERN_ASSIGN(options.fallback, ReadFallback(read.fallback));
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it
@@ -415,6 +430,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.first_token_ms = answer.timings_ms.first_token;
   receipt.per_token_ms = answer.timings_ms.per_token;
   receipt.total_ms = answer.timings_ms.total;
+  receipt.fallback = answer.kv.fallback;
   return receipt;
 }
 
@@ -643,6 +659,15 @@ const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* l
 const char* lectern_answer_note(const lectern_answer* answer, size_t* len) {
   const auto object = Find(answer);
   return Give(object ? &object->answer.note : nullptr, len);
+}
+size_t lectern_answer_warning_count(const lectern_answer* answer) {
+  const auto object = Find(answer);
+  return object ? object->answer.warnings.size() : 0;
+}
+const char* lectern_answer_warning(const lectern_answer* answer, size_t index, size_t* len) {
+  const auto object = Find(answer);
+  const bool is_there = object && index < object->answer.warnings.size();
+  return Give(is_there ? &object->answer.warnings[index] : nullptr, len);
 }
 size_t lectern_answer_evidence_count(const lectern_answer* answer) {
   const auto object = Find(answer);

@@ -209,6 +209,15 @@ LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report)
  * answer: what there is is returned with finish reason "cancelled". */
 typedef int32_t (*lectern_answer_fn)(const char* text, size_t len, void* user);
 
+/* What to do with a question that draws on much of the document ("whole_document", see
+ * lectern_answer_warning). Decided once, after the question and before any text. */
+typedef int32_t lectern_fallback;
+enum lectern_fallbacks {
+  LECTERN_FALLBACK_DEFAULT = 0, /* warn */
+  LECTERN_FALLBACK_WARN = 1,    /* answer at the budget, and warn */
+  LECTERN_FALLBACK_EXACT = 2    /* begin again before any text is shown, and read everything */
+};
+
 typedef struct lectern_ask_options {
   size_t struct_size;
   float kv_budget;           /* (0, 1]; 0: the document's default; 1: exact, reads everything */
@@ -220,6 +229,8 @@ typedef struct lectern_ask_options {
   uint64_t seed;             /* of the sampling */
   lectern_answer_fn on_text; /* may be NULL */
   void* text_user;
+  lectern_fallback fallback;
+  uint32_t reserved; /* 0 */
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -228,7 +239,7 @@ typedef struct lectern_evidence {
   uint64_t end;
   const char* text; /* exactly those bytes; valid until the answer is freed */
   size_t text_len;
-  double mass;   /* share of the attention paid to the document, in [0, 1] */
+  double mass;   /* share of the squared attention paid to the text, in [0, 1] */
   uint64_t page; /* 1-based; 0: the document has no pages */
 } lectern_evidence;
 
@@ -238,7 +249,8 @@ typedef struct lectern_receipt {
   uint64_t question_tokens;
   uint64_t answer_tokens;
   double kv_budget;
-  double read_fraction_prefill; /* of the document's key and value bytes, in [0, 1] */
+  double read_fraction_prefill; /* of the document's key and value bytes, in [0, 1]; above 1 after
+                                   a fallback, which counts both prefills, as bytes_read does */
   double read_fraction_decode;  /* below 0: no decode step ran */
   uint64_t bytes_read;
   double missed_mass_estimate; /* share of the attention that keys not read would get */
@@ -247,6 +259,7 @@ typedef struct lectern_receipt {
   double first_token_ms;
   double per_token_ms;
   double total_ms;
+  uint64_t fallback; /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -276,8 +289,16 @@ LECTERN_API lectern_code lectern_session_free(lectern_session* session);
 LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t* len);
 /* "stop", "length" or "cancelled". */
 LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);
-/* Something to tell the user ("short document: read densely"), or "". */
+/* What to tell the user: a short document that was read densely, a fallback, the warnings in words;
+ * or "". */
 LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t* len);
+/* Names that do not change; more may come:
+ *   "whole_document"  the question draws on much of the document, and the budget on little
+ *   "no_evidence"     no passage stands out: there is no evidence for the answer */
+LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
+/* NULL: no such index. */
+LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,
+                                               size_t* len);
 LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
 /* By mass, largest first. *evidence: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,

@@ -70,6 +70,7 @@ Json KvValue(const KvReceipt& kv) {
       {"window_bytes", kv.window_bytes},
       {"missed_mass_estimate", Share(kv.missed_mass_estimate)},
       {"missed_mass_bound", Share(kv.missed_mass_bound)},
+      {"fallback", kv.fallback},
   };
 }
 
@@ -110,6 +111,8 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   Json::Array evidence;
   for (const Evidence& item : answer.evidence)
     evidence.emplace_back(EvidenceValue(item, unit, text));
+  Json::Array warnings;
+  for (const std::string& name : answer.warnings) warnings.emplace_back(name);
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
@@ -125,6 +128,8 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
                                               {"total", Time(ms.total)}}},
                   {"kv", KvValue(answer.kv)},
                   {"evidence", std::move(evidence)},
+                  {"warnings", std::move(warnings)},
+                  {"note", StringOrNull(answer.note)},
                   {"offset_unit", UnitName(unit)},
               })
       .Dump();

@@ -35,12 +35,15 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
     {"utf16", LECTERN_OFFSET_UTF16},
     {"codepoint", LECTERN_OFFSET_CODEPOINT}};
 
+const std::map<std::string, lectern_fallback> kFallbacks = {{"exact", LECTERN_FALLBACK_EXACT},
+                                                            {"warn", LECTERN_FALLBACK_WARN}};
+
 struct AskFlags {
   EngineFlags engine;
   std::string document, questions;
   std::optional<std::string> question;
   bool exact = false, no_tail = false;
-  std::string offset_unit = "utf8";
+  std::string offset_unit = "utf8", fallback = "warn";
   api::AskOptions options;
 };
 
@@ -51,6 +54,11 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
   budget->type_name("F")->check(Share());
   app.add_flag("--exact", flags.exact, "Read all of them")->excludes(budget);
   app.add_flag("--no-tail", flags.no_tail, "Ignore what is not read instead of summarising it");
+  app.add_option("--fallback", flags.fallback,
+                 "Where a question draws on much of the document: warn (default), or begin again "
+                 "and read all of it (exact)")
+      ->type_name("F")
+      ->check(OneOf(kFallbacks));
 }
 
 void AddAnswerFlags(CLI::App& app, AskFlags& flags) {
@@ -209,6 +217,7 @@ class AskDocument {
   api::AskOptions Options() {
     api::AskOptions options = flags_.options;
     options.tail = !flags_.no_tail;
+    options.fallback = kFallbacks.at(flags_.fallback);
     if (flags_.exact) options.kv_budget = 1;
     options.on_text = [this](std::string_view piece) {
       return (flags_.engine.json() || Print(piece)) && !interrupts_.requested();

@@ -419,6 +419,10 @@ static void TestAsking(lectern_engine* engine) {
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
               lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
   options.kv_budget = 1;
+  options.fallback = 3;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  options.fallback = LECTERN_FALLBACK_DEFAULT;
   CHECK_OK(lectern_session_ask(session, "Who pays?", 9, &options, &answer, &error), error);
   CHECK(user.num_pieces > 0 && lectern_session_cancel(session) == LECTERN_OK);
   CheckAnswer(answer);
@@ -438,6 +442,47 @@ static void TestAsking(lectern_engine* engine) {
   CHECK(lectern_answer_free(answer) == LECTERN_OK);
   CHECK(lectern_answer_free(follow_up) == LECTERN_OK);
   CHECK(lectern_answer_text(answer, NULL) == NULL);
+}
+
+/* A question about everything: the receipt warns, or the answer is exact and says so. */
+static void TestFallback(lectern_engine* engine) {
+  for (int fallback = LECTERN_FALLBACK_DEFAULT; fallback <= LECTERN_FALLBACK_EXACT; ++fallback) {
+    const int is_exact = fallback == LECTERN_FALLBACK_EXACT;
+    lectern_session* session = NULL;
+    lectern_answer* answer = NULL;
+    lectern_error* error = NULL;
+    CHECK_OK(lectern_session_open(engine, NULL, 0, &session, &error), error);
+    const lectern_ask_options options = {.struct_size = sizeof options,
+                                         .kv_budget = 0.1f,
+                                         .max_tokens = 2,
+                                         .fallback = fallback};
+    CHECK_OK(lectern_session_ask(session, "Summarise the document.", 23, &options, &answer, &error),
+             error);
+    lectern_receipt receipt = {.struct_size = sizeof receipt};
+    CHECK(lectern_answer_receipt(answer, &receipt) == LECTERN_OK);
+    CHECK(receipt.fallback == (uint64_t)is_exact);
+    CHECK(receipt.kv_budget == (is_exact ? 1 : (double)0.1f));
+    CHECK((receipt.read_fraction_prefill > 1) == is_exact);
+    int warns = 0;
+    const size_t count = lectern_answer_warning_count(answer);
+    for (size_t i = 0; i < count; ++i) {
+      size_t len = 0;
+      const char* const name = lectern_answer_warning(answer, i, &len);
+      CHECK(name != NULL && strlen(name) == len);
+      warns += name != NULL && strcmp(name, "whole_document") == 0;
+    }
+    CHECK(warns == !is_exact);
+    CHECK(lectern_answer_warning(answer, count, NULL) == NULL);
+    CHECK(strstr(lectern_answer_note(answer, NULL), "much of the document") != NULL);
+    lectern_text* json = NULL;
+    CHECK_OK(lectern_answer_json(answer, LECTERN_OFFSET_UTF8, &json, &error), error);
+    const char* const expected = is_exact ? "\"fallback\":true" : "\"fallback\":false";
+    CHECK(strstr(lectern_text_data(json, NULL), expected) != NULL);
+    CHECK(lectern_text_free(json) == LECTERN_OK);
+    CHECK(lectern_answer_free(answer) == LECTERN_OK);
+    CHECK(lectern_answer_warning_count(answer) == 0);
+    CHECK(lectern_session_free(session) == LECTERN_OK);
+  }
 }
 
 static void* CancelThenFree(void* session) {
@@ -522,6 +567,7 @@ int main(int argc, char** argv) {
     TestIndexing(engine);
     TestAsking(engine); /* frees the engine */
     engine = CreateEngine(store, NULL);
+    TestFallback(engine);
     TestFreeWhileAsking(engine);
     TestStore(engine);
     CHECK(lectern_engine_free(engine) == LECTERN_OK);

@@ -151,7 +151,7 @@ class CommandLineTest(ToolsTest):
         for args in (["--exact", "--kv-budget", "0.1", "q"], ["--temperature", "11", "q"],
                      ["--temperature", "-1", "q"], ["--sample-top-p", "0", "q"],
                      ["--max-tokens", "0", "q"], ["--seed", "x", "q"], ["--seed", "-1", "q"],
-                     ["--offset-unit", "bytes", "q"], ["two", "words"],
+                     ["--offset-unit", "bytes", "q"], ["two", "words"], ["--fallback", "dense", "q"],
                      ["--questions", "f", "q"]):
             self.check_error(2, "--help", "ask-document", *args)
         for args in ([], ["gc"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
@@ -308,7 +308,7 @@ class IndexTest(ToolsTest):
 
 class AskTest(ToolsTest):
     FIELDS = {"answer", "document", "finish_reason", "tokens", "timings_ms", "kv", "evidence",
-              "offset_unit"}
+              "offset_unit", "warnings", "note"}
     QUESTION = "How much does the tenant of flat 7 pay?"
 
     @classmethod
@@ -331,7 +331,7 @@ class AskTest(ToolsTest):
         self.assertEqual(set(answer["kv"]),
                          {"budget", "rule", "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
-                          "missed_mass_bound"})
+                          "missed_mass_bound", "fallback"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
 
@@ -357,6 +357,27 @@ class AskTest(ToolsTest):
         self.assertEqual(answer["answer"], other["answer"])
         [answer] = self.ask("--kv-budget", "0.5", "--no-tail", "--max-tokens", "4", self.QUESTION)
         self.check_answer(answer)
+
+    def test_fallback(self):
+        self.check_error(2, "exact,warn", "ask-document", "--fallback", "dense", "q")
+        whole = ("--max-tokens", "4", "Summarise the document.")
+        [warned] = self.ask(*whole)
+        self.assertEqual(self.ask("--fallback", "warn", *whole)[0]["answer"], warned["answer"])
+        self.assertIn("whole_document", warned["warnings"])
+        self.assertFalse(warned["kv"]["fallback"])
+        self.assertIn("much of the document", warned["note"])
+        [exact] = self.ask("--exact", *whole)
+        [fallen] = self.ask("--fallback", "exact", *whole)
+        self.check_answer(fallen)
+        self.assertEqual((fallen["answer"], fallen["evidence"]),
+                         (exact["answer"], exact["evidence"]))
+        self.assertTrue(fallen["kv"]["fallback"])
+        self.assertNotIn("whole_document", fallen["warnings"])
+        self.assertGreater(fallen["kv"]["bytes_read"], exact["kv"]["bytes_read"])
+        out, _ = self.check(0, "ask-document", *whole)
+        self.assertIn(warned["note"], out)
+        out, _ = self.check(0, "ask-document", "--fallback", "exact", *whole)
+        self.assertIn("everything was read instead", out)
 
     def test_readable_answer(self):
         out, err = self.check(0, "ask-document", "--document", "lease.txt", "--max-tokens", "8",
