@@ -350,9 +350,9 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
                                                                    std::span<const int32_t> ids,
                                                                    const AskOptions& options,
                                                                    double& budget, Answer& answer) {
-  const std::string found = "the question draws on much of the document (best passage " +
+  const std::string found = "the question draws on much of the text (best passage " +
                             Percent(spread.best_passage) + " of the attention, " +
-                            Percent(spread.missed) + " on text that was not read)";
+                            Percent(spread.missed) + " on what was not read)";
   if (options.fallback == Fallback::kWarn) {
     answer.warnings.push_back("whole_document");
     AddNote(answer, found + ": an exact answer may differ");

@@ -316,8 +316,8 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
 }
 
 void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,
-                      Rows<const float> queries, std::span<const float> lse,
-                      std::span<double> mass, std::span<double> squared_mass) {
+                      Rows<const float> queries, std::span<const float> lse, std::span<double> mass,
+                      std::span<double> squared_mass) {
   const auto heads = args.document.Heads(args.layer);
   if (!heads.ok()) return;  // it was readable a moment ago; no evidence then
   const HeadIndex& head = heads.value()[kv_head];

@@ -50,8 +50,8 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args);
 // give to every row that `read` read, given each row's total log-sum-exp over everything attended,
 // and to squared_mass[position] its square. Either may be empty: not wanted.
 void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,
-                      Rows<const float> queries, std::span<const float> lse,
-                      std::span<double> mass, std::span<double> squared_mass);
+                      Rows<const float> queries, std::span<const float> lse, std::span<double> mass,
+                      std::span<double> squared_mass);
 
 }  // namespace lectern
 

@@ -26,10 +26,11 @@ inline constexpr double kMinPassageMass = 0.2;
 //
 // Squares, because heads that retrieve look at few tokens: each probability counts by itself, and
 // heads that look everywhere hardly count, without a table of heads. Measured on documents of 4K
-// tokens and more against the plain sum, heads weighted by their concentration, and the 2, 4 or 8 heads that were
-// most concentrated at the first step: squares put the fact first for 90 of 90 rightly answered
-// single facts, as the sum does, by more (mass of the first passage less that of the second: median
-// 0.61 to 0.36, least tenth 0.38 to 0.24); choosing heads loses facts (77, 86, 89 of 90).
+// tokens and more against the plain sum, heads weighted by their concentration, and the 2, 4 or 8
+// heads that were most concentrated at the first step: squares put the fact first for 90 of 90
+// rightly answered single facts, as the sum does, by more (mass of the first passage less that of
+// the second: median 0.61 to 0.36, least tenth 0.38 to 0.24); choosing heads loses facts (77, 86,
+// 89 of 90).
 std::vector<Evidence> FindEvidence(std::string_view text,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages);
@@ -42,11 +43,12 @@ struct Spread {
   double missed = 0;        // share of the unread rows, an estimate
   bool IsWide() const;
 };
-// Measured on 580 prefills of the bundled reader (documents of 4K to 16K tokens): wide are, at budgets
-// 0.2, 0.1 and 0.05, questions like "Summarise the document." 27 of 36, 63 of 80 and 30 of 36; common
-// words 0 of 1, 6 of 7 and 1 of 1; variable tracking 5 of 8, 9 of 14 and 6 of 8; single facts and
-// needles 1 of 66, 4 of 151 and 6 of 66, of which none of the 96 answered rightly at 0.1. The mass
-// missed in the mean over all rows of a question says more of the budget than of the question.
+// Measured on 580 prefills of the bundled reader (documents of 4K to 16K tokens): wide are, at
+// budgets 0.2, 0.1 and 0.05, questions like "Summarise the document." 27 of 36, 63 of 80 and 30 of
+// 36; common words 0 of 1, 6 of 7 and 1 of 1; variable tracking 5 of 8, 9 of 14 and 6 of 8; single
+// facts and needles 1 of 66, 4 of 151 and 6 of 66, of which none of the 96 answered rightly at 0.1.
+// The mass missed in the mean over all rows of a question says more of the budget than of the
+// question.
 inline constexpr double kLeastBestPassage = 0.15, kLittleMissed = 0.05, kMostMissed = 0.3;
 // `mass` [tokens]: attention probabilities (not squared) of the rows that were read, summed over
 // layers and heads; `document_mass`: an estimate of the same for all rows, read or not.

@@ -42,8 +42,7 @@ TEST_F(EvidenceTest, MassIsTheShareOfWhatTheTextGot) {
   const auto evidence = Find({0.25, 0, 0.75});
   ASSERT_EQ(evidence.size(), 2u);
   EXPECT_EQ(evidence[0].text, "Sentence c.");
-  EXPECT_EQ(text_.substr(evidence[0].begin, evidence[0].end - evidence[0].begin),
-            evidence[0].text);
+  EXPECT_EQ(text_.substr(evidence[0].begin, evidence[0].end - evidence[0].begin), evidence[0].text);
   EXPECT_FLOAT_EQ(evidence[0].mass, 0.75f);
   EXPECT_EQ(evidence[1].text, "Sentence a.");
   EXPECT_FLOAT_EQ(evidence[1].mass, 0.25f);

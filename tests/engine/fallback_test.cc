@@ -1,4 +1,5 @@
-// Questions about the whole document: when the receipt warns, and what falling back costs and gives.
+// Questions about the whole document: when the receipt warns, and what falling back costs and
+// gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +10,8 @@ namespace lectern {
 namespace {
 
 using testing::InventedText;
-using testing::ReadWholeFile;
 using testing::ReaderModel;
+using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -19,8 +20,8 @@ using testing::TinyModel;
 class Indexed {
  public:
   Indexed(const std::string& model, const std::string& text) {
-    engine_ = std::move(
-        Engine::Create({.store = store_.path(), .model = model, .num_threads = 2})).value();
+    engine_ = std::move(Engine::Create({.store = store_.path(), .model = model, .num_threads = 2}))
+                  .value();
     const auto report = engine_->Index(text, {});
     EXPECT_TRUE(report.ok()) << report.status().message();
   }
@@ -98,7 +99,7 @@ bool Warns(const Answer& answer, const char* name) {
 TEST(FallbackTest, FlatAttentionWarns) {
   const Answer answer = Trace(*FlatDocument().Open(), kFact, Options(0.1f, Fallback::kWarn)).answer;
   EXPECT_TRUE(Warns(answer, "whole_document"));
-  EXPECT_NE(answer.note.find("draws on much of the document"), std::string::npos) << answer.note;
+  EXPECT_NE(answer.note.find("draws on much of the text"), std::string::npos) << answer.note;
   EXPECT_FALSE(answer.kv.fallback);
   EXPECT_FLOAT_EQ(answer.kv.budget, 0.1f);
 }

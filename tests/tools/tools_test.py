@@ -365,7 +365,7 @@ class AskTest(ToolsTest):
         self.assertEqual(self.ask("--fallback", "warn", *whole)[0]["answer"], warned["answer"])
         self.assertIn("whole_document", warned["warnings"])
         self.assertFalse(warned["kv"]["fallback"])
-        self.assertIn("much of the document", warned["note"])
+        self.assertIn("much of the text", warned["note"])
         [exact] = self.ask("--exact", *whole)
         [fallen] = self.ask("--fallback", "exact", *whole)
         self.check_answer(fallen)
