@@ -25,6 +25,21 @@ void AddNote(Answer& answer, const std::string& note) {
   answer.note += (answer.note.empty() ? "" : "; ") + note;
 }
 
+// What each row of a step counts in its selection: the query rows of the last token this much of the
+// whole, those of the tokens before it share the rest. The next token is drawn from the last one's
+// output; what the others find matters only through it. Measured on 90 questions to 8K tokens at
+// budget 0.05: answers equal to exact mode's from 83 to 93 %, KL of the first token from 0.20 to
+// 0.06, for 6 % more mean error of attention outputs; shares of 0.3, 0.5, 0.7 and 0.85 in between.
+constexpr float kLastTokenShare = 0.8f;
+
+std::vector<float> RowWeights(size_t num_tokens, size_t group) {
+  if (num_tokens == 1) return {};
+  const size_t before = (num_tokens - 1) * group;
+  std::vector<float> weights(before, (1 - kLastTokenShare) / static_cast<float>(before));
+  weights.resize(before + group, kLastTokenShare / static_cast<float>(group));
+  return weights;
+}
+
 bool IsSet(const CancelFlag* cancel) {
   return cancel != nullptr && cancel->load(std::memory_order_relaxed);
 }
@@ -171,6 +186,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
       question_states.lse[head][r] = state.max[r] + std::log(state.sum[r]);
     }
   }
+  const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
   LECTERN_ASSIGN(DocumentRead read,
                  AttendDocument({.document = *document_,
                                  .backend = transformer_.backend(),
@@ -183,6 +199,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .other_lse = question_states.lse,
                                  .is_cancelled = [cancel] { return IsSet(cancel); },
                                  .selector = selector ? &selector : nullptr,
+                                 .row_weights = weights,
                                  .workspace = &workspace_}));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];

@@ -304,6 +304,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                              .kv_budget = args.kv_budget,
                              .tail = args.tail,
                              .known_lse = known_lse,
+                             .row_weights = args.row_weights,
                              .workspace = args.workspace};
   LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
   for (const HeadSelection& selection : read.heads) {

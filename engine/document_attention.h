@@ -39,6 +39,7 @@ struct DocumentAttentionArgs {
   std::span<const std::span<float>> other_lse = {};
   std::function<bool()> is_cancelled;      // polled between items of work; may be empty
   const Selector* selector = nullptr;      // where the step is not exact; nullptr: Lookup
+  std::span<const float> row_weights = {};  // of Lookup
   LookupWorkspace* workspace = nullptr;    // of Lookup; nullptr: one for this call
 };
 

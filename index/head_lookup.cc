@@ -112,9 +112,12 @@ Status HeadLookup::Score(size_t level) {
   ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
     const std::span<float> lse = Tile(reference_, begin, end);
     args_.backend.add_row_lse({.logits = logits, .bias = log_counts_, .lse = lse});
-    args_.backend.add_scores({.logits = logits, .lse = lse, .scores = scores_});
+    const std::span<float> weighted = buffers_.lse.Resize(end - begin);
+    for (size_t r = 0; r < weighted.size(); ++r) {
+      weighted[r] = lse[r] - std::log(Weight(begin + r));
+    }
+    args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = scores_});
   });
-  for (float& score : scores_) score /= static_cast<float>(queries_.num_rows);
   return {};
 }
 
@@ -321,8 +324,7 @@ void HeadLookup::ScoreCodedRows() {
     args_.backend.sum_segments({.masses = masses, .begin = all, .sums = weights});
     for (size_t r = 0; r < end - begin; ++r) {
       const double rest = std::exp(double{rest_lse_[begin + r]} - reference_[begin + r]);
-      weights[r][0] = static_cast<float>(
-          1 / ((rest + weights[r][0]) * static_cast<double>(queries_.num_rows)));
+      weights[r][0] = static_cast<float>(Weight(begin + r) / (rest + weights[r][0]));
     }
     args_.backend.add_weighted_rows(
         {.masses = masses, .weights = buffers_.sums.span(), .scores = row_scores_});

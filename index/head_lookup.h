@@ -104,6 +104,10 @@ class HeadLookup {
   static std::span<float> Tile(std::vector<float>& x, size_t begin, size_t end) {
     return std::span<float>(x).subspan(begin, end - begin);
   }
+  float Weight(size_t row) const {
+    return args_.row_weights.empty() ? 1 / static_cast<float>(queries_.num_rows)
+                                     : args_.row_weights[row];
+  }
   size_t finest() const { return head_.levels().size() - 1; }
 
   const LookupArgs& args_;

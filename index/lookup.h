@@ -69,6 +69,8 @@ struct LookupArgs {
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.
   std::span<const std::vector<float>> known_lse = {};
+  // [R], of all kv heads: what each row counts in S, > 0, of sum 1; empty: 1 / R each.
+  std::span<const float> row_weights = {};
   LookupWorkspace* workspace = nullptr;  // nullptr: one for this lookup
 };
 
@@ -88,7 +90,8 @@ struct LookupArgs {
 //                     is read (next best S), never more than kCutAt of it.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
 // mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows,
-// also the opened clusters without codes. Everything through log-sum-exp; mean over the R rows.
+// also the opened clusters without codes. Everything through log-sum-exp; mean over the R rows, by
+// `row_weights`.
 // Sources: arXiv:2411.09688, section 3.3 (ours reads no child of a rejected cluster, keeps the
 // rejected mass in the denominator, and has a budget); the tail as in arXiv:2506.13059.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
