@@ -170,7 +170,8 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 // Document and question are two attention states, joined exactly.
 Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
-                                                  const CancelFlag* cancel, LayerStates& states) {
+                                                  const CancelFlag* cancel, LayerStates& states,
+                                                  bool bound) {
   const ModelConfig& config = model_->config();
   std::vector<Rows<const float>> queries;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -195,6 +196,9 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .queries = queries,
                                  .kv_budget = kv_budget,
                                  .tail = tail,
+                                 .max_missed = max_missed_,
+                                 .missed_margin = document_->missed_margin(),
+                                 .bound = bound,
                                  .states = states.all,
                                  .other_lse = question_states.lse,
                                  .is_cancelled = [cancel] { return IsSet(cancel); },
@@ -214,10 +218,10 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
 
 Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
-                                                  std::vector<float>& output) {
+                                                  std::vector<float>& output, bool bound) {
   output.resize(activations_->queries.size());
   LayerStates states(model_->config(), num_tokens, output.data());
-  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states);
+  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states, bound);
 }
 
 // Of the last token, whose attention chooses the next one.
@@ -257,7 +261,9 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
     LECTERN_ASSIGN(const DocumentRead read,
                    AttendLayer(layer, num_tokens, kv_budget, tail, cancel, states));
     if (on_layer) {
-      on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse});
+      const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
+      on_layer(
+          {layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
     }
     if (!mass_.empty() || !squared_mass_.empty()) {
       CollectEvidence(layer, num_tokens, read, states);
@@ -266,6 +272,8 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
         static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
     totals_.bytes += read.bytes;
     totals_.missed += read.missed_mass / config.num_layers;
+    totals_.missed_bound += read.missed_bound / config.num_layers;
+    if (read.bounded && read.missed_bound > max_missed_) bound_held_everywhere_ = false;
     transformer_.Finish(layer, num_tokens, *activations_);
   }
   if (in_prefill_) {
@@ -304,6 +312,11 @@ void DocumentSession::Truncate(size_t num_tokens) {
   num_past_ = num_tokens;
 }
 
+void DocumentSession::Forget() {
+  Truncate(0);
+  pending_ = -1;
+}
+
 // --- one question -----------------------------------------------------------------------------
 
 Status DocumentSession::CheckOptions(const AskOptions& options) const {
@@ -319,17 +332,25 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
   if (!(options.sampling.top_p > 0 && options.sampling.top_p <= 1)) {
     return wrong("top_p", "top_p must be in (0, 1]");
   }
+  if (options.max_missed && !(*options.max_missed > 0 && *options.max_missed < 1)) {
+    return wrong("max_missed", "max_missed must be in (0, 1)");
+  }
   if (options.max_tokens < 1) return wrong("max_tokens", "max_tokens must be at least 1");
   return {};
 }
 
-Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
-  if (kv_budget >= 1 || !document_->has_clusters()) return {};
+Result<double> DocumentSession::SmallestServed(bool tail) const {
   double smallest = 0;
-  for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
+  for (uint32_t layer = 0; document_->has_clusters() && layer < document_->num_layers(); ++layer) {
     LECTERN_ASSIGN(const auto heads, document_->Heads(layer));
     smallest = std::max(smallest, SmallestBudget(heads, tail));
   }
+  return smallest;
+}
+
+Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
+  if (kv_budget >= 1) return {};
+  LECTERN_ASSIGN(const double smallest, SmallestServed(tail));
   if (kv_budget >= smallest) return {};
   char number[32];
   std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
@@ -380,7 +401,7 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   budget = 1;
   Truncate(num_past_ - ids.size());
   std::fill(squared_mass_.begin(), squared_mass_.end(), 0.0);
-  totals_.missed = 0;
+  totals_.missed = totals_.missed_bound = 0;
   return Step(ids, budget, options.tail, options.cancel);
 }
 
@@ -415,6 +436,8 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   }
   const size_t past_before = num_past_;
   totals_ = {};
+  max_missed_ = options.max_missed.value_or(-1);
+  bound_held_everywhere_ = true;
   squared_mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
   Answer answer;
@@ -475,6 +498,10 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   answer.kv.read_fraction_prefill = totals_.read_prefill;
   answer.kv.bytes_read = totals_.bytes;
   answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);
+  if (options.max_missed && !exact) {
+    answer.kv.missed_mass_bound = totals_.missed_bound / (steps + 1);
+    answer.kv.max_missed_by = bound_held_everywhere_ ? "bound" : "estimate";
+  }
   if (exact && budget < 1) {
     AddNote(answer, "the document is under 2,048 tokens: it has no clusters and was read densely");
   }

@@ -47,6 +47,7 @@ class DocumentSession : public Session {
     std::span<const std::span<float>> lse;
     // Log-sum-exp of the document's part alone: exp(document_lse - lse) is its share of the mass.
     std::span<const std::span<float>> document_lse;
+    std::span<const float> weights;  // as LookupArgs::row_weights
   };
   std::function<void(const LayerStep&)> on_layer;
   // Called in Ask with the logits that the first answer token is drawn from.
@@ -54,9 +55,12 @@ class DocumentSession : public Session {
   // Chooses what is read in the place of Lookup, where the budget is below 1; empty: Lookup.
   Selector selector;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
-  // heads][R, head_dim] (only from within on_layer).
+  // heads][R, head_dim] (only from within on_layer). `bound`: also find what can be missed at most.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
-                                   std::vector<float>& output);
+                                   std::vector<float>& output, bool bound = false);
+  // The smallest budget that every layer can serve; 0 without clusters.
+  Result<double> SmallestServed(bool tail) const;
+  void Forget();  // everything after the fixed context
   size_t num_past() const { return num_past_; }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
   const Backend& backend() const { return transformer_.backend(); }
@@ -71,7 +75,8 @@ class DocumentSession : public Session {
   Status CheckOptions(const AskOptions& options) const;
   Status CheckBudget(double kv_budget, bool tail) const;
   Result<DocumentRead> AttendLayer(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
-                                   const CancelFlag* cancel, LayerStates& states);
+                                   const CancelFlag* cancel, LayerStates& states,
+                                   bool bound = false);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   Status StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
@@ -106,10 +111,12 @@ class DocumentSession : public Session {
 
   // Of the running Ask.
   struct Totals {
-    double read_prefill = 0, read_decode = 0, missed = 0;
+    double read_prefill = 0, read_decode = 0, missed = 0, missed_bound = 0;
     uint64_t bytes = 0, decode_steps = 0;
   } totals_;
   bool in_prefill_ = true;
+  double max_missed_ = -1;       // below 0: no limit
+  bool bound_held_everywhere_ = true;  // the limit, by the bound
   // [tokens of the fixed context], over layers, heads and steps; empty: not collected.
   std::vector<double> mass_, squared_mass_;
   double document_mass_ = 0;  // what mass_ would sum to, had everything been read: by the tail

@@ -82,6 +82,10 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     return Corrupt(shard.path(), "its index options are damaged");
   }
   document->default_kv_budget_ = static_cast<float>(*budget->number());
+  if (const Json* margin = json->Find("missed_margin")) {
+    document->missed_margin_ = margin->number().value_or(-1);
+    if (!(document->missed_margin_ >= 0)) return Corrupt(shard.path(), "its margin is damaged");
+  }
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
     LECTERN_ASSIGN(entry->shard, open(LayerFile(layer), ShardKind::kLayer, layer));

@@ -37,6 +37,9 @@ class Document {
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
   // The kv budget of asks that name none.
   float default_kv_budget() const { return default_kv_budget_; }
+  // Added to the log odds of estimates of missed mass so that 99 of 100 are large enough: measured
+  // while indexing (engine/missed_margin.h).
+  double missed_margin() const { return missed_margin_; }
   bool has_clusters() const { return shape().num_levels > 0; }
 
   // The kv heads of a layer: read and checked at first use. Thread-safe.
@@ -58,6 +61,7 @@ class Document {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::string_view text_;
   float default_kv_budget_ = 1;
+  double missed_margin_ = 0;
   std::span<const int32_t> tokens_;
   std::span<const TokenizedText::Range> ranges_;
 };

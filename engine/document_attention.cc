@@ -16,6 +16,9 @@ constexpr uint64_t kBytesPerItem = 128 << 10;
 
 constexpr size_t kGatheredRows = 256;
 
+// A budget from which on reading everything is as good.
+constexpr double kReadAllFrom = 0.6;
+
 // What is attended in one call: a block of rows as stored, some chosen rows gathered side by side,
 // or clusters that stand in for keys that are not read.
 struct Run {
@@ -67,8 +70,7 @@ void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<
   }
 }
 
-// What was selected, besides the exact rows.
-std::vector<Run> SelectedRuns(const HeadIndex& head, const HeadSelection& selection) {
+std::vector<Run> GatheredRuns(const HeadIndex& head, const HeadSelection& selection) {
   std::vector<Run> runs;
   const auto num_rows = static_cast<uint32_t>(selection.rows.size());
   for (uint32_t begin = 0; begin < num_rows; begin += kGatheredRows) {
@@ -76,6 +78,18 @@ std::vector<Run> SelectedRuns(const HeadIndex& head, const HeadSelection& select
     runs.push_back(
         {Run::Kind::kGathered, {begin, end}, 0, (end - begin) * head.BlockBytes({0, 1})});
   }
+  return runs;
+}
+
+std::vector<Run> TailRuns(const HeadIndex& head, const HeadSelection& selection) {
+  std::vector<Run> runs;
+  AddTail(head, selection, runs);
+  return runs;
+}
+
+// What was selected, besides the exact rows.
+std::vector<Run> SelectedRuns(const HeadIndex& head, const HeadSelection& selection) {
+  std::vector<Run> runs = GatheredRuns(head, selection);
   AddTail(head, selection, runs);
   return runs;
 }
@@ -280,40 +294,130 @@ std::vector<std::vector<float>> KnownLse(const DocumentAttentionArgs& args) {
   return known;
 }
 
+// Of the attention of all heads, at most this share lies on the rows that were not read. `read`: log
+// mass of all that was.
+double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelection> selections,
+                   const std::vector<std::vector<float>>& read) {
+  double sum = 0;
+  for (size_t h = 0; h < selections.size(); ++h) {
+    for (size_t r = 0; r < read[h].size(); ++r) {
+      const double log_odds = double{selections[h].unread_bound[r]} - read[h][r];
+      const double share = 1 / (1 + std::exp(-log_odds));
+      const double weight = args.row_weights.empty() ? 1 / static_cast<double>(read[h].size())
+                                                     : double{args.row_weights[r]};
+      sum += weight * (std::isnan(share) ? 1 : share);
+    }
+  }
+  return sum / static_cast<double>(selections.size());
+}
+
+// The states of all heads as they were.
+class SavedStates {
+ public:
+  explicit SavedStates(std::span<const AttentionState> states) : states_(states) {
+    for (const AttentionState& state : states) {
+      for (size_t r = 0; r < state.num_rows(); ++r) {
+        numbers_.insert(numbers_.end(), state.out[r], state.out[r] + state.out.num_cols);
+      }
+      numbers_.insert(numbers_.end(), state.max.begin(), state.max.end());
+      numbers_.insert(numbers_.end(), state.sum.begin(), state.sum.end());
+    }
+  }
+  void Restore() const {
+    const float* from = numbers_.data();
+    const auto take = [&](float* to, size_t count) {
+      std::copy_n(from, count, to);
+      from += count;
+    };
+    for (const AttentionState& state : states_) {
+      for (size_t r = 0; r < state.num_rows(); ++r) take(state.out[r], state.out.num_cols);
+      take(state.max.data(), state.max.size());
+      take(state.sum.data(), state.sum.size());
+    }
+  }
+
+ private:
+  std::span<const AttentionState> states_;
+  std::vector<float> numbers_;
+};
+
+Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                 DocumentRead& read) {
+  read.exact = true;
+  read.bytes += read.dense_bytes;
+  read.heads.clear();
+  read.read_lse.clear();
+  read.missed_mass = read.missed_bound = 0;
+  auto runs = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
+  return LayerAttention(args, heads, std::move(runs), {}).Attend();
+}
+
+// One lookup, and attention to what it chose; `read.bytes` grow.
+Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                      const LookupArgs& lookup, DocumentRead& read) {
+  LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
+  read.missed_mass = 0;
+  for (const HeadSelection& selection : read.heads) {
+    read.bytes += selection.bytes;
+    read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
+  }
+  if (!lookup.bound) {
+    auto runs = PerHead(heads, [&](size_t h) { return SelectedRuns(heads[h], read.heads[h]); });
+    return LayerAttention(args, heads, std::move(runs), read.heads).Attend();
+  }
+  auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], read.heads[h]); });
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), read.heads).Attend());
+  read.read_lse = KnownLse(args);
+  read.missed_bound = MissedBound(args, read.heads, read.read_lse);
+  read.bounded = true;
+  auto tail = PerHead(heads, [&](size_t h) { return TailRuns(heads[h], read.heads[h]); });
+  return LayerAttention(args, heads, std::move(tail), read.heads).Attend();
+}
+
 }  // namespace
+
+double WithMargin(double estimate, double margin) {
+  return 1 / (1 + std::exp(-margin) * (1 - estimate) / estimate);
+}
 
 Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   LECTERN_ASSIGN(const std::span<const HeadIndex> heads, args.document.Heads(args.layer));
   DocumentRead read;
   for (const HeadIndex& head : heads) read.dense_bytes += head.dense_bytes();
-  read.exact = args.kv_budget >= 1 || !args.document.has_clusters();
-  if (read.exact) {
-    read.bytes = read.dense_bytes;
-    auto runs = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
-    LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(runs), {}).Attend());
+  if (args.kv_budget >= 1 || !args.document.has_clusters()) {
+    LECTERN_RETURN_IF_ERROR(AttendAll(args, heads, read));
     return read;
   }
+  const bool is_limited = args.max_missed >= 0;
   auto exact_runs = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
   LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact_runs), {}).Attend());
   const std::vector<std::vector<float>> known_lse = KnownLse(args);
-  const LookupArgs lookup = {.backend = args.backend,
-                             .threads = args.threads,
-                             .heads = heads,
-                             .queries = args.queries,
-                             .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
-                             .kv_budget = args.kv_budget,
-                             .tail = args.tail,
-                             .known_lse = known_lse,
-                             .row_weights = args.row_weights,
-                             .workspace = args.workspace};
-  LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
-  for (const HeadSelection& selection : read.heads) {
-    read.bytes += selection.bytes;
-    read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
+  LookupArgs lookup = {.backend = args.backend,
+                       .threads = args.threads,
+                       .heads = heads,
+                       .queries = args.queries,
+                       .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
+                       .kv_budget = args.kv_budget,
+                       .tail = args.tail,
+                       .known_lse = known_lse,
+                       .row_weights = args.row_weights,
+                       .bound = is_limited || args.bound,
+                       .workspace = args.workspace};
+  const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>());
+  for (;; ++read.attempts) {
+    LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
+    if (!is_limited || read.missed_bound <= args.max_missed ||
+        WithMargin(read.missed_mass, args.missed_margin) <= args.max_missed) {
+      return read;
+    }
+    saved.Restore();
+    lookup.kv_budget *= 2;
+    if (lookup.kv_budget < kReadAllFrom) continue;
+    for (const AttentionState& state : args.states) ResetState(state);
+    ++read.attempts;
+    LECTERN_RETURN_IF_ERROR(AttendAll(args, heads, read));
+    return read;
   }
-  auto runs = PerHead(heads, [&](size_t h) { return SelectedRuns(heads[h], read.heads[h]); });
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(runs), read.heads).Attend());
-  return read;
 }
 
 void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,

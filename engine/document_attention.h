@@ -19,7 +19,13 @@ struct DocumentRead {
   std::vector<HeadSelection> heads;
   uint64_t bytes = 0;        // of K, V, centroids, mean values, counts
   uint64_t dense_bytes = 0;  // what exact attention would have read
-  double missed_mass = 0;    // mean over kv heads; 0 when exact
+  // Share of the attention that lies on rows not read, mean over kv heads and rows (by their
+  // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
+  double missed_mass = 0, missed_bound = 0;
+  bool bounded = false;
+  // Where `bounded`, per kv head [R]: log mass of all that was read, and of what is attended besides.
+  std::vector<std::vector<float>> read_lse;
+  uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
 };
 
 // Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
@@ -34,6 +40,11 @@ struct DocumentAttentionArgs {
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
   double kv_budget;                            // (0, 1]; 1: exact
   bool tail;
+  // Read on, with twice the budget, until less than this is missed: by missed_bound, or else by
+  // the estimate with this margin added to its log odds. Below 0: no such limit, and no bound.
+  double max_missed = -1;
+  double missed_margin = 0;
+  bool bound = false;  // find missed_bound also without a limit
   std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
   // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
   std::span<const std::span<float>> other_lse = {};
@@ -42,6 +53,9 @@ struct DocumentAttentionArgs {
   std::span<const float> row_weights = {};  // of Lookup
   LookupWorkspace* workspace = nullptr;    // of Lookup; nullptr: one for this call
 };
+
+// p of odds exp(margin) times those of `estimate`: what is taken to be missed at most.
+double WithMargin(double estimate, double margin);
 
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
 // order: the same bits for any number of threads. kChecksumMismatch, kCancelled.

@@ -15,6 +15,7 @@
 #include "engine/json.h"
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
+#include "engine/missed_margin.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
 #include "engine/text.h"
@@ -195,6 +196,11 @@ class Indexer {
     const auto start = Clock::now();
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
     LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
+    if (layout_.num_levels > 0) {
+      LECTERN_RETURN_IF_ERROR(MeasureMargin());
+      shards_.pop_back();
+      LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
+    }
     LECTERN_RETURN_IF_ERROR(Commit());
     report_.seconds.write += SecondsSince(start);
     LECTERN_RETURN_IF_ERROR(spill_->RemoveCheckpoint());
@@ -421,12 +427,30 @@ class Indexer {
     return {};
   }
 
+  // Asks the document, complete but not yet visible, what its estimates are worth.
+  Status MeasureMargin() {
+    const auto start = Clock::now();
+    LECTERN_ASSIGN(auto document, Document::Open(context_.env, directory_, row_, shards_));
+    // Borrowed: this session ends here.
+    const std::shared_ptr<void> nothing;
+    const std::shared_ptr<const Model> model(nothing, &context_.model);
+    const std::shared_ptr<ThreadPool> threads(nothing, &context_.threads);
+    LECTERN_ASSIGN(const auto session, DocumentSession::Create(std::move(document), model,
+                                                               context_.backend, threads, 0));
+    LECTERN_ASSIGN(const std::vector<Missed> samples,
+                   SampleMissed(*session, [this] { return progress_.Stopped(); }));
+    if (!samples.empty()) missed_margin_ = ConformalMargin(samples, kMissedCoverage);
+    report_.seconds.calibrate += SecondsSince(start);
+    return {};
+  }
+
   std::string ModelJson() const {
     return Json(Json::Object{{"model", Json(context_.model.folder())},
                              {"template", Json(PromptTemplate::kName)},
                              {"kv_budget", Json(double{options_.kv_budget})},
                              {"kv_type", Json(DtypeName(layout_.dtype))},
                              {"levels", Json(int64_t{layout_.num_levels})},
+                             {"missed_margin", Json(missed_margin_)},
                              {"seed", Json(options_.seed)},
                              {"faiss", Json(FaissVersion())}})
         .Dump();
@@ -454,6 +478,7 @@ class Indexer {
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
   std::vector<uint64_t> centroids_;  // per level
+  double missed_margin_ = 0;
   IndexReport report_;
 };
 

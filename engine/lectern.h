@@ -190,6 +190,7 @@ struct AskOptions {
   uint64_t seed = 0;          // of the sampling
   // Of a question that draws on much of the document: warn, or answer it exactly.
   lectern_fallback fallback = LECTERN_FALLBACK_WARN;
+  float max_missed = 0;       // (0, 1): read on until at most this share of the attention is missed
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
@@ -277,6 +278,7 @@ class Session {
     c.top_p = options.top_p;
     c.seed = options.seed;
     c.fallback = options.fallback;
+    c.max_missed = options.max_missed;
     c.text_user = &callback;
     if (options.on_text) {
       c.on_text = [](const char* text, size_t len, void* user) {

@@ -352,6 +352,7 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   if (read.top_p != 0) options.sampling.top_p = read.top_p;
   options.sampling.seed = read.seed;
   LECTERN_ASSIGN(options.fallback, ReadFallback(read.fallback));
+  if (read.max_missed != 0) options.max_missed = read.max_missed;
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it
@@ -431,6 +432,9 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.per_token_ms = answer.timings_ms.per_token;
   receipt.total_ms = answer.timings_ms.total;
   receipt.fallback = answer.kv.fallback;
+  receipt.missed_mass_bound = answer.kv.missed_mass_bound.value_or(-1);
+  receipt.max_missed_by =
+      answer.kv.max_missed_by.empty() ? 0 : answer.kv.max_missed_by == "bound" ? 1 : 2;
   return receipt;
 }
 

@@ -230,7 +230,8 @@ typedef struct lectern_ask_options {
   lectern_answer_fn on_text; /* may be NULL */
   void* text_user;
   lectern_fallback fallback;
-  uint32_t reserved; /* 0 */
+  float max_missed; /* (0, 1): every step reads on, past the budget, until at most this share of the
+                       attention lies on what it did not read (see the receipt); 0: no limit */
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -260,6 +261,9 @@ typedef struct lectern_receipt {
   double per_token_ms;
   double total_ms;
   uint64_t fallback; /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
+  double missed_mass_bound; /* what it cannot exceed, with max_missed; below 0: not known */
+  uint64_t max_missed_by; /* 1: max_missed was kept by that bound in every step and layer; 2: in some
+                             by the estimate and the document's margin; 0: no limit, or exact */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

@@ -70,6 +70,7 @@ Json KvValue(const KvReceipt& kv) {
       {"window_bytes", kv.window_bytes},
       {"missed_mass_estimate", Share(kv.missed_mass_estimate)},
       {"missed_mass_bound", Share(kv.missed_mass_bound)},
+      {"max_missed_by", kv.max_missed_by.empty() ? Json(nullptr) : Json(kv.max_missed_by)},
       {"fallback", kv.fallback},
   };
 }

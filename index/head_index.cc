@@ -63,10 +63,14 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     const uint64_t bytes = uint64_t{num_clusters} * RowBytes(dtype, header.head_dim);
     const SectionEntry* centroids = shard.Find(SectionKind::kCentroids, kv_head, level);
     const SectionEntry* values = shard.Find(SectionKind::kMeanValues, kv_head, level);
-    if (num_clusters == 0 || centroids == nullptr || values == nullptr ||
-        centroids->bytes != bytes || values->bytes != bytes) {
-      return corrupt("centroids, mean values and counts differ in number");
+    const SectionEntry* radii = shard.Find(SectionKind::kRadii, kv_head, level);
+    if (num_clusters == 0 || centroids == nullptr || values == nullptr || radii == nullptr ||
+        centroids->bytes != bytes || values->bytes != bytes ||
+        radii->bytes != num_clusters * sizeof(float)) {
+      return corrupt("centroids, mean values, radii and counts differ in number");
     }
+    view.radii_offset = radii->offset;
+    view.radii = {reinterpret_cast<const float*>(shard.data() + radii->offset), num_clusters};
     view.centroids_offset = centroids->offset;
     view.mean_values_offset = values->offset;
     view.centroids = {shard.data() + centroids->offset, dtype, num_clusters, header.head_dim};
@@ -179,6 +183,11 @@ Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {
   const Level& view = levels_[level];
   return shard_->Verify(view.mean_values_offset + clusters.begin * view.mean_values.row_bytes(),
                         clusters.size() * view.mean_values.row_bytes());
+}
+
+Status HeadIndex::VerifyRadii(size_t level, IndexRange clusters) const {
+  return shard_->Verify(levels_[level].radii_offset + clusters.begin * sizeof(float),
+                        clusters.size() * sizeof(float));
 }
 
 }  // namespace lectern

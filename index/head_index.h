@@ -23,10 +23,11 @@ class HeadIndex {
   struct Level {
     TypedRows centroids;                   // [clusters, head_dim]; verify before reading
     TypedRows mean_values;                 // [clusters, head_dim]; verify before reading
+    std::span<const float> radii;          // [clusters]: max |k - centroid|; verify before reading
     std::span<const uint32_t> key_counts;  // [clusters], verified and checked
     std::span<const uint32_t> children;    // [clusters + 1], verified and checked; finest: rows
     std::vector<float> log_counts;         // [clusters]
-    uint64_t centroids_offset = 0, mean_values_offset = 0;  // in the file
+    uint64_t centroids_offset = 0, mean_values_offset = 0, radii_offset = 0;  // in the file
     size_t num_clusters() const { return key_counts.size(); }
   };
 
@@ -76,6 +77,7 @@ class HeadIndex {
   Status VerifyFineCodes(IndexRange rows) const;
   Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
+  Status VerifyRadii(size_t level, IndexRange clusters) const;
 
  private:
   const ShardReader* shard_ = nullptr;

@@ -12,6 +12,12 @@ namespace {
 // Query rows scored at a time: all, where their logits fit into this many floats.
 constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
 
+float Norm(std::span<const float> x) {
+  double squares = 0;
+  for (const float value : x) squares += double{value} * value;
+  return static_cast<float>(std::sqrt(squares));
+}
+
 // Members of `ranges` that are not in `chosen` (both ascending).
 std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
                               const std::vector<uint32_t>& chosen) {
@@ -69,6 +75,10 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
   selection_.looked_up.resize(head_.levels().size());
   selection_.tail.resize(head_.levels().size());
+  if (args.bound) {
+    selection_.bounded.resize(head_.levels().size());
+    selection_.unread_bound.assign(queries_.num_rows, -INFINITY);
+  }
 }
 
 // Calls body(logits [rows, open clusters], begin, end) for tiles of query rows.
@@ -137,9 +147,10 @@ void HeadLookup::AddMissed(size_t level, const std::vector<uint32_t>& read) {
   }
 }
 
-void HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
+Status HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
   AddMissed(level, opened);
   const std::vector<uint32_t> rejected = Without(open_, opened);
+  LECTERN_RETURN_IF_ERROR(AddClusterBound(level, rejected));
   std::vector<float> bias = log_counts_;
   for (const uint32_t column : ColumnsOf(open_, opened)) bias[column] = -INFINITY;
   if (!rejected.empty()) {
@@ -158,16 +169,116 @@ void HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
   }
   open_ = std::move(below);
   has_logits_ = false;
+  return {};
 }
 
-void HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
+Status HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
   AddMissed(finest(), chosen);
-  if (args_.tail) selection_.tail[finest()] = ToRanges(Without(open_, chosen));
+  const std::vector<uint32_t> rejected = Without(open_, chosen);
+  LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), rejected));
+  if (args_.tail) selection_.tail[finest()] = ToRanges(rejected);
   for (const uint32_t cluster : chosen) {
     const IndexRange rows = head_.ClusterRows(cluster);
     for (uint32_t row = rows.begin; row < rows.end; ++row) selection_.rows.push_back(row);
   }
   CountBytes();
+  return {};
+}
+
+// --- what is proved of the rows that are not read ------------------------------------------------
+
+// Logits are sums in float, and the rotation rounds: what their exact values may exceed them by.
+constexpr float kLogitSlack = 4e-3f;
+
+// A key of cluster i has q . k <= q . C_i + |q| r_i.
+Status HeadLookup::AddClusterBound(size_t level, const std::vector<uint32_t>& not_read) {
+  if (!args_.bound || not_read.empty()) return {};
+  selection_.bounded[level] = ToRanges(not_read);
+  for (const IndexRange& range : selection_.bounded[level]) {
+    LECTERN_RETURN_IF_ERROR(head_.VerifyRadii(level, range));
+  }
+  const HeadIndex::Level& view = head_.levels()[level];
+  const std::vector<uint32_t> columns = ColumnsOf(open_, not_read);
+  std::vector<float> logits(not_read.size());
+  const std::vector<float> no_bias(not_read.size());
+  ForEachTile(level, [&](Rows<float> centroids, size_t begin, size_t end) {
+    for (size_t r = begin; r < end; ++r) {
+      const float norm = args_.scale * Norm({queries_[r], queries_.num_cols});
+      for (size_t i = 0; i < not_read.size(); ++i) {
+        logits[i] = centroids[r - begin][columns[i]] + log_counts_[columns[i]] +
+                    norm * view.radii[not_read[i]] + kLogitSlack;
+      }
+      args_.backend.add_row_lse({.logits = {logits.data(), 1, logits.size()},
+                                 .bias = no_bias,
+                                 .lse = Tile(selection_.unread_bound, r, r + 1)});
+    }
+  });
+  return {};
+}
+
+// A coded row has q . k <= q . C + (f <q, s> + f |s| |q|) / 2: index/row_codes.h.
+void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
+  const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
+  if (!args_.bound || num_rows == 0) return;
+  std::vector<float> times_norm(num_rows), times_u(num_rows), bias(num_rows, kLogitSlack);
+  for (size_t t = 0; t < num_rows; ++t) {
+    const ResidualBound bound = RowBound(head_.RowCodes(coded_rows_[t]), dim);
+    times_norm[t] = bound.times_norm;
+    times_u[t] = bound.times_u;
+  }
+  std::vector<float> fine_times_norm, fine_times_u;
+  for (const uint32_t index : refined_) {
+    const ResidualBound bound = FineBound(head_.FineCodes(coded_rows_[index]), dim);
+    fine_times_norm.push_back(bound.times_norm);
+    fine_times_u.push_back(bound.times_u);
+  }
+  for (const uint32_t index : chosen) bias[index] = -INFINITY;
+  ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
+    const auto bounds_of = [&](Reused<float>& buffer, std::span<const std::byte* const> planes,
+                               std::span<const float> of_norm, std::span<const float> of_u,
+                               const auto& column) {
+      const Rows<float> logits(buffer.Resize((end - begin) * of_u.size()).data(), end - begin,
+                               of_u.size());
+      for (size_t r = begin; r < end; ++r) {
+        // Tables may be off by half a step for each group of each plane.
+        const float norm = args_.scale * Norm({queries_[r], dim});
+        const float weights = planes.size() == 1 ? 1 : 7;
+        const float slack = weights * static_cast<float>(PlaneBytes(dim)) *
+                            buffers_.scales.data()[r].step;
+        for (size_t t = 0; t < of_u.size(); ++t) {
+          logits[r - begin][t] =
+              centroids[r - begin][column(t)] + of_norm[t] * norm + of_u[t] * slack;
+        }
+      }
+      AddSignLogits(planes, of_u, begin, logits);
+      return logits;
+    };
+    size_t cluster = 0;
+    const auto column_of_row = [&](size_t t) {
+      if (t == 0) cluster = 0;
+      while (coded_begin_[cluster + 1] <= t) ++cluster;
+      return coded_columns_[cluster];
+    };
+    const std::byte* planes[] = {buffers_.planes.data()};
+    const Rows<float> logits =
+        bounds_of(buffers_.bounds, planes, times_norm, times_u, column_of_row);
+    if (!refined_.empty()) {
+      const std::byte* fine_planes[] = {buffers_.fine_planes[0].data(),
+                                        buffers_.fine_planes[1].data(),
+                                        buffers_.fine_planes[2].data()};
+      const Rows<float> fine =
+          bounds_of(buffers_.fine_masses, fine_planes, fine_times_norm, fine_times_u,
+                    [&](size_t i) { return refined_columns_[i]; });
+      for (size_t r = 0; r < end - begin; ++r) {
+        for (size_t i = 0; i < refined_.size(); ++i) {
+          float& logit = logits[r][refined_[i]];
+          logit = std::min(logit, fine[r][i]);
+        }
+      }
+    }
+    args_.backend.add_row_lse(
+        {.logits = logits, .bias = bias, .lse = Tile(selection_.unread_bound, begin, end)});
+  });
 }
 
 // --- row codes --------------------------------------------------------------------------------
@@ -331,7 +442,9 @@ void HeadLookup::ScoreCodedRows() {
   });
 }
 
-void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
+Status HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
+  LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_)));
+  AddRowBound(chosen);
   for (const float score : row_scores_) missed_mass_ += score;
   for (const uint32_t index : chosen) {
     selection_.rows.push_back(coded_rows_[index]);
@@ -342,6 +455,7 @@ void HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
     MakeLogitTail(chosen);
   }
   CountBytes();
+  return {};
 }
 
 // In order; those of which everything is read are left out.
@@ -443,6 +557,8 @@ void HeadLookup::CountBytes() {
     for (const IndexRange& range : selection_.tail[l]) {
       bytes += range.size() * level.mean_values.row_bytes();
     }
+    if (!args_.bound) continue;
+    for (const IndexRange& range : selection_.bounded[l]) bytes += range.size() * sizeof(float);
   }
   bytes += selection_.logit_tail.num_clusters() * finest_level.mean_values.row_bytes();
   selection_.bytes = bytes;

@@ -43,6 +43,7 @@ struct HeadBuffers {
   // Of a tile of query rows: logits of open clusters, masses of coded rows, of refined rows.
   Reused<float> logits, row_masses, fine_masses;
   Reused<float> lse, sums, scratch, rotated;
+  Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows
   Reused<uint8_t> tables;
   Reused<SignScale> scales;
   // Of the coded rows and, with three planes, of those refined.
@@ -66,9 +67,9 @@ class HeadLookup {
   // S of every open cluster of the level.
   Status Score(size_t level);
   // Goes on with the children of `opened` (ascending); the rest stays as tail and denominator.
-  void Descend(size_t level, const std::vector<uint32_t>& opened);
+  Status Descend(size_t level, const std::vector<uint32_t>& opened);
   // Finest level: reads all rows of `chosen` (ascending).
-  void FinishClusters(const std::vector<uint32_t>& chosen);
+  Status FinishClusters(const std::vector<uint32_t>& chosen);
 
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
   Status ScoreRows(const std::vector<uint32_t>& coded);
@@ -79,7 +80,7 @@ class HeadLookup {
   const std::vector<uint32_t>& refined() const { return refined_; }
   uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // of row_scores()
   // Reads rows chosen[i] (indices into row_scores(), ascending).
-  void FinishRows(const std::vector<uint32_t>& chosen);
+  Status FinishRows(const std::vector<uint32_t>& chosen);
 
   HeadSelection& selection() { return selection_; }
 
@@ -100,6 +101,8 @@ class HeadLookup {
   std::vector<TailCluster> TailClusters(const std::vector<uint32_t>& chosen) const;
   void MakeLogitTail(const std::vector<uint32_t>& chosen);
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
+  Status AddClusterBound(size_t level, const std::vector<uint32_t>& not_read);
+  void AddRowBound(const std::vector<uint32_t>& chosen);
   void CountBytes();
   static std::span<float> Tile(std::vector<float>& x, size_t begin, size_t end) {
     return std::span<float>(x).subspan(begin, end - begin);

@@ -88,8 +88,7 @@ class LayerLookup {
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t) { return head.Score(level); }));
       const PerHead opened = ChooseOpened(level);
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
-        head.Descend(level, opened[h]);
-        return Status();
+        return head.Descend(level, opened[h]);
       }));
     }
     LECTERN_RETURN_IF_ERROR(
@@ -107,12 +106,7 @@ class LayerLookup {
       chosen = ChooseClusters();
     }
     LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
-      if (use_codes_) {
-        head.FinishRows(chosen[h]);
-      } else {
-        head.FinishClusters(chosen[h]);
-      }
-      return Status();
+      return use_codes_ ? head.FinishRows(chosen[h]) : head.FinishClusters(chosen[h]);
     }));
     std::vector<HeadSelection> selections;
     for (HeadLookup& lookup : lookups_) selections.push_back(std::move(lookup.selection()));

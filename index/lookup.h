@@ -42,6 +42,11 @@ struct HeadSelection {
   // codes, or their finest cluster's centroid.
   LogitTail logit_tail;
 
+  // [R], where LookupArgs::bound: log of a sum of exp(logit) that the rows not read cannot exceed.
+  // Per level, ascending and disjoint: clusters whose radii were read for it.
+  std::vector<float> unread_bound;
+  std::vector<std::vector<IndexRange>> bounded;
+
   uint64_t bytes = 0;      // of all this and the exact rows
   double missed_mass = 0;  // estimated share of the attention that the keys not read would get
 };
@@ -71,6 +76,7 @@ struct LookupArgs {
   std::span<const std::vector<float>> known_lse = {};
   // [R], of all kv heads: what each row counts in S, > 0, of sum 1; empty: 1 / R each.
   std::span<const float> row_weights = {};
+  bool bound = false;                    // also find HeadSelection::unread_bound
   LookupWorkspace* workspace = nullptr;  // nullptr: one for this lookup
 };
 

@@ -134,4 +134,33 @@ void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_
   }
 }
 
+namespace {
+// The largest factor that is stored as this one: half a step of 3 bits, and of f16 before.
+float LargestFactor(std::byte code) {
+  if (std::to_integer<uint32_t>(code) >= kLargestFactor) return INFINITY;
+  return DecodeFactor(code) * (1 + 0x1p-4f + 0x1p-9f) + 0x1p-16f;
+}
+}  // namespace
+
+ResidualBound RowBound(const std::byte* row_code, size_t head_dim) {
+  const float half = LargestFactor(row_code[PlaneBytes(head_dim)]) / 2;  // of signs / sqrt(d)
+  if (half == INFINITY) return {INFINITY, 0};
+  return {half, half / std::sqrt(static_cast<float>(head_dim))};
+}
+
+ResidualBound FineBound(const std::byte* fine_code, size_t head_dim) {
+  const std::byte *low = fine_code, *high = fine_code + PlaneBytes(head_dim);
+  float squares = 0;  // of u = s (m + 1/2)
+  for (size_t c = 0; c < head_dim; ++c) {
+    const auto bit = [&](const std::byte* plane) {
+      return static_cast<float>(std::to_integer<uint32_t>(plane[c / 8]) >> (c % 8) & 1);
+    };
+    const float size = bit(low) + 2 * bit(high) + 0.5f;
+    squares += size * size;
+  }
+  const float half = LargestFactor(fine_code[2 * PlaneBytes(head_dim)]) / 2;
+  if (half == INFINITY) return {INFINITY, 0};
+  return {half * std::sqrt(squares), half / 2};
+}
+
 }  // namespace lectern

@@ -41,6 +41,19 @@ float FineFactor(const std::byte* fine_code, size_t head_dim);
 void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,
                     std::byte* planes);
 
+// What codes prove. A residual r whose product with a vector u is |r|^2 / f has
+//     q . r  <=  (f <q, u> + f |u| |q|) / 2
+// for every q, whatever its length (which is at most f |u|): the part of q along u and the part
+// across it meet r at their best together. Ours; for u the signs or the numbers of three bits.
+// These are f |u| / 2 and f / 2 for a factor as large as it can have been before it was rounded;
+// infinity where it was cut off. `times_u`: f / 2 as a factor of signs, or of 4 s + p + 2 p'.
+struct ResidualBound {
+  float times_norm;  // of |q|
+  float times_u;
+};
+ResidualBound RowBound(const std::byte* row_code, size_t head_dim);
+ResidualBound FineBound(const std::byte* fine_code, size_t head_dim);
+
 }  // namespace lectern
 
 #endif  // LECTERN_INDEX_ROW_CODES_H_

@@ -54,6 +54,10 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
   budget->type_name("F")->check(Share());
   app.add_flag("--exact", flags.exact, "Read all of them")->excludes(budget);
   app.add_flag("--no-tail", flags.no_tail, "Ignore what is not read instead of summarising it");
+  app.add_option("--max-missed", flags.options.max_missed,
+                 "Read on, past the budget, until at most this share of the attention is missed")
+      ->type_name("E")
+      ->check(NumberBetween(1e-6, 0.999999));
   app.add_option("--fallback", flags.fallback,
                  "Where a question draws on much of the document: warn (default), or begin again "
                  "and read all of it (exact)")

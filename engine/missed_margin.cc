@@ -1,0 +1,87 @@
+#include "engine/missed_margin.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lectern {
+namespace {
+
+// Of the kinds that documents are asked, but about none of them.
+constexpr const char* kQuestions[] = {
+    "What is this document about?",
+    "Who is responsible for it?",
+    "When did it begin, and when does it end?",
+    "Where is the main office?",
+    "How much does it cost?",
+    "What is the name of the second person?",
+    "Which of them is the largest?",
+    "Why was it changed?"};
+constexpr uint32_t kAnswerTokens = 4;
+constexpr double kBudgets[] = {0.2, 0.1, 0.05};
+
+double LogOdds(double share) {
+  const double p = std::clamp(share, 1e-6, 1 - 1e-6);
+  return std::log(p / (1 - p));
+}
+
+}  // namespace
+
+double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> lse,
+                   std::span<const float> weights) {
+  double missed = 0;
+  for (size_t h = 0; h < lse.size(); ++h) {
+    for (size_t r = 0; r < lse[h].size(); ++r) {
+      const double share = 1 - std::exp(std::min(0.0, double{read.read_lse[h][r]} - lse[h][r]));
+      const double weight = weights.empty() ? 1 / static_cast<double>(lse[h].size())
+                                            : double{weights[r]};
+      missed += weight * share / static_cast<double>(lse.size());
+    }
+  }
+  return missed;
+}
+
+double MissedScore(const Missed& missed) { return LogOdds(missed.truth) - LogOdds(missed.estimate); }
+
+double ConformalMargin(const std::vector<Missed>& samples, double coverage) {
+  std::vector<double> scores;
+  for (const Missed& sample : samples) scores.push_back(MissedScore(sample));
+  const auto rank = static_cast<size_t>(
+      std::ceil(coverage * static_cast<double>(scores.size() + 1)));  // from 1
+  const auto at = scores.begin() + static_cast<ptrdiff_t>(std::min(rank, scores.size()) - 1);
+  std::nth_element(scores.begin(), at, scores.end());
+  return std::max(0.0, *at);
+}
+
+Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
+                                         const std::function<bool()>& stopped) {
+  std::vector<Missed> samples;
+  if (!session.indexed().has_clusters()) return samples;
+  LECTERN_ASSIGN(const double smallest, session.SmallestServed(true));
+  Status failed;
+  std::vector<float> output;
+  session.on_layer = [&](const DocumentSession::LayerStep& step) {
+    for (const double budget : kBudgets) {
+      if (!failed.ok() || budget < smallest) continue;
+      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output, true);
+      if (!read.ok()) {
+        failed = read.status();
+      } else {
+        samples.push_back({TrulyMissed(*read, step.lse, step.weights), read->missed_mass});
+      }
+    }
+  };
+  AskOptions exact;
+  exact.kv_budget = 1;
+  exact.max_tokens = kAnswerTokens;
+  exact.max_evidence = 0;
+  for (const char* question : kQuestions) {
+    if (stopped()) return Status(Code::kCancelled, "measuring was cancelled");
+    LECTERN_RETURN_IF_ERROR(session.Ask(question, exact).status());
+    LECTERN_RETURN_IF_ERROR(failed);
+    session.Forget();
+  }
+  session.on_layer = {};
+  return samples;
+}
+
+}  // namespace lectern
