@@ -9,33 +9,12 @@
 namespace lectern {
 namespace {
 
+using testing::Indexed;
 using testing::InventedText;
 using testing::ReaderModel;
 using testing::ReadWholeFile;
 using testing::SourcePath;
-using testing::TempFolder;
 using testing::TinyModel;
-
-// An engine with one document.
-class Indexed {
- public:
-  Indexed(const std::string& model, const std::string& text) {
-    engine_ = std::move(Engine::Create({.store = store_.path(), .model = model, .num_threads = 2}))
-                  .value();
-    const auto report = engine_->Index(text, {});
-    EXPECT_TRUE(report.ok()) << report.status().message();
-  }
-  std::unique_ptr<DocumentSession> Open() {
-    auto session = engine_->Open("");
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    return std::unique_ptr<DocumentSession>(
-        static_cast<DocumentSession*>(std::move(session).value().release()));
-  }
-
- private:
-  TempFolder store_;
-  std::unique_ptr<Engine> engine_;
-};
 
 // The weights of the tiny model are random: its attention is flat whatever it is asked.
 Indexed& FlatDocument() {

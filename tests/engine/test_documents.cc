@@ -157,4 +157,18 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
   return result;
 }
 
+Indexed::Indexed(const std::string& model, const std::string& text) {
+  engine_ =
+      std::move(Engine::Create({.store = store_.path(), .model = model, .num_threads = 2})).value();
+  const auto report = engine_->Index(text, {});
+  EXPECT_TRUE(report.ok()) << report.status().message();
+}
+
+std::unique_ptr<DocumentSession> Indexed::Open() {
+  auto session = engine_->Open("");
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return std::unique_ptr<DocumentSession>(
+      static_cast<DocumentSession*>(std::move(session).value().release()));
+}
+
 }  // namespace lectern::testing

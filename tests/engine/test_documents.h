@@ -37,6 +37,17 @@ std::vector<float> Floats(const TypedRows& rows);
 std::string ReadWholeFile(const std::string& path);
 void WriteWholeFile(const std::string& path, const std::string& bytes);
 
+// An engine with one document; for as long as it lives.
+class Indexed {
+ public:
+  Indexed(const std::string& model, const std::string& text);
+  std::unique_ptr<DocumentSession> Open();
+
+ private:
+  TempFolder store_;
+  std::unique_ptr<Engine> engine_;
+};
+
 // Model and shards without text or catalog: for tests that work on token ids.
 struct TokenDocument {
   std::shared_ptr<const Model> model;

@@ -610,6 +610,51 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
   }
 }
 
+// The rows that are not read never draw more than what is proved of them, at any level, with and
+// without codes, for queries long and short.
+TEST(UnreadBoundTest, IsNeverExceeded) {
+  ThreadPool threads(2);
+  size_t checks = 0;
+  for (const uint32_t num_levels : {1, 2, 3}) {
+    const std::span<const HeadIndex> heads = Heads(num_levels);
+    for (const unsigned seed : {1, 2, 3}) {
+      const Queries queries(heads, 40, seed);
+      for (const bool row_codes : {true, false}) {
+        for (const double budget : {0.12, 0.3}) {
+          const auto selections = Lookup({.backend = *DefaultBackend(),
+                                          .threads = threads,
+                                          .heads = heads,
+                                          .queries = queries.views,
+                                          .scale = kScale,
+                                          .kv_budget = budget,
+                                          .tail = true,
+                                          .row_codes = row_codes,
+                                          .bound = true});
+          ASSERT_TRUE(selections.ok());
+          for (size_t h = 0; h < heads.size(); ++h) {
+            const HeadSelection& selection = (*selections)[h];
+            ASSERT_EQ(selection.unread_bound.size(), 40u);
+            const std::set<uint32_t> read(selection.rows.begin(), selection.rows.end());
+            for (size_t r = 0; r < 40; ++r, ++checks) {
+              double unread = 0;
+              for (uint32_t i = 0; i < heads[h].levels().back().num_clusters(); ++i) {
+                const IndexRange rows = heads[h].ClusterRows(i);
+                const std::vector<double> logits =
+                    Logits(queries.views[h][r], Floats(heads[h].Keys(rows)));
+                for (uint32_t t = 0; t < rows.size(); ++t) {
+                  if (!read.contains(rows.begin + t)) unread += std::exp(logits[t]);
+                }
+              }
+              EXPECT_LE(std::log(unread), selection.unread_bound[r]);
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(checks, 1000u);
+}
+
 // A head that mostly looks elsewhere has small scores, and gets less of the layer's budget.
 TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
   const Queries queries(Heads(1), 8, 26);

@@ -219,5 +219,63 @@ TEST(RowCodesTest, FinePlanesAreThoseOfTheNumber) {
   }
 }
 
+// q . r <= times_norm |q| + times_u <q, numbers>, for random and for the worst queries: along the
+// residual, along its code, and where both meet.
+TEST(RowCodesTest, BoundsHold) {
+  double tightest = INFINITY;
+  size_t checks = 0;
+  for (const size_t d : kDims) {
+    for (unsigned seed = 0; seed < 60; ++seed) {
+      OwnRows rows = NormalRows(8, d, seed);
+      for (size_t c = 0; c < d; ++c) rows[1][c] *= std::pow(10.0f, float(seed % 9) - 6);
+      std::vector<float> residual(d);
+      std::vector<float> key(d);
+      for (size_t c = 0; c < d; ++c) {
+        key[c] = rows[0][c] + rows[1][c] * (seed % 3 == 0 && c > 0 ? 0.01f : 1);
+        residual[c] = key[c] - rows[0][c];
+      }
+      const std::vector<float> rotated = Rotated(residual);
+      const Codes codes(key, {rows[0], d});
+      const double r_norm = std::sqrt(Dot(rotated, rotated));
+      std::vector<std::byte> planes(3 * PlaneBytes(d));
+      MakeFinePlanes(codes.row.data(), codes.fine.data(), d, planes.data());
+      for (const bool fine : {false, true}) {
+        const ResidualBound bound =
+            fine ? FineBound(codes.fine.data(), d) : RowBound(codes.row.data(), d);
+        std::vector<float> number(d);
+        for (size_t c = 0; c < d; ++c) {
+          number[c] = testing::SignOf(codes.row.data(), c);
+          if (fine) {
+            number[c] = 4 * number[c] + testing::SignOf(planes.data() + PlaneBytes(d), c) +
+                        2 * testing::SignOf(planes.data() + 2 * PlaneBytes(d), c);
+          }
+        }
+        const double number_norm = std::sqrt(Dot(number, number));
+        for (size_t q = 2; q < 12; ++q) {
+          std::vector<float> query(d);
+          for (size_t c = 0; c < d; ++c) {
+            const double along_r = r_norm > 0 ? rotated[c] / r_norm : 0;
+            const double along_code = number[c] / number_norm;
+            if (q < 8) query[c] = rows[q][c];
+            if (q == 8) query[c] = static_cast<float>(along_r);
+            if (q == 9) query[c] = static_cast<float>(along_code);
+            if (q == 10) query[c] = static_cast<float>(2 * along_r - along_code);
+            if (q == 11) query[c] = static_cast<float>(2 * along_r - 1.5 * along_code);
+          }
+          const double norm = std::sqrt(Dot(query, query));
+          const double most = bound.times_norm * norm + bound.times_u * Dot(query, number);
+          ASSERT_LE(Dot(query, rotated), most + 1e-5 * norm * r_norm) << d << ' ' << fine << ' ' << q;
+          if (r_norm > 1e-3 * Dot({rows[0], d}, {rows[0], d})) {
+            tightest = std::min(tightest, most / (norm * r_norm));
+          }
+          ++checks;
+        }
+      }
+    }
+  }
+  EXPECT_GT(checks, 8000u);
+  EXPECT_LT(tightest, 0.5);  // where the radius of one row alone would say 1
+}
+
 }  // namespace
 }  // namespace lectern
