@@ -7,6 +7,7 @@
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
+#   missed        estimates and bounds of missed attention against the truth: a million rows
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
@@ -56,6 +57,13 @@ recall() {
     build-release/tests/evaluation/tree_recall tools/reader/model "$work/$document.txt" \
       "$work/$document.jsonl"
   done
+}
+
+missed() {
+  local work=build-release/missed
+  build release missed_mass
+  python3 tools/evaluate/make_documents.py "$work" --lengths 8192 --documents 8 --questions 40
+  build-release/tests/evaluation/missed_mass tools/reader/model 40 "$work"/*.jsonl
 }
 
 reader() {
