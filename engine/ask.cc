@@ -171,7 +171,7 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
                                                   const CancelFlag* cancel, LayerStates& states,
-                                                  bool bound) {
+                                                  Proof proof) {
   const ModelConfig& config = model_->config();
   std::vector<Rows<const float>> queries;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -198,7 +198,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .tail = tail,
                                  .max_missed = max_missed_,
                                  .missed_margin = document_->missed_margin(),
-                                 .bound = bound,
+                                 .proof = proof,
                                  .states = states.all,
                                  .other_lse = question_states.lse,
                                  .is_cancelled = [cancel] { return IsSet(cancel); },
@@ -218,10 +218,10 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
 
 Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
-                                                  std::vector<float>& output, bool bound) {
+                                                  std::vector<float>& output, Proof proof) {
   output.resize(activations_->queries.size());
   LayerStates states(model_->config(), num_tokens, output.data());
-  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states, bound);
+  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states, proof);
 }
 
 // Of the last token, whose attention chooses the next one.

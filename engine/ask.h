@@ -55,9 +55,9 @@ class DocumentSession : public Session {
   // Chooses what is read in the place of Lookup, where the budget is below 1; empty: Lookup.
   Selector selector;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
-  // heads][R, head_dim] (only from within on_layer). `bound`: also find what can be missed at most.
+  // heads][R, head_dim] (only from within on_layer). `proof`: what else to find.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
-                                   std::vector<float>& output, bool bound = false);
+                                   std::vector<float>& output, Proof proof = Proof::kNone);
   // The smallest budget that every layer can serve; 0 without clusters.
   Result<double> SmallestServed(bool tail) const;
   void Forget();  // everything after the fixed context
@@ -76,7 +76,7 @@ class DocumentSession : public Session {
   Status CheckBudget(double kv_budget, bool tail) const;
   Result<DocumentRead> AttendLayer(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                                    const CancelFlag* cancel, LayerStates& states,
-                                   bool bound = false);
+                                   Proof proof = Proof::kNone);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   Status StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);

@@ -361,15 +361,15 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     read.bytes += selection.bytes;
     read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
   }
-  if (!lookup.bound) {
+  if (!lookup.bound && args.proof == Proof::kNone) {
     auto runs = PerHead(heads, [&](size_t h) { return SelectedRuns(heads[h], read.heads[h]); });
     return LayerAttention(args, heads, std::move(runs), read.heads).Attend();
   }
   auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], read.heads[h]); });
   LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), read.heads).Attend());
   read.read_lse = KnownLse(args);
-  read.missed_bound = MissedBound(args, read.heads, read.read_lse);
-  read.bounded = true;
+  read.bounded = lookup.bound;
+  if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
   auto tail = PerHead(heads, [&](size_t h) { return TailRuns(heads[h], read.heads[h]); });
   return LayerAttention(args, heads, std::move(tail), read.heads).Attend();
 }
@@ -401,7 +401,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                        .tail = args.tail,
                        .known_lse = known_lse,
                        .row_weights = args.row_weights,
-                       .bound = is_limited || args.bound,
+                       .bound = is_limited || args.proof == Proof::kBound,
                        .workspace = args.workspace};
   const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>());
   for (;; ++read.attempts) {

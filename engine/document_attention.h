@@ -23,7 +23,7 @@ struct DocumentRead {
   // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
   double missed_mass = 0, missed_bound = 0;
   bool bounded = false;
-  // Where `bounded`, per kv head [R]: log mass of all that was read, and of what is attended besides.
+  // Where asked for, per kv head [R]: log mass of all that was read and of what is attended besides.
   std::vector<std::vector<float>> read_lse;
   uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
 };
@@ -31,6 +31,13 @@ struct DocumentRead {
 // Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
+
+// What a step also finds out about what it missed.
+enum class Proof {
+  kNone,
+  kReadMass,  // DocumentRead::read_lse
+  kBound,     // and missed_bound, which reads radii and costs a second look at every code
+};
 
 struct DocumentAttentionArgs {
   const Document& document;
@@ -44,7 +51,7 @@ struct DocumentAttentionArgs {
   // the estimate with this margin added to its log odds. Below 0: no such limit, and no bound.
   double max_missed = -1;
   double missed_margin = 0;
-  bool bound = false;  // find missed_bound also without a limit
+  Proof proof = Proof::kNone;  // at least; a limit needs a bound
   std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
   // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
   std::span<const std::span<float>> other_lse = {};

@@ -7,16 +7,10 @@ namespace lectern {
 namespace {
 
 // Of the kinds that documents are asked, but about none of them.
-constexpr const char* kQuestions[] = {
-    "What is this document about?",
-    "Who is responsible for it?",
-    "When did it begin, and when does it end?",
-    "Where is the main office?",
-    "How much does it cost?",
-    "What is the name of the second person?",
-    "Which of them is the largest?",
-    "Why was it changed?"};
-constexpr uint32_t kAnswerTokens = 4;
+constexpr const char* kQuestions[] = {"What is this document about?", "Who is responsible for it?",
+                                      "How much does it cost, and when does it end?",
+                                      "What is the name of the second one?"};
+constexpr uint32_t kAnswerTokens = 2;  // the second is the answer's only step
 constexpr double kBudgets[] = {0.2, 0.1, 0.05};
 
 double LogOdds(double share) {
@@ -40,7 +34,9 @@ double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> l
   return missed;
 }
 
-double MissedScore(const Missed& missed) { return LogOdds(missed.truth) - LogOdds(missed.estimate); }
+double MissedScore(const Missed& missed) {
+  return LogOdds(missed.truth) - LogOdds(missed.estimate);
+}
 
 double ConformalMargin(const std::vector<Missed>& samples, double coverage) {
   std::vector<double> scores;
@@ -62,7 +58,8 @@ Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
   session.on_layer = [&](const DocumentSession::LayerStep& step) {
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
-      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output, true);
+      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output,
+                                            Proof::kReadMass);
       if (!read.ok()) {
         failed = read.status();
       } else {

@@ -86,7 +86,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | bench | evaluate | recall | reader | sanitize-all) ;;
+    fuzz | bench | evaluate | missed | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -59,7 +59,7 @@ TEST(MissedMassTest, BoundAndMarginHold) {
     for (const double budget : {0.1, 0.2, 0.4}) {
       std::vector<float> output;
       const auto read =
-          session->AttendAgain(step.layer, step.num_tokens, budget, true, output, true);
+          session->AttendAgain(step.layer, step.num_tokens, budget, true, output, Proof::kBound);
       ASSERT_TRUE(read.ok());
       const double truth = TrulyMissed(*read, step.lse, step.weights);
       ASSERT_TRUE(read->bounded);

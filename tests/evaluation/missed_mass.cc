@@ -63,7 +63,8 @@ Status Measure(DocumentSession& session, const std::string& question, double sma
   session.on_layer = [&](const DocumentSession::LayerStep& step) {
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
-      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output, true);
+      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output,
+                                            Proof::kBound);
       if (!read.ok()) {
         failed = read.status();
         return;
