@@ -152,6 +152,7 @@ class CommandLineTest(ToolsTest):
                      ["--temperature", "-1", "q"], ["--sample-top-p", "0", "q"],
                      ["--max-tokens", "0", "q"], ["--seed", "x", "q"], ["--seed", "-1", "q"],
                      ["--offset-unit", "bytes", "q"], ["two", "words"], ["--fallback", "dense", "q"],
+                     ["--rule", "best", "q"], ["--rule", "top-p", "--mass", "1", "q"],
                      ["--questions", "f", "q"]):
             self.check_error(2, "--help", "ask-document", *args)
         for args in ([], ["gc"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
@@ -378,6 +379,16 @@ class AskTest(ToolsTest):
         self.assertIn(warned["note"], out)
         out, _ = self.check(0, "ask-document", "--fallback", "exact", *whole)
         self.assertIn("everything was read instead", out)
+
+    def test_rules(self):
+        self.check_error(2, "cap,top-p", "ask-document", "--rule", "best", "q")
+        self.check_error(2, "top-p alone", "ask-document", "--mass", "0.9", "q")
+        for rule, args in (("default", ()), ("threshold", ()), ("cap", ()),
+                           ("top-p", ("--mass", "0.9"))):
+            [answer] = self.ask("--rule", rule, *args, "--max-tokens", "4", self.QUESTION)
+            self.check_answer(answer)
+            self.assertEqual(answer["kv"]["rule"], rule)
+            self.assertEqual("90 % of each head" in (answer["note"] or ""), rule == "top-p")
 
     def test_readable_answer(self):
         out, err = self.check(0, "ask-document", "--document", "lease.txt", "--max-tokens", "8",
