@@ -53,8 +53,8 @@ Result<SelectionRule> ReadRule(const AskOptions& options) {
                                                           {"top-p", Rule::kTopP}};
   const auto found = kRules.find(options.rule);
   if (found == kRules.end()) {
-    return InvalidOption("rule", "rule must be default, threshold, cap or top-p, not \"" +
-                                     options.rule + "\"");
+    return InvalidOption(
+        "rule", "rule must be default, threshold, cap or top-p, not \"" + options.rule + "\"");
   }
   SelectionRule rule = {.kind = found->second};
   if (options.mass == 0) return rule;
@@ -69,7 +69,8 @@ Result<SelectionRule> ReadRule(const AskOptions& options) {
 // What the budget means to a rule that does not keep it.
 void AddRuleNote(const SelectionRule& rule, Answer& answer) {
   if (rule.kind == Rule::kThreshold) {
-    AddNote(answer, "rule threshold meets the budget only in the mean over many questions");
+    AddNote(answer,
+            "rule threshold meets the budget only in the mean over many questions, and roughly");
   } else if (rule.kind == Rule::kTopP) {
     char percent[16];
     std::snprintf(percent, sizeof percent, "%g", 100 * rule.mass);

@@ -86,7 +86,7 @@ float KthLargest(std::vector<float>& scores, size_t k, size_t& equals) {
 class LayerLookup {
  public:
   explicit LayerLookup(const LookupArgs& args)
-      : args_(args), policy_(PolicyOf(args.rule.kind)) {
+      : args_(args), calibrated_args_(args), policy_(PolicyOf(args.rule.kind)) {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
     uint64_t exact_bytes = 0;
@@ -104,9 +104,14 @@ class LayerLookup {
     }
     lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
     std::vector<HeadBuffers>& buffers = (args.workspace ? *args.workspace : own_).heads();
-    buffers.resize(std::max(buffers.size(), args.heads.size()));
-    for (size_t h = 0; h < args.heads.size(); ++h) {
-      lookups_.emplace_back(args, h, first_level_, buffers[h]);
+    buffers.resize(std::max(buffers.size(), 2 * args.heads.size()));
+    AddLookups(args, buffers);
+    if (args.rule.kind == Rule::kThreshold) {
+      // What is known and what a row counts are no part of T, so they must not be of S.
+      calibrated_args_.known_lse = {};
+      calibrated_args_.row_weights = {};
+      first_ranked_ = lookups_.size();
+      AddLookups(calibrated_args_, buffers);
     }
   }
 
@@ -136,17 +141,25 @@ class LayerLookup {
       return use_codes_ ? head.FinishRows(chosen[h]) : head.FinishClusters(chosen[h]);
     }));
     std::vector<HeadSelection> selections;
-    for (HeadLookup& lookup : lookups_) selections.push_back(std::move(lookup.selection()));
+    for (size_t h = 0; h < args_.heads.size(); ++h) {
+      selections.push_back(std::move(lookups_[h].selection()));
+    }
     return selections;
   }
 
  private:
+  void AddLookups(const LookupArgs& args, std::vector<HeadBuffers>& buffers) {
+    for (size_t h = 0; h < args.heads.size(); ++h) {
+      lookups_.emplace_back(args, h, first_level_, buffers[lookups_.size()]);
+    }
+  }
+
   template <typename Body>
   Status ForAll(const Body& body) {
     std::mutex mutex;
     Status first;
-    args_.threads.ParallelFor(lookups_.size(), [&](size_t head, size_t) {
-      Status status = body(lookups_[head], head);
+    args_.threads.ParallelFor(lookups_.size(), [&](size_t i, size_t) {
+      Status status = body(lookups_[i], i % args_.heads.size());
       if (status.ok()) return;
       std::lock_guard lock(mutex);
       if (first.ok()) first = std::move(status);
@@ -195,13 +208,14 @@ class LayerLookup {
   std::vector<Candidate> Rank(size_t level, double kept_share) const {
     const bool by_mass = policy_.wants == Policy::Wants::kMass;
     std::vector<Candidate> candidates;
-    for (size_t h = 0; h < lookups_.size(); ++h) {
+    for (size_t h = 0; h < args_.heads.size(); ++h) {
+      const HeadLookup& lookup = lookups_[first_ranked_ + h];
       const float threshold = Threshold(h, level, kept_share);
       const auto& counts = args_.heads[h].levels()[level].key_counts;
       size_t column = 0;
-      for (const IndexRange& range : lookups_[h].open()) {
+      for (const IndexRange& range : lookup.open()) {
         for (uint32_t i = range.begin; i < range.end; ++i, ++column) {
-          const float score = lookups_[h].scores()[column];
+          const float score = lookup.scores()[column];
           const float keys = by_mass ? static_cast<float>(counts[i]) : 1.0f;
           candidates.push_back({keys * score, score > threshold, static_cast<uint32_t>(h), i});
         }
@@ -349,9 +363,12 @@ class LayerLookup {
   }
 
   const LookupArgs& args_;
+  LookupArgs calibrated_args_;
   const Policy policy_;
   LookupWorkspace own_;
+  // Of each kv head; the scores of those from `first_ranked_` on are ranked.
   std::vector<HeadLookup> lookups_;
+  size_t first_ranked_ = 0;
   bool use_codes_ = false;
   size_t num_levels_ = 0, first_level_ = 0;
   double row_bytes_ = 0;    // K and V of one row

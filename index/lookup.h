@@ -106,11 +106,12 @@ struct LookupArgs {
 //                     is read (next best S), never more than kCutAt of it.
 // The other rules are over whole clusters of every level, as in the papers: no row codes.
 // kThreshold: those with S > T, calibrated per head and level to keep the share kv_budget of the
-//             keys of the finest level. No byte budget: reads kv_budget in the mean over questions.
-// kCap:       in the order of S while they fit into the byte budget; upper levels share it as above.
+//             keys of the finest level; S as calibrated, of clusters alone and of all rows alike.
+//             No byte budget: about kv_budget is read in the mean over questions.
+// kCap:       in the order of S while they fit into the byte budget; upper levels as above.
 // kTopP:      of each head those of most mass N * S, until with `known_lse` they hold the share
 //             `mass` of the estimated total. Of the 1 - mass that may be left an upper level leaves
-//             its part: (1 - mass) * l / L after level l of L. No byte budget, kv_budget is not used.
+//             its part: (1 - mass) * l / L after level l of L. No byte budget, no kv_budget.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
 // mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows,
 // also the opened clusters without codes. Everything through log-sum-exp; mean over the R rows, by

@@ -59,7 +59,7 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
       ->type_name("E")
       ->check(NumberBetween(1e-6, 0.999999));
   app.add_option("--rule", flags.options.rule,
-                 "How clusters are chosen: default, threshold, cap or top-p (see README.md)")
+                 "What is read: default; or whole clusters alone, by threshold, cap or top-p")
       ->type_name("R")
       ->check(OneOf({"default", "threshold", "cap", "top-p"}));
   app.add_option("--mass", flags.options.mass,

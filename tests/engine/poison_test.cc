@@ -222,8 +222,7 @@ TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
   const auto logits = session->Step(ids, GetParam().budget, GetParam().tail, nullptr);
   // A small budget goes through the upper levels; a large one looks up the finest at once.
   EXPECT_EQ(reads.begin()->second.looked_up.front().empty(),
-            GetParam().levels > 1 && GetParam().budget > 0.1f &&
-                GetParam().rule == Rule::kDefault);
+            GetParam().levels > 1 && GetParam().budget > 0.1f && GetParam().rule == Rule::kDefault);
   ASSERT_TRUE(logits.ok());
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(ids, GetParam().budget, GetParam().tail, nullptr);
@@ -302,7 +301,7 @@ INSTANTIATE_TEST_SUITE_P(LevelsAndTail, PoisonTest,
                                            PoisonCase{2, true}, PoisonCase{3, true},
                                            PoisonCase{2, false, 0.07f}, PoisonCase{3, false, 0.07f},
                                            PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f},
-                                           PoisonCase{2, true, 0.15f, Rule::kThreshold},
+                                           PoisonCase{2, true, 0.1f, Rule::kThreshold},
                                            PoisonCase{2, true, 0.15f, Rule::kCap},
                                            PoisonCase{2, true, 0.15f, Rule::kTopP}),
                          [](const auto& param) {

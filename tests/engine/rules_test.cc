@@ -1,4 +1,4 @@
-// The rules that choose what is read, through Ask: receipts, both phases, and exact mode beside them.
+// The rules that choose what is read, through Ask: receipts, both phases, exact mode beside them.
 #include <gtest/gtest.h>
 
 #include "tests/engine/test_documents.h"
@@ -13,8 +13,7 @@ using testing::TinyModel;
 Answer Ask(const std::string& rule, float budget, double mass = 0) {
   static const TempFolder store;
   static const std::unique_ptr<Engine> engine = [] {
-    auto created =
-        Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
+    auto created = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
     EXPECT_TRUE((*created)->Index(InventedText(14000, 5), {}).ok());
     return std::move(created).value();
   }();

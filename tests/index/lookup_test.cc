@@ -755,7 +755,8 @@ struct ScoredLevel {
 // Scores of what was looked up at a level: its total has the clusters that upper levels rejected.
 ScoredLevel ScoreLevel(const HeadIndex& head, Rows<const float> queries,
                        const HeadSelection& selection, size_t level,
-                       const std::vector<float>& known_lse, bool tail) {
+                       const std::vector<float>& known_lse, const std::vector<float>& row_weights,
+                       bool tail) {
   const auto& levels = head.levels();
   const std::set<uint32_t> read = [&] {
     std::set<uint32_t> clusters;
@@ -791,7 +792,7 @@ ScoredLevel ScoreLevel(const HeadIndex& head, Rows<const float> queries,
     const auto& counts = levels[level].key_counts;
     const std::set<uint32_t> open = ToSet(selection.looked_up[level]);
     for (const uint32_t i : open) total += counts[i] * std::exp(logits[i]);
-    const double weight = 1 / (total * static_cast<double>(queries.num_rows));
+    const double weight = row_weights[r] / total;
     result.known += known * weight;
     size_t column = 0;
     for (const uint32_t i : open) {
@@ -819,6 +820,8 @@ class RuleTest : public ::testing::TestWithParam<RuleCase> {
       const Queries queries(heads_, rows, 31);
       known_.assign(heads_.size(), std::vector<float>(rows, 4.0f));
       known_[0].assign(rows, -INFINITY);
+      weights_.assign(rows, 0.5f / static_cast<float>(rows - 1));
+      weights_.back() = 0.5f;
       const auto selections = Lookup({.backend = *DefaultBackend(),
                                       .threads = threads_,
                                       .heads = heads_,
@@ -827,9 +830,11 @@ class RuleTest : public ::testing::TestWithParam<RuleCase> {
                                       .kv_budget = kBudget,
                                       .tail = GetParam().tail,
                                       .known_lse = known_,
+                                      .row_weights = weights_,
                                       .rule = {.kind = rule, .mass = kMass}});
       ASSERT_TRUE(selections.ok()) << selections.status().message();
       ExpectWholeClusters(*selections);
+      ExpectMissedMass(queries, *selections);
       body(queries, *selections);
       if (HasFatalFailure()) return;
     }
@@ -874,10 +879,29 @@ class RuleTest : public ::testing::TestWithParam<RuleCase> {
       EXPECT_GT(rejected, 0u);  // else the hierarchy is not tested
     }
   }
+  void ExpectMissedMass(const Queries& queries, const std::vector<HeadSelection>& selections) {
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      double missed = 0;
+      for (size_t level = 0; level <= finest(); ++level) {
+        for (const Scored& cluster : Score(queries, selections, h, level).clusters) {
+          if (!cluster.chosen) missed += cluster.mass;
+        }
+      }
+      EXPECT_NEAR(selections[h].missed_mass, missed, 1e-4);
+    }
+  }
   ScoredLevel Score(const Queries& queries, const std::vector<HeadSelection>& selections, size_t h,
                     size_t level) const {
-    return ScoreLevel(heads_[h], queries.views[h], selections[h], level, known_[h],
+    return ScoreLevel(heads_[h], queries.views[h], selections[h], level, known_[h], weights_,
                       GetParam().tail);
+  }
+  // As thresholds were calibrated: of clusters alone, and all rows alike.
+  ScoredLevel CalibratedScore(const Queries& queries, const std::vector<HeadSelection>& selections,
+                              size_t h, size_t level) const {
+    const size_t rows = weights_.size();
+    return ScoreLevel(heads_[h], queries.views[h], selections[h], level,
+                      std::vector<float>(rows, -INFINITY),
+                      std::vector<float>(rows, 1 / static_cast<float>(rows)), GetParam().tail);
   }
   static void ExpectBestChosen(const std::vector<Scored>& clusters) {
     double worst_chosen = 1, best_left = 0;
@@ -891,6 +915,7 @@ class RuleTest : public ::testing::TestWithParam<RuleCase> {
 
   const std::span<const HeadIndex> heads_ = Heads(GetParam().levels);
   std::vector<std::vector<float>> known_;  // of the running lookup
+  std::vector<float> weights_;
   ThreadPool threads_{2};
 };
 
@@ -900,12 +925,12 @@ TEST_P(RuleTest, ThresholdReadsWhatScoresAboveIt) {
       const double threshold =
           std::exp(double{LogThreshold(heads_[h].thresholds(), static_cast<uint32_t>(finest()),
                                        queries.views[h].num_rows, kBudget)});
-      for (const Scored& cluster : Score(queries, selections, h, finest()).clusters) {
+      for (const Scored& cluster : CalibratedScore(queries, selections, h, finest()).clusters) {
         if (std::abs(cluster.score - threshold) < kTie * threshold) continue;
         EXPECT_EQ(cluster.chosen, cluster.score > threshold);
       }
       for (size_t level = 0; level < finest(); ++level) {
-        ExpectBestChosen(Score(queries, selections, h, level).clusters);
+        ExpectBestChosen(CalibratedScore(queries, selections, h, level).clusters);
       }
     }
   });
