@@ -227,6 +227,8 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
     }
   }
   const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
+  // The document's margin is that of the default rule's estimates; others have to prove it.
+  const double margin = rule.kind == Rule::kDefault ? document_->missed_margin() : INFINITY;
   LECTERN_ASSIGN(DocumentRead read,
                  AttendDocument({.document = *document_,
                                  .backend = transformer_.backend(),
@@ -236,7 +238,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .kv_budget = kv_budget,
                                  .tail = tail,
                                  .max_missed = max_missed_,
-                                 .missed_margin = document_->missed_margin(),
+                                 .missed_margin = margin,
                                  .bound = bound,
                                  .states = states.all,
                                  .other_lse = question_states.lse,

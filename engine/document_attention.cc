@@ -413,7 +413,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
     }
     saved.Restore();
     lookup.kv_budget *= 2;
-    lookup.rule.mass += (1 - lookup.rule.mass) / 2;
+    lookup.rule.mass += (1 - lookup.rule.mass) / 2;  // what reading on is to top-p
     if (lookup.kv_budget < kReadAllFrom) continue;
     for (const AttentionState& state : args.states) ResetState(state);
     ++read.attempts;

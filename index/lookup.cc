@@ -110,6 +110,7 @@ class LayerLookup {
       // What is known and what a row counts are no part of T, so they must not be of S.
       calibrated_args_.known_lse = {};
       calibrated_args_.row_weights = {};
+      calibrated_args_.bound = false;
       first_ranked_ = lookups_.size();
       AddLookups(calibrated_args_, buffers);
     }

@@ -1,6 +1,8 @@
 // The rules that choose what is read, through Ask: receipts, both phases, exact mode beside them.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -10,7 +12,8 @@ using testing::InventedText;
 using testing::TempFolder;
 using testing::TinyModel;
 
-Answer Ask(const std::string& rule, float budget, double mass = 0) {
+Answer Ask(const std::string& rule, float budget, double mass = 0,
+           std::optional<double> max_missed = {}) {
   static const TempFolder store;
   static const std::unique_ptr<Engine> engine = [] {
     auto created = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
@@ -21,6 +24,7 @@ Answer Ask(const std::string& rule, float budget, double mass = 0) {
   options.kv_budget = budget;
   options.rule = rule;
   options.mass = mass;
+  options.max_missed = max_missed;
   options.max_tokens = 6;
   auto session = engine->Open("");
   EXPECT_TRUE(session.ok());
@@ -53,6 +57,16 @@ TEST_P(RulesTest, TheNoteSaysWhatTheRuleMakesOfTheBudget) {
   EXPECT_EQ(note.find("only in the mean over many questions") != note.npos, rule == "threshold");
   EXPECT_EQ(note.find("rule top-p has no budget: it reads what holds 95 % of") != note.npos,
             rule == "top-p");
+}
+
+// The document's margin was measured with the default rule, so the others do not rely on it.
+TEST_P(RulesTest, ALimitOfWhatIsMissedIsKept) {
+  const Answer answer = Ask(GetParam(), 0.15f, 0, 0.2);
+  if (GetParam() != "default") {
+    EXPECT_EQ(answer.kv.max_missed_by, "bound");
+    EXPECT_LE(answer.kv.missed_mass_bound.value_or(1), 0.2);
+  }
+  EXPECT_EQ(answer.kv.rule, GetParam());
 }
 
 TEST_P(RulesTest, BudgetOneIsExactWhateverTheRule) {
