@@ -301,7 +301,7 @@ INSTANTIATE_TEST_SUITE_P(LevelsAndTail, PoisonTest,
                                            PoisonCase{2, true}, PoisonCase{3, true},
                                            PoisonCase{2, false, 0.07f}, PoisonCase{3, false, 0.07f},
                                            PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f},
-                                           PoisonCase{2, true, 0.1f, Rule::kThreshold},
+                                           PoisonCase{2, true, 0.14f, Rule::kThreshold},
                                            PoisonCase{2, true, 0.15f, Rule::kCap},
                                            PoisonCase{2, true, 0.15f, Rule::kTopP}),
                          [](const auto& param) {

@@ -332,7 +332,7 @@ class AskTest(ToolsTest):
         self.assertEqual(set(answer["kv"]),
                          {"budget", "rule", "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
-                          "missed_mass_bound", "fallback"})
+                          "missed_mass_bound", "max_missed_by", "fallback"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
 
