@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <map>
 #include <new>
 
 #include "engine/evidence.h"
@@ -38,6 +40,43 @@ std::vector<float> RowWeights(size_t num_tokens, size_t group) {
   std::vector<float> weights(before, (1 - kLastTokenShare) / static_cast<float>(before));
   weights.resize(before + group, kLastTokenShare / static_cast<float>(group));
   return weights;
+}
+
+Status InvalidOption(const char* param, const std::string& message) {
+  return Status(Code::kInvalidArgument, message).WithParam(param);
+}
+
+Result<SelectionRule> ReadRule(const AskOptions& options) {
+  static const std::map<std::string_view, Rule> kRules = {{"default", Rule::kDefault},
+                                                          {"threshold", Rule::kThreshold},
+                                                          {"cap", Rule::kCap},
+                                                          {"top-p", Rule::kTopP}};
+  const auto found = kRules.find(options.rule);
+  if (found == kRules.end()) {
+    return InvalidOption(
+        "rule", "rule must be default, threshold, cap or top-p, not \"" + options.rule + "\"");
+  }
+  SelectionRule rule = {.kind = found->second};
+  if (options.mass == 0) return rule;
+  if (rule.kind != Rule::kTopP) return InvalidOption("mass", "mass goes with rule top-p alone");
+  if (!(options.mass > 0 && options.mass < 1)) {
+    return InvalidOption("mass", "mass must be above 0 and below 1");
+  }
+  rule.mass = options.mass;
+  return rule;
+}
+
+// What the budget means to a rule that does not keep it.
+void AddRuleNote(const SelectionRule& rule, Answer& answer) {
+  if (rule.kind == Rule::kThreshold) {
+    AddNote(answer,
+            "rule threshold meets the budget only in the mean over many questions, and roughly");
+  } else if (rule.kind == Rule::kTopP) {
+    char percent[16];
+    std::snprintf(percent, sizeof percent, "%g", 100 * rule.mass);
+    AddNote(answer, "rule top-p has no budget: it reads what holds " + std::string(percent) +
+                        " % of each head's attention, as centroids estimate it");
+  }
 }
 
 bool IsSet(const CancelFlag* cancel) {
@@ -188,6 +227,8 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
     }
   }
   const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
+  // The document's margin is that of the default rule's estimates; others have to prove it.
+  const double margin = rule.kind == Rule::kDefault ? document_->missed_margin() : INFINITY;
   LECTERN_ASSIGN(DocumentRead read,
                  AttendDocument({.document = *document_,
                                  .backend = transformer_.backend(),
@@ -197,14 +238,15 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
                                  .kv_budget = kv_budget,
                                  .tail = tail,
                                  .max_missed = max_missed_,
-                                 .missed_margin = document_->missed_margin(),
+                                 .missed_margin = margin,
                                  .proof = proof,
                                  .states = states.all,
                                  .other_lse = question_states.lse,
                                  .is_cancelled = [cancel] { return IsSet(cancel); },
                                  .selector = selector ? &selector : nullptr,
                                  .row_weights = weights,
-                                 .workspace = &workspace_}));
+                                 .workspace = &workspace_,
+                                 .rule = rule}));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {
@@ -320,22 +362,19 @@ void DocumentSession::Forget() {
 // --- one question -----------------------------------------------------------------------------
 
 Status DocumentSession::CheckOptions(const AskOptions& options) const {
-  const auto wrong = [](const char* param, const std::string& message) {
-    return Status(Code::kInvalidArgument, message).WithParam(param);
-  };
   if (!(options.kv_budget >= 0 && options.kv_budget <= 1)) {
-    return wrong("kv_budget", "kv_budget must be in (0, 1]");
+    return InvalidOption("kv_budget", "kv_budget must be in (0, 1]");
   }
   if (!(options.sampling.temperature >= 0 && options.sampling.temperature <= 10)) {
-    return wrong("temperature", "temperature must be in [0, 10]");
+    return InvalidOption("temperature", "temperature must be in [0, 10]");
   }
   if (!(options.sampling.top_p > 0 && options.sampling.top_p <= 1)) {
-    return wrong("top_p", "top_p must be in (0, 1]");
+    return InvalidOption("top_p", "top_p must be in (0, 1]");
   }
   if (options.max_missed && !(*options.max_missed > 0 && *options.max_missed < 1)) {
-    return wrong("max_missed", "max_missed must be in (0, 1)");
+    return InvalidOption("max_missed", "max_missed must be in (0, 1)");
   }
-  if (options.max_tokens < 1) return wrong("max_tokens", "max_tokens must be at least 1");
+  if (options.max_tokens < 1) return InvalidOption("max_tokens", "max_tokens must be at least 1");
   return {};
 }
 
@@ -349,7 +388,7 @@ Result<double> DocumentSession::SmallestServed(bool tail) const {
 }
 
 Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
-  if (kv_budget >= 1) return {};
+  if (kv_budget >= 1 || !HasByteBudget(rule.kind)) return {};
   LECTERN_ASSIGN(const double smallest, SmallestServed(tail));
   if (kv_budget >= smallest) return {};
   char number[32];
@@ -418,6 +457,7 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
+  LECTERN_ASSIGN(rule, ReadRule(options));
   double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
   LECTERN_RETURN_IF_ERROR(CheckBudget(budget, options.tail));
   LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
@@ -494,7 +534,8 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   }
   const bool exact = budget >= 1 || !document_->has_clusters();
   answer.kv.budget = exact ? 1.0f : static_cast<float>(budget);
-  answer.kv.rule = exact ? "exact" : "default";
+  answer.kv.rule = exact ? "exact" : options.rule;
+  if (!exact) AddRuleNote(rule, answer);
   answer.kv.read_fraction_prefill = totals_.read_prefill;
   answer.kv.bytes_read = totals_.bytes;
   answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);

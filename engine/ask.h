@@ -54,6 +54,8 @@ class DocumentSession : public Session {
   std::function<void(std::span<const float>)> on_first_logits;
   // Chooses what is read in the place of Lookup, where the budget is below 1; empty: Lookup.
   Selector selector;
+  // Of Lookup. Ask sets it from its options.
+  SelectionRule rule;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
   // heads][R, head_dim] (only from within on_layer). `proof`: what else to find.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,

@@ -402,7 +402,8 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                        .known_lse = known_lse,
                        .row_weights = args.row_weights,
                        .bound = is_limited || args.proof == Proof::kBound,
-                       .workspace = args.workspace};
+                       .workspace = args.workspace,
+                       .rule = args.rule};
   const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>());
   for (;; ++read.attempts) {
     LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
@@ -412,6 +413,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
     }
     saved.Restore();
     lookup.kv_budget *= 2;
+    lookup.rule.mass += (1 - lookup.rule.mass) / 2;  // what reading on is to top-p
     if (lookup.kv_budget < kReadAllFrom) continue;
     for (const AttentionState& state : args.states) ResetState(state);
     ++read.attempts;

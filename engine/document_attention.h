@@ -59,6 +59,7 @@ struct DocumentAttentionArgs {
   const Selector* selector = nullptr;      // where the step is not exact; nullptr: Lookup
   std::span<const float> row_weights = {};  // of Lookup
   LookupWorkspace* workspace = nullptr;    // of Lookup; nullptr: one for this call
+  SelectionRule rule = {};                 // of Lookup
 };
 
 // p of odds exp(margin) times those of `estimate`: what is taken to be missed at most.

@@ -106,6 +106,11 @@ struct AskOptions {
   // that proves too little, as estimated with the document's margin, which held for 99 of 100 of
   // the questions asked while it was indexed. KvReceipt::max_missed_by says which.
   std::optional<double> max_missed;
+  // What is read below a kv_budget of 1 (index/lookup.h): "default"; whole clusters alone, by
+  // "threshold" (kv_budget in the mean over questions), "cap" (never above kv_budget) or "top-p"
+  // (those that hold the share `mass` of the attention, whatever kv_budget says).
+  std::string rule = "default";
+  double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
@@ -121,7 +126,7 @@ struct Evidence {
 
 struct KvReceipt {
   float budget = 1;
-  std::string rule;                            // "exact", "default"
+  std::string rule;                            // "exact", or AskOptions::rule
   bool fallback = false;                       // AskOptions::fallback made the answer exact
   // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
   double read_fraction_prefill = 0;

@@ -191,6 +191,8 @@ struct AskOptions {
   // Of a question that draws on much of the document: warn, or answer it exactly.
   lectern_fallback fallback = LECTERN_FALLBACK_WARN;
   float max_missed = 0;       // (0, 1): read on until at most this share of the attention is missed
+  std::string rule = {};  // "default" or empty, "threshold", "cap", "top-p": lectern_ask_options
+  double mass = 0;        // (0, 1), of "top-p" alone; 0: 0.95
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
@@ -279,6 +281,9 @@ class Session {
     c.seed = options.seed;
     c.fallback = options.fallback;
     c.max_missed = options.max_missed;
+    c.rule = options.rule.data();
+    c.rule_len = options.rule.size();
+    c.mass = options.mass;
     c.text_user = &callback;
     if (options.on_text) {
       c.on_text = [](const char* text, size_t len, void* user) {

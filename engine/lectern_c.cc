@@ -353,6 +353,9 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   options.sampling.seed = read.seed;
   LECTERN_ASSIGN(options.fallback, ReadFallback(read.fallback));
   if (read.max_missed != 0) options.max_missed = read.max_missed;
+  LECTERN_ASSIGN(const std::string rule, Copy(read.rule, read.rule_len, "rule"));
+  if (!rule.empty()) options.rule = rule;
+  options.mass = read.mass;
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it

@@ -232,6 +232,12 @@ typedef struct lectern_ask_options {
   lectern_fallback fallback;
   float max_missed; /* (0, 1): every step reads on, past the budget, until at most this share of the
                        attention lies on what it did not read (see the receipt); 0: no limit */
+  /* What is read below a kv_budget of 1: "default"; whole clusters alone, by "threshold" (kv_budget
+   * in the mean over questions), "cap" (never above kv_budget) or "top-p" (those that hold the
+   * share `mass` of the attention, whatever kv_budget says). Empty: "default". */
+  const char* rule;
+  size_t rule_len;
+  double mass; /* (0, 1), of "top-p" alone; 0: 0.95 */
 } lectern_ask_options;
 
 typedef struct lectern_evidence {

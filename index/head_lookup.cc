@@ -68,10 +68,10 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
     : args_(args),
       head_(args.heads[head]),
       queries_(args.queries[head]),
-      rejected_lse_(args.known_lse.empty()
-                        ? std::vector<float>(args.queries[head].num_rows, -INFINITY)
-                        : args.known_lse[head]),
+      known_lse_(args.known_lse.empty() ? std::span<const float>() : args.known_lse[head]),
+      rejected_lse_(known_lse_.begin(), known_lse_.end()),
       buffers_(buffers) {
+  rejected_lse_.resize(queries_.num_rows, -INFINITY);
   open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
   selection_.looked_up.resize(head_.levels().size());
   selection_.tail.resize(head_.levels().size());
@@ -129,6 +129,14 @@ Status HeadLookup::Score(size_t level) {
     args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = scores_});
   });
   return {};
+}
+
+double HeadLookup::KnownMass() const {
+  double mass = 0;
+  for (size_t r = 0; r < known_lse_.size(); ++r) {
+    mass += Weight(r) * std::exp(double{known_lse_[r]} - reference_[r]);
+  }
+  return mass;
 }
 
 // Estimated mass of open clusters that are neither in `read` nor looked into further.

@@ -66,6 +66,8 @@ class HeadLookup {
 
   // S of every open cluster of the level.
   Status Score(size_t level);
+  // Share of what is known, in the same total as scores().
+  double KnownMass() const;
   // Goes on with the children of `opened` (ascending); the rest stays as tail and denominator.
   Status Descend(size_t level, const std::vector<uint32_t>& opened);
   // Finest level: reads all rows of `chosen` (ascending).
@@ -116,6 +118,7 @@ class HeadLookup {
   const LookupArgs& args_;
   const HeadIndex& head_;
   const Rows<const float> queries_;
+  const std::span<const float> known_lse_;  // [R], or empty
   std::vector<IndexRange> open_;
   std::vector<float> log_counts_, scores_;  // of open_
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the

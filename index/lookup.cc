@@ -24,17 +24,43 @@ constexpr double kSpareRows = 1.2;  // opened rows per row that the budget can r
 
 // A cluster or row of one head that may be opened or read.
 struct Candidate {
-  float score;  // S
-  bool above;   // S > T
+  float score;  // S, or what else the rule orders by
+  bool wanted;  // the rule reads it while the budget allows, the others only to fill the budget
   uint32_t head;
   uint32_t index;  // cluster, or row among the head's coded rows
 };
 
-// Above its threshold first, then by score; ties by place, so that the order is one.
+// Wanted ones first, then by score; ties by place, so that the order is one.
 bool ComesBefore(const Candidate& a, const Candidate& b) {
-  if (a.above != b.above) return a.above;
+  if (a.wanted != b.wanted) return a.wanted;
   if (a.score != b.score) return a.score > b.score;
   return a.head != b.head ? a.head < b.head : a.index < b.index;
+}
+
+// What a rule is: which clusters it wants, and what it makes of the byte budget.
+struct Policy {
+  enum class Wants {
+    kAboveThreshold,  // S > T; in the order of S
+    kAll,             // in the order of S
+    kMass,            // of each head, in the order of N * S, until they hold the share
+  } wants;
+  // Shares of the byte budget: up to the first also what is not wanted is read, above the second
+  // nothing.
+  double fill_to, cut_at;
+};
+
+Policy PolicyOf(Rule rule) {
+  switch (rule) {
+    case Rule::kThreshold:
+      return {Policy::Wants::kAboveThreshold, 0, INFINITY};
+    case Rule::kCap:
+      return {Policy::Wants::kAll, 1, 1};
+    case Rule::kTopP:
+      return {Policy::Wants::kMass, 0, INFINITY};
+    case Rule::kDefault:
+      break;
+  }
+  return {Policy::Wants::kAboveThreshold, kFillTo, kCutAt};
 }
 
 using PerHead = std::vector<std::vector<uint32_t>>;  // ascending numbers of each kv head
@@ -59,8 +85,9 @@ float KthLargest(std::vector<float>& scores, size_t k, size_t& equals) {
 // The lookup of a layer: all heads share its budget.
 class LayerLookup {
  public:
-  explicit LayerLookup(const LookupArgs& args) : args_(args) {
-    use_codes_ = args.row_codes;
+  explicit LayerLookup(const LookupArgs& args)
+      : args_(args), calibrated_args_(args), policy_(PolicyOf(args.rule.kind)) {
+    use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
     uint64_t exact_bytes = 0;
     for (const HeadIndex& head : args.heads) {
@@ -77,9 +104,15 @@ class LayerLookup {
     }
     lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
     std::vector<HeadBuffers>& buffers = (args.workspace ? *args.workspace : own_).heads();
-    buffers.resize(std::max(buffers.size(), args.heads.size()));
-    for (size_t h = 0; h < args.heads.size(); ++h) {
-      lookups_.emplace_back(args, h, first_level_, buffers[h]);
+    buffers.resize(std::max(buffers.size(), 2 * args.heads.size()));
+    AddLookups(args, buffers);
+    if (args.rule.kind == Rule::kThreshold) {
+      // What is known and what a row counts are no part of T, so they must not be of S.
+      calibrated_args_.known_lse = {};
+      calibrated_args_.row_weights = {};
+      calibrated_args_.bound = false;
+      first_ranked_ = lookups_.size();
+      AddLookups(calibrated_args_, buffers);
     }
   }
 
@@ -109,17 +142,25 @@ class LayerLookup {
       return use_codes_ ? head.FinishRows(chosen[h]) : head.FinishClusters(chosen[h]);
     }));
     std::vector<HeadSelection> selections;
-    for (HeadLookup& lookup : lookups_) selections.push_back(std::move(lookup.selection()));
+    for (size_t h = 0; h < args_.heads.size(); ++h) {
+      selections.push_back(std::move(lookups_[h].selection()));
+    }
     return selections;
   }
 
  private:
+  void AddLookups(const LookupArgs& args, std::vector<HeadBuffers>& buffers) {
+    for (size_t h = 0; h < args.heads.size(); ++h) {
+      lookups_.emplace_back(args, h, first_level_, buffers[lookups_.size()]);
+    }
+  }
+
   template <typename Body>
   Status ForAll(const Body& body) {
     std::mutex mutex;
     Status first;
-    args_.threads.ParallelFor(lookups_.size(), [&](size_t head, size_t) {
-      Status status = body(lookups_[head], head);
+    args_.threads.ParallelFor(lookups_.size(), [&](size_t i, size_t) {
+      Status status = body(lookups_[i], i % args_.heads.size());
       if (status.ok()) return;
       std::lock_guard lock(mutex);
       if (first.ok()) first = std::move(status);
@@ -155,23 +196,49 @@ class LayerLookup {
     return has_value ? centroid + ValueBytes(view) : centroid;
   }
 
+  bool has_budget() const { return HasByteBudget(args_.rule.kind); }
+
+  // T of a head, calibrated for the share, where the rule has one.
+  float Threshold(size_t head, size_t level, double kept_share) const {
+    if (policy_.wants != Policy::Wants::kAboveThreshold) return -INFINITY;
+    return std::exp(LogThreshold(args_.heads[head].thresholds(), static_cast<uint32_t>(level),
+                                 args_.queries[head].num_rows, kept_share));
+  }
+
   // All open clusters of the layer, best first; `kept_share` picks the threshold.
   std::vector<Candidate> Rank(size_t level, double kept_share) const {
+    const bool by_mass = policy_.wants == Policy::Wants::kMass;
     std::vector<Candidate> candidates;
-    for (size_t h = 0; h < lookups_.size(); ++h) {
-      const float threshold =
-          std::exp(LogThreshold(args_.heads[h].thresholds(), static_cast<uint32_t>(level),
-                                args_.queries[h].num_rows, kept_share));
+    for (size_t h = 0; h < args_.heads.size(); ++h) {
+      const HeadLookup& lookup = lookups_[first_ranked_ + h];
+      const float threshold = Threshold(h, level, kept_share);
+      const auto& counts = args_.heads[h].levels()[level].key_counts;
       size_t column = 0;
-      for (const IndexRange& range : lookups_[h].open()) {
+      for (const IndexRange& range : lookup.open()) {
         for (uint32_t i = range.begin; i < range.end; ++i, ++column) {
-          const float score = lookups_[h].scores()[column];
-          candidates.push_back({score, score > threshold, static_cast<uint32_t>(h), i});
+          const float score = lookup.scores()[column];
+          const float keys = by_mass ? static_cast<float>(counts[i]) : 1.0f;
+          candidates.push_back({keys * score, score > threshold, static_cast<uint32_t>(h), i});
         }
       }
     }
     std::sort(candidates.begin(), candidates.end(), ComesBefore);
+    if (by_mass) WantMass(level, candidates);
     return candidates;
+  }
+
+  // Of each head the first (of most mass) until, with what is known, they hold the share.
+  void WantMass(size_t level, std::vector<Candidate>& candidates) const {
+    const double part = static_cast<double>(level + 1) / static_cast<double>(num_levels_);
+    const double share = 1 - (1 - args_.rule.mass) * part;
+    std::vector<double> held;
+    for (const HeadLookup& lookup : lookups_) held.push_back(lookup.KnownMass());
+    for (Candidate& candidate : candidates) {
+      candidate.wanted = held[candidate.head] < share;
+      held[candidate.head] += candidate.score;
+    }
+    std::stable_partition(candidates.begin(), candidates.end(),
+                          [](const Candidate& candidate) { return candidate.wanted; });
   }
 
   PerHead Sorted(PerHead lists) const {
@@ -180,7 +247,7 @@ class LayerLookup {
   }
 
   // Which clusters of an upper level to open: the best, until this level's part of the lookup bytes
-  // is spent and what lies below can fill the budget.
+  // is spent and what lies below can fill the budget; without a budget those that the rule wants.
   PerHead ChooseOpened(size_t level) {
     double below_bytes = 0;  // of everything that could be opened
     for (const HeadIndex& head : args_.heads) {
@@ -192,7 +259,8 @@ class LayerLookup {
     const double most = kMostForOpening * (budget_ - spent_);
     const double allowed =
         std::min(most, std::max(0.0, lookup_left_) / static_cast<double>(2 * levels_below - 1));
-    const double kept_share = std::clamp(allowed / below_bytes, 0.01, 1.0);
+    const double kept_share =
+        std::clamp(allowed / below_bytes, has_budget() ? 0.01 : args_.kv_budget, 1.0);
     double opened_bytes = 0, opened_row_bytes = 0;
     PerHead opened(lookups_.size());
     for (const Candidate& candidate : Rank(level, kept_share)) {
@@ -203,8 +271,8 @@ class LayerLookup {
                      (view.children[candidate.index + 1] - view.children[candidate.index]);
       // An opened cluster needs its own mean value only where it stands for the finest ones.
       if (!(use_codes_ && IsFinest(level + 1))) bytes -= ValueBytes(view);
-      if (can_fill && opened_bytes + bytes > allowed) break;
-      if (opened_bytes + bytes > most) continue;
+      if (has_budget() ? can_fill && opened_bytes + bytes > allowed : !candidate.wanted) break;
+      if (has_budget() && opened_bytes + bytes > most) continue;
       opened[candidate.head].push_back(candidate.index);
       opened_bytes += bytes;
       opened_row_bytes += row_bytes_ * view.key_counts[candidate.index];
@@ -278,16 +346,17 @@ class LayerLookup {
     return Best(&refined, (budget_ - spent_) / row_bytes_);
   }
 
-  // Whole clusters: above threshold while the cap allows, below it until the floor is reached.
+  // Whole clusters: wanted ones while the cap allows, others until the floor is reached.
   PerHead ChooseClusters() {
-    const double kept_share = std::max(0.01, (budget_ - spent_) / dense_bytes_);
+    const double kept_share =
+        has_budget() ? std::max(0.01, (budget_ - spent_) / dense_bytes_) : args_.kv_budget;
     PerHead chosen(lookups_.size());
     for (const Candidate& candidate : Rank(num_levels_ - 1, kept_share)) {
       const HeadIndex& head = args_.heads[candidate.head];
       double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate.index)));
       bytes -= ValueBytes(head.levels().back());
-      if (!candidate.above && spent_ >= kFillTo * budget_) break;
-      if (spent_ + bytes > kCutAt * budget_) continue;
+      if (!candidate.wanted && spent_ >= policy_.fill_to * budget_) break;
+      if (spent_ + bytes > policy_.cut_at * budget_) continue;
       chosen[candidate.head].push_back(candidate.index);
       spent_ += bytes;
     }
@@ -295,8 +364,12 @@ class LayerLookup {
   }
 
   const LookupArgs& args_;
+  LookupArgs calibrated_args_;
+  const Policy policy_;
   LookupWorkspace own_;
+  // Of each kv head; the scores of those from `first_ranked_` on are ranked.
   std::vector<HeadLookup> lookups_;
+  size_t first_ranked_ = 0;
   bool use_codes_ = false;
   size_t num_levels_ = 0, first_level_ = 0;
   double row_bytes_ = 0;    // K and V of one row

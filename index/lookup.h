@@ -62,6 +62,15 @@ class LookupWorkspace {
   std::vector<HeadBuffers> heads_;
 };
 
+// How a step chooses what it reads. See Lookup.
+enum class Rule { kDefault, kThreshold, kCap, kTopP };
+struct SelectionRule {
+  Rule kind = Rule::kDefault;
+  double mass = 0.95;  // (0, 1), of kTopP
+};
+// A byte budget that is kept, question by question.
+inline bool HasByteBudget(Rule rule) { return rule == Rule::kDefault || rule == Rule::kCap; }
+
 struct LookupArgs {
   const Backend& backend;
   ThreadPool& threads;
@@ -78,10 +87,11 @@ struct LookupArgs {
   std::span<const float> row_weights = {};
   bool bound = false;                    // also find HeadSelection::unread_bound
   LookupWorkspace* workspace = nullptr;  // nullptr: one for this lookup
+  SelectionRule rule = {};
 };
 
-// The default rule. Where all finest centroids fit into a third of the budget (and there are row
-// codes) they are looked up at once. Otherwise clusters are opened best first (above the calibrated
+// kDefault: where all finest centroids fit into a third of the budget (and there are row codes)
+// they are looked up at once. Otherwise clusters are opened best first (above the calibrated
 // threshold of their head and level before those below it) until the level's part of the lookup
 // bytes is spent: a quarter of the budget, more only where filling the budget needs it. Then rows
 // are read:
@@ -94,6 +104,14 @@ struct LookupArgs {
 //                     lets more be looked up;
 //   without           whole clusters, while S > T, ended by the byte budget: at least kFillTo of it
 //                     is read (next best S), never more than kCutAt of it.
+// The other rules are over whole clusters of every level, as in the papers: no row codes.
+// kThreshold: those with S > T, calibrated per head and level to keep the share kv_budget of the
+//             keys of the finest level; S as calibrated, of clusters alone and of all rows alike.
+//             No byte budget: about kv_budget is read in the mean over questions.
+// kCap:       in the order of S while they fit into the byte budget; upper levels as above.
+// kTopP:      of each head those of most mass N * S, until with `known_lse` they hold the share
+//             `mass` of the estimated total. Of the 1 - mass that may be left an upper level leaves
+//             its part: (1 - mass) * l / L after level l of L. No byte budget, no kv_budget.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
 // mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows,
 // also the opened clusters without codes. Everything through log-sum-exp; mean over the R rows, by
@@ -106,7 +124,7 @@ Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
 
 // Bytes that any lookup of the layer reads: sinks, window, the top level (and its mean values).
 uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail);
-// The smallest budget that Lookup serves for the layer.
+// The smallest budget that Lookup serves for the layer with the rules that have one.
 double SmallestBudget(std::span<const HeadIndex> heads, bool tail);
 
 }  // namespace lectern

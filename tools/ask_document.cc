@@ -58,6 +58,14 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
                  "Read on, past the budget, until at most this share of the attention is missed")
       ->type_name("E")
       ->check(NumberBetween(1e-6, 0.999999));
+  app.add_option("--rule", flags.options.rule,
+                 "What is read: default; or whole clusters alone, by threshold, cap or top-p")
+      ->type_name("R")
+      ->check(OneOf({"default", "threshold", "cap", "top-p"}));
+  app.add_option("--mass", flags.options.mass,
+                 "Of --rule top-p: share of the attention to read (else 0.95)")
+      ->type_name("P")
+      ->check(ShareBelowOne());
   app.add_option("--fallback", flags.fallback,
                  "Where a question draws on much of the document: warn (default), or begin again "
                  "and read all of it (exact)")

@@ -93,6 +93,10 @@ CLI::Validator Share() {
   return NumberCheck([](double x) { return x > 0 && x <= 1; }, "a share above 0 and up to 1");
 }
 
+CLI::Validator ShareBelowOne() {
+  return NumberCheck([](double x) { return x > 0 && x < 1; }, "a share above 0 and below 1");
+}
+
 CLI::Validator NumberBetween(double low, double high) {
   std::ostringstream range;
   range << "a number from " << low << " to " << high;

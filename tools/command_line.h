@@ -31,14 +31,19 @@ void AddStoreFlags(CLI::App& app, EngineFlags& flags);
 void AddModelFlags(CLI::App& app, EngineFlags& flags);
 void AddVersionFlag(CLI::App& app);
 
-// Checks for Option::check: a number in (0, 1]; a number in [low, high]; a key of `choices`.
+// Checks for Option::check: a number in (0, 1]; in (0, 1); in [low, high]; one of `names`; a key of
+// `choices`.
 CLI::Validator Share();
+CLI::Validator ShareBelowOne();
 CLI::Validator NumberBetween(double low, double high);
+inline CLI::Validator OneOf(const std::vector<std::string>& names) {
+  return CLI::IsMember(names).description("");
+}
 template <typename Value>
 CLI::Validator OneOf(const std::map<std::string, Value>& choices) {
   std::vector<std::string> names;
   for (const auto& choice : choices) names.push_back(choice.first);
-  return CLI::IsMember(names).description("");
+  return OneOf(names);
 }
 
 // Parses. A value is the exit status to end with: --help, --version, or a usage error that has been

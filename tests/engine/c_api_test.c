@@ -423,6 +423,16 @@ static void TestAsking(lectern_engine* engine) {
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
               lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
   options.fallback = LECTERN_FALLBACK_DEFAULT;
+  options.rule = "best";
+  options.rule_len = 4;
+  CHECK(lectern_session_ask(session, "Who?", 4, &options, &answer, &error) ==
+        LECTERN_INVALID_ARGUMENT);
+  CHECK(answer == NULL && strcmp(lectern_error_param(error, NULL), "rule") == 0);
+  CHECK(strstr(lectern_error_message(error, NULL), "default, threshold, cap or top-p") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  error = NULL;
+  options.rule = NULL;
+  options.rule_len = 0;
   CHECK_OK(lectern_session_ask(session, "Who pays?", 9, &options, &answer, &error), error);
   CHECK(user.num_pieces > 0 && lectern_session_cancel(session) == LECTERN_OK);
   CheckAnswer(answer);

@@ -164,6 +164,21 @@ TEST_F(EngineErrorsTest, BudgetThatIsTooSmall) {
   EXPECT_EQ(AskStatus(static_cast<float>(smallest) * 0.98f).code(), Code::kBudgetTooSmall);
 }
 
+// It is a rule's own affair what it makes of the budget.
+TEST_F(EngineErrorsTest, OnlyRulesWithAByteBudgetNeedASmallestOne) {
+  IndexOne();
+  const auto session = std::move(NewEngine()->Open("")).value();
+  for (const std::string rule : {"default", "cap", "threshold", "top-p"}) {
+    AskOptions options;
+    options.kv_budget = 0.01f;
+    options.rule = rule;
+    options.max_tokens = 2;
+    const Status status = session->Ask("Which road?", options).status();
+    const bool has_budget = rule == "default" || rule == "cap";
+    EXPECT_EQ(status.code(), has_budget ? Code::kBudgetTooSmall : Code::kOk) << rule;
+  }
+}
+
 TEST_F(EngineErrorsTest, OptionsOutOfRange) {
   IndexOne();
   const auto engine = NewEngine();
@@ -178,6 +193,13 @@ TEST_F(EngineErrorsTest, OptionsOutOfRange) {
   EXPECT_EQ(ask([](AskOptions& o) { o.kv_budget = NAN; }).param(), "kv_budget");
   EXPECT_EQ(ask([](AskOptions& o) { o.sampling.temperature = -1; }).param(), "temperature");
   EXPECT_EQ(ask([](AskOptions& o) { o.sampling.top_p = 0; }).param(), "top_p");
+  const Status rule = ask([](AskOptions& o) { o.rule = "best"; });
+  Expect(rule, Code::kInvalidArgument, "default, threshold, cap or top-p");
+  EXPECT_EQ(rule.param(), "rule");
+  for (const double mass : {-0.5, 1.0, double{NAN}}) {
+    EXPECT_EQ(ask([mass](AskOptions& o) { o.rule = "top-p", o.mass = mass; }).param(), "mass");
+  }
+  Expect(ask([](AskOptions& o) { o.mass = 0.9; }), Code::kInvalidArgument, "rule top-p alone");
   EXPECT_EQ(ask([](AskOptions& o) { o.max_tokens = 0; }).param(), "max_tokens");
   IndexOptions index;
   index.num_levels = 4;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "engine/index_document.h"
@@ -158,7 +159,14 @@ struct PoisonCase {
   uint32_t levels;
   bool tail;
   float budget = 0.15f;
+  Rule rule = Rule::kDefault;
 };
+// The tiny model's attention is flat: half of it is enough to read.
+constexpr double kTopPMass = 0.5;
+const std::map<Rule, std::string> kRuleNames = {{Rule::kDefault, "default"},
+                                                {Rule::kThreshold, "threshold"},
+                                                {Rule::kCap, "cap"},
+                                                {Rule::kTopP, "top-p"}};
 
 class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
  protected:
@@ -178,6 +186,7 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     auto session =
         DocumentSession::Create(std::move(document), model_, *DefaultBackend(), threads_, 0);
     EXPECT_TRUE(session.ok());
+    (*session)->rule = {GetParam().rule, kTopPMass};
     return std::move(session).value();
   }
 
@@ -213,7 +222,7 @@ TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
   const auto logits = session->Step(ids, GetParam().budget, GetParam().tail, nullptr);
   // A small budget goes through the upper levels; a large one looks up the finest at once.
   EXPECT_EQ(reads.begin()->second.looked_up.front().empty(),
-            GetParam().levels > 1 && GetParam().budget > 0.1f);
+            GetParam().levels > 1 && GetParam().budget > 0.1f && GetParam().rule == Rule::kDefault);
   ASSERT_TRUE(logits.ok());
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(ids, GetParam().budget, GetParam().tail, nullptr);
@@ -241,6 +250,8 @@ TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
   AskOptions options;
   options.kv_budget = GetParam().budget;
   options.tail = GetParam().tail;
+  options.rule = kRuleNames.at(GetParam().rule);
+  if (GetParam().rule == Rule::kTopP) options.mass = kTopPMass;
   options.max_tokens = 8;
   Reads reads;
   auto session = NewSession(document_);
@@ -289,11 +300,17 @@ INSTANTIATE_TEST_SUITE_P(LevelsAndTail, PoisonTest,
                                            PoisonCase{3, false}, PoisonCase{1, true},
                                            PoisonCase{2, true}, PoisonCase{3, true},
                                            PoisonCase{2, false, 0.07f}, PoisonCase{3, false, 0.07f},
-                                           PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f}),
+                                           PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f},
+                                           PoisonCase{2, true, 0.14f, Rule::kThreshold},
+                                           PoisonCase{2, true, 0.15f, Rule::kCap},
+                                           PoisonCase{2, true, 0.15f, Rule::kTopP}),
                          [](const auto& param) {
                            return std::to_string(param.param.levels) + "Levels" +
                                   (param.param.tail ? "Tail" : "NoTail") +
-                                  (param.param.budget < 0.1f ? "Hierarchical" : "");
+                                  (param.param.budget < 0.1f ? "Hierarchical" : "") +
+                                  (param.param.rule == Rule::kThreshold ? "Threshold" : "") +
+                                  (param.param.rule == Rule::kCap ? "Cap" : "") +
+                                  (param.param.rule == Rule::kTopP ? "TopP" : "");
                          });
 
 }  // namespace

@@ -152,6 +152,7 @@ class CommandLineTest(ToolsTest):
                      ["--temperature", "-1", "q"], ["--sample-top-p", "0", "q"],
                      ["--max-tokens", "0", "q"], ["--seed", "x", "q"], ["--seed", "-1", "q"],
                      ["--offset-unit", "bytes", "q"], ["two", "words"], ["--fallback", "dense", "q"],
+                     ["--rule", "best", "q"], ["--rule", "top-p", "--mass", "1", "q"],
                      ["--questions", "f", "q"]):
             self.check_error(2, "--help", "ask-document", *args)
         for args in ([], ["gc"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
@@ -331,7 +332,7 @@ class AskTest(ToolsTest):
         self.assertEqual(set(answer["kv"]),
                          {"budget", "rule", "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
-                          "missed_mass_bound", "fallback"})
+                          "missed_mass_bound", "max_missed_by", "fallback"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
 
@@ -378,6 +379,16 @@ class AskTest(ToolsTest):
         self.assertIn(warned["note"], out)
         out, _ = self.check(0, "ask-document", "--fallback", "exact", *whole)
         self.assertIn("everything was read instead", out)
+
+    def test_rules(self):
+        self.check_error(2, "cap,top-p", "ask-document", "--rule", "best", "q")
+        self.check_error(2, "top-p alone", "ask-document", "--mass", "0.9", "q")
+        for rule, args in (("default", ()), ("threshold", ()), ("cap", ()),
+                           ("top-p", ("--mass", "0.9"))):
+            [answer] = self.ask("--rule", rule, *args, "--max-tokens", "4", self.QUESTION)
+            self.check_answer(answer)
+            self.assertEqual(answer["kv"]["rule"], rule)
+            self.assertEqual("90 % of each head" in (answer["note"] or ""), rule == "top-p")
 
     def test_readable_answer(self):
         out, err = self.check(0, "ask-document", "--document", "lease.txt", "--max-tokens", "8",
