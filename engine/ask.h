@@ -62,7 +62,7 @@ class DocumentSession : public Session {
                                    std::vector<float>& output, Proof proof = Proof::kNone);
   // The smallest budget that every layer can serve; 0 without clusters.
   Result<double> SmallestServed(bool tail) const;
-  void Forget();  // everything after the fixed context
+  void Forget();                                 // everything after the fixed context
   size_t num_past() const { return num_past_; }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
   const Backend& backend() const { return transformer_.backend(); }
@@ -117,7 +117,7 @@ class DocumentSession : public Session {
     uint64_t bytes = 0, decode_steps = 0;
   } totals_;
   bool in_prefill_ = true;
-  double max_missed_ = -1;       // below 0: no limit
+  double max_missed_ = -1;             // below 0: no limit
   bool bound_held_everywhere_ = true;  // the limit, by the bound
   // [tokens of the fixed context], over layers, heads and steps; empty: not collected.
   std::vector<double> mass_, squared_mass_;

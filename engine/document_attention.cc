@@ -294,8 +294,8 @@ std::vector<std::vector<float>> KnownLse(const DocumentAttentionArgs& args) {
   return known;
 }
 
-// Of the attention of all heads, at most this share lies on the rows that were not read. `read`: log
-// mass of all that was.
+// Of the attention of all heads, at most this share lies on the rows that were not read. `read`:
+// log mass of all that was.
 double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelection> selections,
                    const std::vector<std::vector<float>>& read) {
   double sum = 0;

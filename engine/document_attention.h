@@ -23,7 +23,7 @@ struct DocumentRead {
   // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
   double missed_mass = 0, missed_bound = 0;
   bool bounded = false;
-  // Where asked for, per kv head [R]: log mass of all that was read and of what is attended besides.
+  // Where asked for, per kv head [R]: log mass of what was read and of what is attended besides.
   std::vector<std::vector<float>> read_lse;
   uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
 };

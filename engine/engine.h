@@ -126,15 +126,15 @@ struct Evidence {
 
 struct KvReceipt {
   float budget = 1;
-  std::string rule;                            // "exact", or AskOptions::rule
-  bool fallback = false;                       // AskOptions::fallback made the answer exact
+  std::string rule;       // "exact", or AskOptions::rule
+  bool fallback = false;  // AskOptions::fallback made the answer exact
   // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
   double read_fraction_prefill = 0;
   std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
   uint64_t bytes_read = 0;                     // all steps, and what a fallback gave up
   uint64_t window_bytes = 0;                   // sliding-window layers
-  // Share of the attention that lies on rows not read, mean over steps and layers: as estimated, and
-  // with AskOptions::max_missed what it cannot exceed.
+  // Share of the attention that lies on rows not read, mean over steps and layers: as estimated,
+  // and with AskOptions::max_missed what it cannot exceed.
   double missed_mass_estimate = 0;
   std::optional<double> missed_mass_bound;
   // With max_missed: "bound" where it was kept by proof in every step and layer, else "estimate".

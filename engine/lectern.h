@@ -190,7 +190,7 @@ struct AskOptions {
   uint64_t seed = 0;          // of the sampling
   // Of a question that draws on much of the document: warn, or answer it exactly.
   lectern_fallback fallback = LECTERN_FALLBACK_WARN;
-  float max_missed = 0;       // (0, 1): read on until at most this share of the attention is missed
+  float max_missed = 0;   // (0, 1): read on until at most this share of the attention is missed
   std::string rule = {};  // "default" or empty, "threshold", "cap", "top-p": lectern_ask_options
   double mass = 0;        // (0, 1), of "top-p" alone; 0: 0.95
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.

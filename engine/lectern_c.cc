@@ -436,8 +436,9 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.total_ms = answer.timings_ms.total;
   receipt.fallback = answer.kv.fallback;
   receipt.missed_mass_bound = answer.kv.missed_mass_bound.value_or(-1);
-  receipt.max_missed_by =
-      answer.kv.max_missed_by.empty() ? 0 : answer.kv.max_missed_by == "bound" ? 1 : 2;
+  receipt.max_missed_by = answer.kv.max_missed_by.empty()      ? 0
+                          : answer.kv.max_missed_by == "bound" ? 1
+                                                               : 2;
   return receipt;
 }
 

@@ -268,8 +268,8 @@ typedef struct lectern_receipt {
   double total_ms;
   uint64_t fallback; /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
   double missed_mass_bound; /* what it cannot exceed, with max_missed; below 0: not known */
-  uint64_t max_missed_by; /* 1: max_missed was kept by that bound in every step and layer; 2: in some
-                             by the estimate and the document's margin; 0: no limit, or exact */
+  uint64_t max_missed_by; /* 1: max_missed was kept by that bound in every step and layer; 2: in
+                             some by the estimate and the document's margin; 0: no limit */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

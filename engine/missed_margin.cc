@@ -26,8 +26,8 @@ double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> l
   for (size_t h = 0; h < lse.size(); ++h) {
     for (size_t r = 0; r < lse[h].size(); ++r) {
       const double share = 1 - std::exp(std::min(0.0, double{read.read_lse[h][r]} - lse[h][r]));
-      const double weight = weights.empty() ? 1 / static_cast<double>(lse[h].size())
-                                            : double{weights[r]};
+      const double weight =
+          weights.empty() ? 1 / static_cast<double>(lse[h].size()) : double{weights[r]};
       missed += weight * share / static_cast<double>(lse.size());
     }
   }
@@ -41,8 +41,8 @@ double MissedScore(const Missed& missed) {
 double ConformalMargin(const std::vector<Missed>& samples, double coverage) {
   std::vector<double> scores;
   for (const Missed& sample : samples) scores.push_back(MissedScore(sample));
-  const auto rank = static_cast<size_t>(
-      std::ceil(coverage * static_cast<double>(scores.size() + 1)));  // from 1
+  const auto rank =
+      static_cast<size_t>(std::ceil(coverage * static_cast<double>(scores.size() + 1)));  // from 1
   const auto at = scores.begin() + static_cast<ptrdiff_t>(std::min(rank, scores.size()) - 1);
   std::nth_element(scores.begin(), at, scores.end());
   return std::max(0.0, *at);
@@ -58,8 +58,8 @@ Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
   session.on_layer = [&](const DocumentSession::LayerStep& step) {
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
-      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output,
-                                            Proof::kReadMass);
+      const auto read =
+          session.AttendAgain(step.layer, step.num_tokens, budget, true, output, Proof::kReadMass);
       if (!read.ok()) {
         failed = read.status();
       } else {

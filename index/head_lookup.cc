@@ -87,7 +87,8 @@ void HeadLookup::ForEachTile(size_t level, const Body& body) {
   const HeadIndex::Level& view = head_.levels()[level];
   const size_t num_open = log_counts_.size();
   const size_t num_columns = std::max<size_t>(1, num_open + coded_rows_.size());
-  const size_t tile = std::min(std::max(kFewestTileRows, kTileFloats / num_columns), queries_.num_rows);
+  const size_t tile =
+      std::min(std::max(kFewestTileRows, kTileFloats / num_columns), queries_.num_rows);
   float* logits = buffers_.logits.Resize(tile * num_open).data();
   const bool has_logits = has_logits_ && tile == queries_.num_rows;
   for (size_t begin = 0; begin < queries_.num_rows; begin += tile) {
@@ -251,8 +252,8 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
         // Tables may be off by half a step for each group of each plane.
         const float norm = args_.scale * Norm({queries_[r], dim});
         const float weights = planes.size() == 1 ? 1 : 7;
-        const float slack = weights * static_cast<float>(PlaneBytes(dim)) *
-                            buffers_.scales.data()[r].step;
+        const float slack =
+            weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
         for (size_t t = 0; t < of_u.size(); ++t) {
           logits[r - begin][t] =
               centroids[r - begin][column(t)] + of_norm[t] * norm + of_u[t] * slack;
@@ -308,8 +309,8 @@ void HeadLookup::AddSignLogits(std::span<const std::byte* const> planes,
 // exp(logit - reference) of the coded rows for query rows [begin, end).
 Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
   const size_t num_rows = coded_rows_.size();
-  const Rows<float> masses(buffers_.row_masses.Resize((end - begin) * num_rows).data(),
-                           end - begin, num_rows);
+  const Rows<float> masses(buffers_.row_masses.Resize((end - begin) * num_rows).data(), end - begin,
+                           num_rows);
   if (num_rows == 0 || has_row_masses_) return masses;
   for (size_t r = 0; r < end - begin; ++r) {
     for (size_t i = 0; i < coded_columns_.size(); ++i) {
@@ -394,8 +395,7 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   rest_lse_ = rejected_lse_;
   ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
-    args_.backend.add_row_lse(
-        {.logits = logits, .bias = bias, .lse = Tile(rest_lse_, begin, end)});
+    args_.backend.add_row_lse({.logits = logits, .bias = bias, .lse = Tile(rest_lse_, begin, end)});
   });
   ScoreCodedRows();
   return {};
@@ -535,8 +535,7 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& chosen) {
       }
       if (const uint32_t columns = cluster.end_column - cluster.begin_column; columns > 0) {
         args_.backend.add_row_lse(
-            {.logits = {centroids.data + cluster.begin_column, num_rows, columns,
-                        centroids.stride},
+            {.logits = {centroids.data + cluster.begin_column, num_rows, columns, centroids.stride},
              .bias = std::span<const float>(bias).subspan(cluster.begin_column, columns),
              .lse = lse});
       }

@@ -125,12 +125,12 @@ class HeadLookup {
   // current level; of the first with that of open clusters that are not coded.
   std::vector<float> rejected_lse_, reference_, rest_lse_;
 
-  std::vector<uint32_t> coded_;          // clusters, ascending
-  std::vector<uint32_t> coded_columns_;  // of coded clusters, in open_
-  std::vector<uint32_t> coded_begin_;    // [coded + 1]: their rows, in coded_rows_
-  std::vector<uint32_t> coded_rows_;     // stored rows
-  std::vector<float> row_scores_;        // S of each coded row
-  std::vector<uint32_t> refined_;        // coded rows whose fine codes were read
+  std::vector<uint32_t> coded_;            // clusters, ascending
+  std::vector<uint32_t> coded_columns_;    // of coded clusters, in open_
+  std::vector<uint32_t> coded_begin_;      // [coded + 1]: their rows, in coded_rows_
+  std::vector<uint32_t> coded_rows_;       // stored rows
+  std::vector<float> row_scores_;          // S of each coded row
+  std::vector<uint32_t> refined_;          // coded rows whose fine codes were read
   std::vector<uint32_t> refined_columns_;  // the columns of their clusters, in open_
 
   HeadBuffers& buffers_;

@@ -120,9 +120,8 @@ class LayerLookup {
     for (size_t level = first_level_; level + 1 < num_levels_; ++level) {
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t) { return head.Score(level); }));
       const PerHead opened = ChooseOpened(level);
-      LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
-        return head.Descend(level, opened[h]);
-      }));
+      LECTERN_RETURN_IF_ERROR(
+          ForAll([&](HeadLookup& head, size_t h) { return head.Descend(level, opened[h]); }));
     }
     LECTERN_RETURN_IF_ERROR(
         ForAll([&](HeadLookup& head, size_t) { return head.Score(num_levels_ - 1); }));
@@ -227,15 +226,15 @@ class LayerLookup {
     return candidates;
   }
 
-  // Of each head the first (of most mass) until, with what is known, they hold the share.
+  // Of each head the first (of most mass) until they hold the share of what is not known.
   void WantMass(size_t level, std::vector<Candidate>& candidates) const {
     const double part = static_cast<double>(level + 1) / static_cast<double>(num_levels_);
     const double share = 1 - (1 - args_.rule.mass) * part;
-    std::vector<double> held;
-    for (const HeadLookup& lookup : lookups_) held.push_back(lookup.KnownMass());
+    std::vector<double> left;
+    for (const HeadLookup& lookup : lookups_) left.push_back(share * (1 - lookup.KnownMass()));
     for (Candidate& candidate : candidates) {
-      candidate.wanted = held[candidate.head] < share;
-      held[candidate.head] += candidate.score;
+      candidate.wanted = left[candidate.head] > 0;
+      left[candidate.head] -= candidate.score;
     }
     std::stable_partition(candidates.begin(), candidates.end(),
                           [](const Candidate& candidate) { return candidate.wanted; });

@@ -109,8 +109,9 @@ struct LookupArgs {
 //             keys of the finest level; S as calibrated, of clusters alone and of all rows alike.
 //             No byte budget: about kv_budget is read in the mean over questions.
 // kCap:       in the order of S while they fit into the byte budget; upper levels as above.
-// kTopP:      of each head those of most mass N * S, until with `known_lse` they hold the share
-//             `mass` of the estimated total. Of the 1 - mass that may be left an upper level leaves
+// kTopP:      of each head those of most mass N * S, until they hold the share `mass` of all
+//             clusters'. (Counting `known_lse` as held let heads that look elsewhere read nothing:
+//             4 of 16 answers right for 9.) Of the 1 - mass that may be left an upper level leaves
 //             its part: (1 - mass) * l / L after level l of L. No byte budget, no kv_budget.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
 // mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows,

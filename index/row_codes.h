@@ -19,9 +19,9 @@
 
 namespace lectern {
 
-// Factors have 8 bits: an f16 without its sign and the last 7 bits, that is 5 bits of exponent and 3
-// of mantissa. Planes: kernels/sign_logits.h.
-// The plane of signs (set: positive), then the factor.
+// Factors have 8 bits: an f16 without its sign and the last 7 bits, that is 5 bits of exponent and
+// 3 of mantissa. Planes: kernels/sign_logits.h. The plane of signs (set: positive), then the
+// factor.
 constexpr size_t RowCodeBytes(size_t head_dim) { return PlaneBytes(head_dim) + 1; }
 // The planes of bit 0 and bit 1 of m, then the factor.
 constexpr size_t FineCodeBytes(size_t head_dim) { return 2 * PlaneBytes(head_dim) + 1; }
@@ -35,7 +35,8 @@ void EncodeRow(std::span<const float> key, std::span<const float> centroid, std:
                std::byte* fine_code);
 
 // What stands in for the rotated residual of a row: RowFactor * s, s its plane of signs; closer,
-// FineFactor * (4 s + p + 2 p'), of planes that MakeFinePlanes writes one after the other (s, p, p').
+// FineFactor * (4 s + p + 2 p'), of planes that MakeFinePlanes writes one after the other (s, p,
+// p').
 float RowFactor(const std::byte* row_code, size_t head_dim);
 float FineFactor(const std::byte* fine_code, size_t head_dim);
 void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,

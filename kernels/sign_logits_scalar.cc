@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr size_t kGroup = 4;         // dimensions of a table
+constexpr size_t kGroup = 4;           // dimensions of a table
 constexpr size_t kLargestEntry = 127;  // the sum of two fits into a byte
 constexpr size_t kLargestSum = 65535;  // of all groups, seven times: 4 s + p + 2 p'
 
@@ -72,8 +72,8 @@ void MakeSignTables(Rows<const float> queries, std::span<uint8_t> tables,
 
 void PackSigns(const PackSignsArgs& args) {
   for (size_t row = 0; row < args.num_rows; row += 8) {
-    std::byte* to = args.packed + row / kSignBlock * kSignBlock * args.plane_bytes +
-                    row % kSignBlock;
+    std::byte* to =
+        args.packed + row / kSignBlock * kSignBlock * args.plane_bytes + row % kSignBlock;
     const std::byte* plane = args.planes + row * args.stride;
     const size_t count = std::min<size_t>(8, args.num_rows - row);
     size_t b = 0;

@@ -113,10 +113,14 @@ void AddSignLogits(const AddSignLogitsArgs& args) {
   size_t query = 0;
   for (; query + 4 <= num_queries; query += 4) AddQueries<4>(args, query);
   switch (num_queries - query) {
-    case 3: return AddQueries<3>(args, query);
-    case 2: return AddQueries<2>(args, query);
-    case 1: return AddQueries<1>(args, query);
-    default: return;
+    case 3:
+      return AddQueries<3>(args, query);
+    case 2:
+      return AddQueries<2>(args, query);
+    case 1:
+      return AddQueries<1>(args, query);
+    default:
+      return;
   }
 }
 

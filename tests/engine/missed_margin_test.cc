@@ -24,7 +24,7 @@ TEST(ConformalMarginTest, IsTheRankedScore) {
   EXPECT_NEAR(ConformalMargin(samples, 0.99), 0.97, 1e-9);
   EXPECT_NEAR(ConformalMargin(samples, 0.9), 0.79, 1e-9);  // 180th
   EXPECT_EQ(ConformalMargin(samples, 0.2), 0);             // never below the estimate
-  samples.resize(20);  // too few for 99 %: the largest
+  samples.resize(20);                                      // too few for 99 %: the largest
   double largest = 0;
   for (const Missed& sample : samples) largest = std::max(largest, MissedScore(sample));
   EXPECT_EQ(ConformalMargin(samples, 0.99), largest);

@@ -268,10 +268,9 @@ TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
   ASSERT_EQ(answer->evidence.size(), again->evidence.size());
   EXPECT_EQ(answer->warnings, again->warnings);
   EXPECT_EQ(answer->note, again->note);
-  // Without the tail, and of whole clusters, the attention of random weights may leave no passage of
-  // enough mass.
-  ASSERT_TRUE(!GetParam().tail || GetParam().rule == Rule::kThreshold ||
-              !answer->evidence.empty());
+  // Without the tail, and of whole clusters, the attention of random weights may leave no passage
+  // of enough mass.
+  ASSERT_TRUE(!GetParam().tail || GetParam().rule == Rule::kThreshold || !answer->evidence.empty());
   for (size_t i = 0; i < answer->evidence.size(); ++i) {
     EXPECT_EQ(answer->evidence[i].begin, again->evidence[i].begin);
     EXPECT_EQ(answer->evidence[i].mass, again->evidence[i].mass);

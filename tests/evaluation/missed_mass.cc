@@ -63,8 +63,8 @@ Status Measure(DocumentSession& session, const std::string& question, double sma
   session.on_layer = [&](const DocumentSession::LayerStep& step) {
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
-      const auto read = session.AttendAgain(step.layer, step.num_tokens, budget, true, output,
-                                            Proof::kBound);
+      const auto read =
+          session.AttendAgain(step.layer, step.num_tokens, budget, true, output, Proof::kBound);
       if (!read.ok()) {
         failed = read.status();
         return;
@@ -133,16 +133,17 @@ void Print(std::map<double, Figures>& figures) {
                   of.truths / n, of.truths / of.estimates);
     }
   }
-  std::puts("\n| budget | steps | within the estimate % | within the margin % | rows | bound violated "
-            "| bound below ½ % | bound ÷ truth, least | 1 % | median | 99 % |");
+  std::puts(
+      "\n| budget | steps | within the estimate % | within the margin % | rows | bound violated "
+      "| bound below ½ % | bound ÷ truth, least | 1 % | median | 99 % |");
   std::puts("|---|---|---|---|---|---|---|---|---|---|---|");
   for (auto& [budget, f] : figures) {
     const auto percent = [](size_t part, size_t whole) {
       return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
     };
-    std::printf("| %g | %zu | %.2f | %.2f | %zu | %zu | %.1f | %.3g | %.3g | %.3g | %.3g |\n", budget,
-                f.steps, percent(f.covered_plain, f.steps), percent(f.covered, f.steps), f.rows,
-                f.violations, percent(f.useful, f.rows), Quantile(f.ratios, 0),
+    std::printf("| %g | %zu | %.2f | %.2f | %zu | %zu | %.1f | %.3g | %.3g | %.3g | %.3g |\n",
+                budget, f.steps, percent(f.covered_plain, f.steps), percent(f.covered, f.steps),
+                f.rows, f.violations, percent(f.useful, f.rows), Quantile(f.ratios, 0),
                 Quantile(f.ratios, 0.01), Quantile(f.ratios, 0.5), Quantile(f.ratios, 0.99));
   }
 }

@@ -264,7 +264,8 @@ TEST(RowCodesTest, BoundsHold) {
           }
           const double norm = std::sqrt(Dot(query, query));
           const double most = bound.times_norm * norm + bound.times_u * Dot(query, number);
-          ASSERT_LE(Dot(query, rotated), most + 1e-5 * norm * r_norm) << d << ' ' << fine << ' ' << q;
+          ASSERT_LE(Dot(query, rotated), most + 1e-5 * norm * r_norm)
+              << d << ' ' << fine << ' ' << q;
           if (r_norm > 1e-3 * Dot({rows[0], d}, {rows[0], d})) {
             tightest = std::min(tightest, most / (norm * r_norm));
           }

@@ -10,7 +10,8 @@ namespace {
 // Random planes of n rows, `stride` bytes apart, and the same packed.
 struct Plane {
   Plane(size_t n, size_t dim, size_t row_bytes, unsigned seed)
-      : bytes(n * row_bytes), packed(PackedSignBytes(n, PlaneBytes(dim)), std::byte{0xFF}),
+      : bytes(n * row_bytes),
+        packed(PackedSignBytes(n, PlaneBytes(dim)), std::byte{0xFF}),
         stride(row_bytes) {
     std::mt19937 random(seed);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random());
@@ -113,11 +114,9 @@ TEST_P(SignLogitsTest, EqualsTheDefinition) {
         Matrix expected(kRows, n, 0.0f), logits(kRows, n, 0.0f);
         const std::span<const std::byte* const> used = std::span(planes).first(num_planes);
         scalar.add_sign_logits(
-            {tables.bytes, tables.scales, PlaneBytes(dim), used, factors.data,
-             expected.rows});
+            {tables.bytes, tables.scales, PlaneBytes(dim), used, factors.data, expected.rows});
         kernels().add_sign_logits(
-            {tables.bytes, tables.scales, PlaneBytes(dim), used, factors.data,
-             logits.rows});
+            {tables.bytes, tables.scales, PlaneBytes(dim), used, factors.data, logits.rows});
         for (size_t r = 0; r < kRows; ++r) {
           const double size = 7.0 * std::abs(tables.scales[r].offset);
           for (size_t t = 0; t < n; ++t) {
