@@ -57,7 +57,7 @@ suite checked all
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all config_test json_test
   safetensors_test text_test tokenizer_test weights_test' \
-  --exclude-regex 'NOT_BUILT|^(tools|evaluate|reader|c_api)_test$'
+  --exclude-regex 'NOT_BUILT|^(tools|evaluate|reader|c_api|poison|index_lookup)_test$'
 suite tsan 'kernels_thread_pool_test concurrent_asks_test' --tests-regex '^(ThreadPool|ConcurrentAsks)'
 
 printf '\n%s\n' "$table"
