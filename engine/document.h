@@ -2,6 +2,7 @@
 #ifndef LECTERN_ENGINE_DOCUMENT_H_
 #define LECTERN_ENGINE_DOCUMENT_H_
 
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,7 +39,7 @@ class Document {
   // The kv budget of asks that name none.
   float default_kv_budget() const { return default_kv_budget_; }
   // Added to the log odds of estimates of missed mass so that 99 of 100 are large enough: measured
-  // while indexing (engine/missed_margin.h).
+  // while indexing (engine/missed_margin.h); infinite for a document that has none.
   double missed_margin() const { return missed_margin_; }
   bool has_clusters() const { return shape().num_levels > 0; }
 
@@ -61,7 +62,7 @@ class Document {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::string_view text_;
   float default_kv_budget_ = 1;
-  double missed_margin_ = 0;
+  double missed_margin_ = INFINITY;
   std::span<const int32_t> tokens_;
   std::span<const TokenizedText::Range> ranges_;
 };
