@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "engine/document.h"
@@ -445,15 +446,15 @@ class Indexer {
   }
 
   std::string ModelJson() const {
-    return Json(Json::Object{{"model", Json(context_.model.folder())},
-                             {"template", Json(PromptTemplate::kName)},
-                             {"kv_budget", Json(double{options_.kv_budget})},
-                             {"kv_type", Json(DtypeName(layout_.dtype))},
-                             {"levels", Json(int64_t{layout_.num_levels})},
-                             {"missed_margin", Json(missed_margin_)},
-                             {"seed", Json(options_.seed)},
-                             {"faiss", Json(FaissVersion())}})
-        .Dump();
+    Json::Object json = {{"model", Json(context_.model.folder())},
+                         {"template", Json(PromptTemplate::kName)},
+                         {"kv_budget", Json(double{options_.kv_budget})},
+                         {"kv_type", Json(DtypeName(layout_.dtype))},
+                         {"levels", Json(int64_t{layout_.num_levels})},
+                         {"seed", Json(options_.seed)},
+                         {"faiss", Json(FaissVersion())}};
+    if (missed_margin_) json["missed_margin"] = Json(*missed_margin_);
+    return Json(std::move(json)).Dump();
   }
 
   // The only point at which the document becomes visible.
@@ -477,8 +478,8 @@ class Indexer {
   std::string directory_;
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
-  std::vector<uint64_t> centroids_;  // per level
-  double missed_margin_ = 0;
+  std::vector<uint64_t> centroids_;      // per level
+  std::optional<double> missed_margin_;  // once it is measured
   IndexReport report_;
 };
 

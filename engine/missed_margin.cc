@@ -48,10 +48,8 @@ double ConformalMargin(const std::vector<Missed>& samples, double coverage) {
   return std::max(0.0, *at);
 }
 
-Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
-                                         const std::function<bool()>& stopped) {
-  std::vector<Missed> samples;
-  if (!session.indexed().has_clusters()) return samples;
+Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
+                    Proof proof, const LookedUp& body) {
   LECTERN_ASSIGN(const double smallest, session.SmallestServed(true));
   Status failed;
   std::vector<float> output;
@@ -59,25 +57,36 @@ Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
       const auto read =
-          session.AttendAgain(step.layer, step.num_tokens, budget, true, output, Proof::kReadMass);
-      if (!read.ok()) {
-        failed = read.status();
+          session.AttendAgain(step.layer, step.num_tokens, budget, true, output, proof);
+      if (read.ok()) {
+        body(budget, step, *read);
       } else {
-        samples.push_back({TrulyMissed(*read, step.lse, step.weights), read->missed_mass});
+        failed = read.status();
       }
     }
   };
   AskOptions exact;
   exact.kv_budget = 1;
-  exact.max_tokens = kAnswerTokens;
+  exact.max_tokens = max_tokens;
   exact.max_evidence = 0;
+  const Status asked = session.Ask(question, exact).status();
+  session.on_layer = {};
+  session.Forget();
+  return asked.ok() ? failed : asked;
+}
+
+Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
+                                         const std::function<bool()>& stopped) {
+  std::vector<Missed> samples;
+  if (!session.indexed().has_clusters()) return samples;
   for (const char* question : kQuestions) {
     if (stopped()) return Status(Code::kCancelled, "measuring was cancelled");
-    LECTERN_RETURN_IF_ERROR(session.Ask(question, exact).status());
-    LECTERN_RETURN_IF_ERROR(failed);
-    session.Forget();
+    LECTERN_RETURN_IF_ERROR(LookUpBeside(
+        session, question, kAnswerTokens, Proof::kReadMass,
+        [&](double, const DocumentSession::LayerStep& step, const DocumentRead& read) {
+          samples.push_back({TrulyMissed(read, step.lse, step.weights), read.missed_mass});
+        }));
   }
-  session.on_layer = {};
   return samples;
 }
 

@@ -15,7 +15,7 @@ struct Missed {
   double estimate = 0;  // DocumentRead::missed_mass
 };
 
-// Of a read with `bounded`, in a run that attends exactly. `lse`: per kv head [R], of that run;
+// Of a read with `read_lse`, in a run that attends exactly. `lse`: per kv head [R], of that run;
 // `weights` as LookupArgs::row_weights.
 double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> lse,
                    std::span<const float> weights);
@@ -30,8 +30,15 @@ double ConformalMargin(const std::vector<Missed>& samples, double coverage);
 
 inline constexpr double kMissedCoverage = 0.99;
 
-// Asks the document generic questions, exactly, and looks up beside it at budgets of 0.2, 0.1 and
-// 0.05 (those that it can serve) in every layer and step. 0 where there are no clusters.
+// Asks exactly, and in every layer and step looks up beside it at budgets of 0.2, 0.1 and 0.05:
+// calls `body` with each that the document can serve. The session stands as before the first
+// question afterwards. Errors are those of Session::Ask.
+using LookedUp = std::function<void(double kv_budget, const DocumentSession::LayerStep& step,
+                                    const DocumentRead& read)>;
+Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
+                    Proof proof, const LookedUp& body);
+
+// What generic questions miss. Empty where there are no clusters, or no such budget can be served.
 // kCancelled when `stopped` says so.
 Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
                                          const std::function<bool()>& stopped);

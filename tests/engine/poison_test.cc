@@ -131,7 +131,7 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
         EXPECT_TRUE(read.empty());
       }
     } else if (kind == SectionKind::kRadii || kind == SectionKind::kVariances) {
-      poison(section.offset, section.bytes, 4);  // bounds are not read yet
+      poison(section.offset, section.bytes, 4);  // read for bounds alone
     }
   }
   RepairChecksums(shard);

@@ -23,8 +23,6 @@
 namespace lectern {
 namespace {
 
-constexpr double kBudgets[] = {0.2, 0.1, 0.05};
-
 struct Bin {
   size_t count = 0;
   double estimates = 0, truths = 0;
@@ -56,38 +54,23 @@ void AddRows(const DocumentRead& read, std::span<const std::span<float>> lse, Fi
   }
 }
 
-Status Measure(DocumentSession& session, const std::string& question, double smallest,
+Status Measure(DocumentSession& session, const std::string& question,
                std::map<double, Figures>& figures) {
-  Status failed;
-  std::vector<float> output;
-  session.on_layer = [&](const DocumentSession::LayerStep& step) {
-    for (const double budget : kBudgets) {
-      if (!failed.ok() || budget < smallest) continue;
-      const auto read =
-          session.AttendAgain(step.layer, step.num_tokens, budget, true, output, Proof::kBound);
-      if (!read.ok()) {
-        failed = read.status();
-        return;
-      }
-      Figures& f = figures[budget];
-      const double truth = TrulyMissed(*read, step.lse, step.weights);
-      Bin& bin = f.bins[BinOf(read->missed_mass)];
-      ++bin.count;
-      bin.estimates += read->missed_mass;
-      bin.truths += truth;
-      ++f.steps;
-      f.covered += truth <= 1e-5 + WithMargin(read->missed_mass, session.indexed().missed_margin());
-      f.covered_plain += truth <= 1e-5 + read->missed_mass;
-      AddRows(*read, step.lse, f);
-    }
-  };
-  AskOptions exact;
-  exact.kv_budget = 1;
-  exact.max_tokens = 16;
-  exact.max_evidence = 0;
-  LECTERN_RETURN_IF_ERROR(session.Ask(question, exact).status());
-  session.Forget();
-  return failed;
+  return LookUpBeside(
+      session, question, 16, Proof::kBound,
+      [&](double budget, const DocumentSession::LayerStep& step, const DocumentRead& read) {
+        Figures& f = figures[budget];
+        const double truth = TrulyMissed(read, step.lse, step.weights);
+        const double margin = session.indexed().missed_margin();
+        Bin& bin = f.bins[BinOf(read.missed_mass)];
+        ++bin.count;
+        bin.estimates += read.missed_mass;
+        bin.truths += truth;
+        ++f.steps;
+        f.covered += truth <= 1e-5 + WithMargin(read.missed_mass, margin);
+        f.covered_plain += truth <= 1e-5 + read.missed_mass;
+        AddRows(read, step.lse, f);
+      });
 }
 
 Status MeasureFile(const std::string& model, size_t num_questions, const std::string& file,
@@ -101,14 +84,13 @@ Status MeasureFile(const std::string& model, size_t num_questions, const std::st
   LECTERN_ASSIGN(const IndexReport report, engine->Index(text.str(), {}));
   LECTERN_ASSIGN(std::unique_ptr<Session> opened, engine->Open(report.document));
   auto& session = static_cast<DocumentSession&>(*opened);
-  LECTERN_ASSIGN(const double smallest, session.SmallestServed(true));
   std::ifstream questions(file);
   std::string line;
   for (size_t i = 0; i < num_questions && std::getline(questions, line); ++i) {
     LECTERN_ASSIGN(const Json json, ParseJson(line));
     const Json* question = json.Find("question");
     if (!question || !question->string()) return {Code::kInvalidArgument, file + ": no question"};
-    LECTERN_RETURN_IF_ERROR(Measure(session, *question->string(), smallest, figures));
+    LECTERN_RETURN_IF_ERROR(Measure(session, *question->string(), figures));
     std::cerr << '\r' << file << ": " << i + 1 << std::flush;
   }
   std::cerr << '\n';
@@ -154,12 +136,15 @@ int Main(int argc, char** argv) {
     return 2;
   }
   std::map<double, Figures> figures;
-  char folder[] = "/tmp/missed_mass-XXXXXX";
-  if (!mkdtemp(folder)) return 1;
+  std::string folder = (std::filesystem::temp_directory_path() / "missed-mass-XXXXXX").string();
+  if (!mkdtemp(folder.data())) {
+    std::perror("missed_mass: cannot make a folder for its store");
+    return 1;
+  }
   Status status;
   for (int i = 3; i < argc && status.ok(); ++i) {
     status = MeasureFile(argv[1], std::strtoul(argv[2], nullptr, 10), argv[i],
-                         std::string(folder) + "/" + std::to_string(i), figures);
+                         folder + "/" + std::to_string(i), figures);
   }
   std::filesystem::remove_all(folder);
   if (!status.ok()) {
