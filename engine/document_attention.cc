@@ -5,6 +5,8 @@
 #include <cmath>
 #include <mutex>
 
+#include "index/second_order.h"
+
 namespace lectern {
 namespace {
 
@@ -98,6 +100,7 @@ std::vector<Run> SelectedRuns(const HeadIndex& head, const HeadSelection& select
 struct Workspace {
   std::vector<float> scratch;
   std::vector<std::byte> keys, values;  // gathered rows
+  std::vector<float> logits;            // of a run of the tail
 };
 
 // The keys and values of a run of rows. kTail and kLogitTail are not rows.
@@ -219,6 +222,7 @@ class LayerAttention {
                    Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];
     if (run.kind == Run::Kind::kLogitTail) return AttendLogitTail(item, run, state, workspace);
+    if (run.kind == Run::Kind::kTail) return AttendTail(item, run, state, workspace);
     AttendArgs attend = {.queries = args_.queries[item.head].Slice(item.row_begin, item.row_end),
                          .keys = {},
                          .values = {},
@@ -228,19 +232,41 @@ class LayerAttention {
                          .state = state,
                          .logits = {},
                          .scratch = workspace.scratch};
-    if (run.kind == Run::Kind::kTail) {
-      // The centroids were verified when they were looked up.
-      LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
-      const HeadIndex::Level& level = head.levels()[run.level];
-      attend.keys = level.centroids.Slice(run.range.begin, run.range.end);
-      attend.values = level.mean_values.Slice(run.range.begin, run.range.end);
-      attend.bias =
-          std::span<const float>(level.log_counts).subspan(run.range.begin, run.range.size());
-    } else {
-      LECTERN_RETURN_IF_ERROR(
-          ReadRows(head, Selection(item.head), run, workspace, attend.keys, attend.values));
-    }
+    LECTERN_RETURN_IF_ERROR(
+        ReadRows(head, Selection(item.head), run, workspace, attend.keys, attend.values));
     args_.backend.attend(attend);
+    return {};
+  }
+
+  Status AttendTail(const Item& item, const Run& run, const AttentionState& state,
+                    Workspace& workspace) {
+    const HeadIndex& head = heads_[item.head];
+    LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
+    const HeadIndex::Level& level = head.levels()[run.level];
+    const Rows<const float> queries = args_.queries[item.head].Slice(item.row_begin, item.row_end);
+    workspace.logits.resize(queries.num_rows * run.range.size());
+    const Rows<float> logits(workspace.logits.data(), queries.num_rows, run.range.size());
+    // Centroids and variances were verified when they were looked up.
+    args_.backend.key_logits({.queries = queries,
+                              .keys = level.centroids.Slice(run.range.begin, run.range.end),
+                              .scale = scale_,
+                              .logits = logits,
+                              .scratch = workspace.scratch});
+    for (size_t r = 0; r < queries.num_rows; ++r) {
+      const float norm = scale_ * Norm({queries[r], queries.num_cols});
+      for (size_t c = 0; c < run.range.size(); ++c) {
+        const size_t cluster = run.range.begin + c;
+        const float log_count = level.log_counts[cluster];
+        logits[r][c] += log_count;
+        if (Selection(item.head)->second_order) {
+          logits[r][c] += LogMeanExp(norm * std::sqrt(level.variances[cluster]), log_count);
+        }
+      }
+    }
+    args_.backend.attend_logits({.logits = logits,
+                                 .values = level.mean_values.Slice(run.range.begin, run.range.end),
+                                 .state = state,
+                                 .scratch = workspace.scratch});
     return {};
   }
 

@@ -64,13 +64,18 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     const SectionEntry* centroids = shard.Find(SectionKind::kCentroids, kv_head, level);
     const SectionEntry* values = shard.Find(SectionKind::kMeanValues, kv_head, level);
     const SectionEntry* radii = shard.Find(SectionKind::kRadii, kv_head, level);
+    const SectionEntry* variances = shard.Find(SectionKind::kVariances, kv_head, level);
     if (num_clusters == 0 || centroids == nullptr || values == nullptr || radii == nullptr ||
-        centroids->bytes != bytes || values->bytes != bytes ||
-        radii->bytes != num_clusters * sizeof(float)) {
-      return corrupt("centroids, mean values, radii and counts differ in number");
+        variances == nullptr || centroids->bytes != bytes || values->bytes != bytes ||
+        radii->bytes != num_clusters * sizeof(float) ||
+        variances->bytes != num_clusters * sizeof(float)) {
+      return corrupt("centroids, mean values, radii, variances and counts differ in number");
     }
     view.radii_offset = radii->offset;
     view.radii = {reinterpret_cast<const float*>(shard.data() + radii->offset), num_clusters};
+    view.variances_offset = variances->offset;
+    view.variances = {reinterpret_cast<const float*>(shard.data() + variances->offset),
+                      num_clusters};
     view.centroids_offset = centroids->offset;
     view.mean_values_offset = values->offset;
     view.centroids = {shard.data() + centroids->offset, dtype, num_clusters, header.head_dim};
@@ -175,8 +180,11 @@ Status HeadIndex::VerifyFineCodes(IndexRange rows) const {
 
 Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
   const Level& view = levels_[level];
-  return shard_->Verify(view.centroids_offset + clusters.begin * view.centroids.row_bytes(),
-                        clusters.size() * view.centroids.row_bytes());
+  LECTERN_RETURN_IF_ERROR(
+      shard_->Verify(view.centroids_offset + clusters.begin * view.centroids.row_bytes(),
+                     clusters.size() * view.centroids.row_bytes()));
+  return shard_->Verify(view.variances_offset + clusters.begin * sizeof(float),
+                        clusters.size() * sizeof(float));
 }
 
 Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {

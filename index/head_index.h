@@ -24,11 +24,17 @@ class HeadIndex {
     TypedRows centroids;                   // [clusters, head_dim]; verify before reading
     TypedRows mean_values;                 // [clusters, head_dim]; verify before reading
     std::span<const float> radii;          // [clusters]: max |k - centroid|; verify before reading
+    std::span<const float> variances;      // [clusters]: mean |k - centroid|^2 / head_dim; as above
     std::span<const uint32_t> key_counts;  // [clusters], verified and checked
     std::span<const uint32_t> children;    // [clusters + 1], verified and checked; finest: rows
     std::vector<float> log_counts;         // [clusters]
-    uint64_t centroids_offset = 0, mean_values_offset = 0, radii_offset = 0;  // in the file
+    // In the file.
+    uint64_t centroids_offset = 0, mean_values_offset = 0, radii_offset = 0, variances_offset = 0;
     size_t num_clusters() const { return key_counts.size(); }
+    // Centroid, variance and count of a cluster: what looking it up reads.
+    uint64_t cluster_bytes() const {
+      return centroids.row_bytes() + sizeof(float) + sizeof(uint32_t);
+    }
   };
 
   // Reads counts, children, thresholds and positions, and checks them against each other and the
@@ -75,7 +81,7 @@ class HeadIndex {
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
   Status VerifyFineCodes(IndexRange rows) const;
-  Status VerifyCentroids(size_t level, IndexRange clusters) const;
+  Status VerifyCentroids(size_t level, IndexRange clusters) const;  // and their variances
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
   Status VerifyRadii(size_t level, IndexRange clusters) const;
 

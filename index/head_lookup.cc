@@ -12,12 +12,6 @@ namespace {
 // Query rows scored at a time: all, where their logits fit into this many floats.
 constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
 
-float Norm(std::span<const float> x) {
-  double squares = 0;
-  for (const float value : x) squares += double{value} * value;
-  return static_cast<float>(std::sqrt(squares));
-}
-
 // Members of `ranges` that are not in `chosen` (both ascending).
 std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
                               const std::vector<uint32_t>& chosen) {
@@ -73,6 +67,10 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
       buffers_(buffers) {
   rejected_lse_.resize(queries_.num_rows, -INFINITY);
   open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
+  for (size_t r = 0; r < queries_.num_rows; ++r) {
+    norms_.push_back(args.scale * Norm({queries_[r], queries_.num_cols}));
+  }
+  selection_.second_order = args.second_order;
   selection_.looked_up.resize(head_.levels().size());
   selection_.tail.resize(head_.levels().size());
   if (args.bound) {
@@ -81,7 +79,8 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   }
 }
 
-// Calls body(logits [rows, open clusters], begin, end) for tiles of query rows.
+// Calls body(logits [rows, open clusters], begin, end) for tiles of query rows; with what the
+// variances add.
 template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
   const HeadIndex::Level& view = head_.levels()[level];
@@ -104,6 +103,10 @@ void HeadLookup::ForEachTile(size_t level, const Body& body) {
            .scratch = buffers_.scratch.Resize(AttendScratch(tile, queries_.num_cols))});
       column += range.size();
     }
+    for (size_t r = begin; r < end && !has_logits; ++r) {
+      float* const row = logits + (r - begin) * num_open;
+      for (size_t i = 0; i < num_open; ++i) row[i] += SecondOrder(r, i);
+    }
     body(Rows<float>(logits, end - begin, num_open), begin, end);
   }
   has_logits_ = tile == queries_.num_rows;
@@ -112,10 +115,14 @@ void HeadLookup::ForEachTile(size_t level, const Body& body) {
 Status HeadLookup::Score(size_t level) {
   const HeadIndex::Level& view = head_.levels()[level];
   log_counts_.clear();
+  deviations_.clear();
   for (const IndexRange& range : open_) {
     LECTERN_RETURN_IF_ERROR(head_.VerifyCentroids(level, range));
     log_counts_.insert(log_counts_.end(), view.log_counts.begin() + range.begin,
                        view.log_counts.begin() + range.end);
+    for (uint32_t i = range.begin; i < range.end; ++i) {
+      deviations_.push_back(std::sqrt(view.variances[i]));
+    }
   }
   selection_.looked_up[level] = open_;
   scores_.assign(log_counts_.size(), 0.0f);
@@ -212,10 +219,10 @@ Status HeadLookup::AddClusterBound(size_t level, const std::vector<uint32_t>& no
   const std::vector<float> no_bias(not_read.size());
   ForEachTile(level, [&](Rows<float> centroids, size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
-      const float norm = args_.scale * Norm({queries_[r], queries_.num_cols});
       for (size_t i = 0; i < not_read.size(); ++i) {
-        logits[i] = centroids[r - begin][columns[i]] + log_counts_[columns[i]] +
-                    norm * view.radii[not_read[i]] + kLogitSlack;
+        const uint32_t column = columns[i];
+        logits[i] = centroids[r - begin][column] - SecondOrder(r, column) + log_counts_[column] +
+                    norms_[r] * view.radii[not_read[i]] + kLogitSlack;
       }
       args_.backend.add_row_lse({.logits = {logits.data(), 1, logits.size()},
                                  .bias = no_bias,
@@ -250,13 +257,13 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
                                of_u.size());
       for (size_t r = begin; r < end; ++r) {
         // Tables may be off by half a step for each group of each plane.
-        const float norm = args_.scale * Norm({queries_[r], dim});
         const float weights = planes.size() == 1 ? 1 : 7;
         const float slack =
             weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
         for (size_t t = 0; t < of_u.size(); ++t) {
-          logits[r - begin][t] =
-              centroids[r - begin][column(t)] + of_norm[t] * norm + of_u[t] * slack;
+          const uint32_t i = column(t);
+          logits[r - begin][t] = centroids[r - begin][i] - SecondOrder(r, i) +
+                                 of_norm[t] * norms_[r] + of_u[t] * slack;
         }
       }
       AddSignLogits(planes, of_u, begin, logits);
@@ -315,7 +322,7 @@ Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t b
   for (size_t r = 0; r < end - begin; ++r) {
     for (size_t i = 0; i < coded_columns_.size(); ++i) {
       std::fill(masses[r] + coded_begin_[i], masses[r] + coded_begin_[i + 1],
-                centroid_logits[r][coded_columns_[i]]);
+                centroid_logits[r][coded_columns_[i]] - SecondOrder(begin + r, coded_columns_[i]));
     }
   }
   const std::byte* planes[] = {buffers_.planes.data()};
@@ -334,7 +341,10 @@ void HeadLookup::EstimateRefined(Rows<const float> centroid_logits, size_t begin
   const Rows<float> masses(buffers_.fine_masses.Resize(num_rows * num_refined).data(), num_rows,
                            num_refined);
   for (size_t r = 0; r < num_rows; ++r) {
-    for (size_t i = 0; i < num_refined; ++i) masses[r][i] = centroid_logits[r][refined_columns_[i]];
+    for (size_t i = 0; i < num_refined; ++i) {
+      const uint32_t column = refined_columns_[i];
+      masses[r][i] = centroid_logits[r][column] - SecondOrder(begin + r, column);
+    }
   }
   const std::byte* planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
                                buffers_.fine_planes[2].data()};
@@ -559,7 +569,7 @@ void HeadLookup::CountBytes() {
   for (size_t l = 0; l < head_.levels().size(); ++l) {
     const HeadIndex::Level& level = head_.levels()[l];
     for (const IndexRange& range : selection_.looked_up[l]) {
-      bytes += range.size() * (level.centroids.row_bytes() + sizeof(uint32_t));
+      bytes += range.size() * level.cluster_bytes();
     }
     for (const IndexRange& range : selection_.tail[l]) {
       bytes += range.size() * level.mean_values.row_bytes();

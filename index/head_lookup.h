@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/lookup.h"
+#include "index/second_order.h"
 #include "kernels/sign_logits.h"
 
 namespace lectern {
@@ -40,7 +41,8 @@ class Reused {
 
 // What the lookup of one kv head fills and forgets.
 struct HeadBuffers {
-  // Of a tile of query rows: logits of open clusters, masses of coded rows, of refined rows.
+  // Of a tile of query rows: logits of open clusters, second order included, masses of coded rows,
+  // of refined rows.
   Reused<float> logits, row_masses, fine_masses;
   Reused<float> lse, sums, scratch, rotated;
   Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows
@@ -87,6 +89,11 @@ class HeadLookup {
   HeadSelection& selection() { return selection_; }
 
  private:
+  // What the variance of an open cluster adds to its centroid's logit.
+  float SecondOrder(size_t row, size_t column) const {
+    if (!args_.second_order) return 0;
+    return LogMeanExp(norms_[row] * deviations_[column], log_counts_[column]);
+  }
   template <typename Body>
   void ForEachTile(size_t level, const Body& body);
   template <typename Body>
@@ -120,7 +127,9 @@ class HeadLookup {
   const Rows<const float> queries_;
   const std::span<const float> known_lse_;  // [R], or empty
   std::vector<IndexRange> open_;
+  std::vector<float> norms_;                // [R]: scale * |q|
   std::vector<float> log_counts_, scores_;  // of open_
+  std::vector<float> deviations_;           // of open_: of a key's logit, per norms_
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
   // current level; of the first with that of open clusters that are not coded.
   std::vector<float> rejected_lse_, reference_, rest_lse_;

@@ -15,8 +15,8 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-constexpr double kCodesShare = 0.65;   // of what is left then, for row codes
-constexpr double kFineShare = 0.45;    // of what is left then, for fine codes
+constexpr double kCodesShare = 0.5;    // of what is left then, for row codes
+constexpr double kFineShare = 0.35;    // of what is left then, for fine codes
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
@@ -107,9 +107,10 @@ class LayerLookup {
     buffers.resize(std::max(buffers.size(), 2 * args.heads.size()));
     AddLookups(args, buffers);
     if (args.rule.kind == Rule::kThreshold) {
-      // What is known and what a row counts are no part of T, so they must not be of S.
+      // What is known, what a row counts and variances are no part of T, so they must not be of S.
       calibrated_args_.known_lse = {};
       calibrated_args_.row_weights = {};
+      calibrated_args_.second_order = false;
       calibrated_args_.bound = false;
       first_ranked_ = lookups_.size();
       AddLookups(calibrated_args_, buffers);
@@ -190,9 +191,9 @@ class LayerLookup {
   // others.
   double ClusterBytes(const HeadIndex& head, size_t level) const {
     const HeadIndex::Level& view = head.levels()[level];
-    const auto centroid = static_cast<double>(view.centroids.row_bytes() + sizeof(uint32_t));
+    const auto bytes = static_cast<double>(view.cluster_bytes());
     const bool has_value = !use_codes_ || !IsFinest(level) || num_levels_ == 1;
-    return has_value ? centroid + ValueBytes(view) : centroid;
+    return has_value ? bytes + ValueBytes(view) : bytes;
   }
 
   bool has_budget() const { return HasByteBudget(args_.rule.kind); }
@@ -386,8 +387,7 @@ uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail) {
   for (const HeadIndex& head : heads) {
     const HeadIndex::Level& top = head.levels().front();
     bytes += head.BlockBytes({0, head.num_exact()}) +
-             top.num_clusters() * (top.centroids.row_bytes() + sizeof(uint32_t) +
-                                   (tail ? top.mean_values.row_bytes() : 0));
+             top.num_clusters() * (top.cluster_bytes() + (tail ? top.mean_values.row_bytes() : 0));
   }
   return bytes;
 }

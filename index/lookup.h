@@ -26,7 +26,7 @@ struct LogitTail {
 
 // What one step reads of one kv head, besides its exact rows.
 struct HeadSelection {
-  // Per level, ascending and disjoint: clusters whose centroids and counts were read.
+  // Per level, ascending and disjoint: clusters whose centroids, variances and counts were read.
   std::vector<std::vector<IndexRange>> looked_up;
   // Stored rows that are read, ascending.
   std::vector<uint32_t> rows;
@@ -35,8 +35,10 @@ struct HeadSelection {
   std::vector<uint32_t> refined;
 
   // The tail: clusters whose mean value stands for keys that are not read. Empty without it.
-  // Per level: clusters that were not looked into, by their own centroid …
+  // Per level: clusters that were not looked into, by their own centroid, and where `second_order`
+  // by their variance …
   std::vector<std::vector<IndexRange>> tail;
+  bool second_order = false;
   // … and with row codes, the clusters of the last level but one that were looked into (of the only
   // level: `coded`), by the estimated log mass of those of their keys that are not read: by their
   // codes, or their finest cluster's centroid.
@@ -80,6 +82,8 @@ struct LookupArgs {
   double kv_budget;  // (0, 1): share of the layer's K+V bytes, all kv heads together
   bool tail;
   bool row_codes = true;  // use them where the document has them
+  // The mass of a cluster from its variance too (index/second_order.h), not its centroid alone.
+  bool second_order = true;
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.
   std::span<const std::vector<float>> known_lse = {};
@@ -98,10 +102,10 @@ struct LookupArgs {
 //   with row codes    the row codes of the best looked-up clusters are read, then the fine codes of
 //                     the best rows by their row codes, then the best rows by their fine codes,
 //                     until the byte budget is spent, all heads together. What is not read stands
-//                     in with the mass that its code (or its cluster's centroid) tells, and the
-//                     mean value of the cluster one level up: mean values of the finest level are
-//                     not read at all (but where it is the only one), which measured as well and
-//                     lets more be looked up;
+//                     in with the mass that its code (or its cluster's centroid and variance)
+//                     tells, and the mean value of the cluster one level up: mean values of the
+//                     finest level are not read at all (but where it is the only one), which
+//                     measured as well and lets more be looked up;
 //   without           whole clusters, while S > T, ended by the byte budget: at least kFillTo of it
 //                     is read (next best S), never more than kCutAt of it.
 // The other rules are over whole clusters of every level, as in the papers: no row codes.

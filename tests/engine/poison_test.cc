@@ -130,7 +130,12 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
       if (kind == SectionKind::kMeanValues && !tail) {
         EXPECT_TRUE(read.empty());
       }
-    } else if (kind == SectionKind::kRadii || kind == SectionKind::kVariances) {
+    } else if (kind == SectionKind::kVariances) {
+      for (uint32_t i = 0; i < section.bytes / 4; ++i) {
+        if (set.looked_up[section.level - 1].contains(i)) continue;
+        poison(section.offset + i * 4, 4, 4);
+      }
+    } else if (kind == SectionKind::kRadii) {
       poison(section.offset, section.bytes, 4);  // read for bounds alone
     }
   }

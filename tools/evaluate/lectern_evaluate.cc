@@ -45,6 +45,7 @@ const std::map<std::string, std::string> kModes = {
     {"default", "Lectern as it ships"},
     {"no-tail", "without the tail: what is not read does not count"},
     {"no-codes", "without row codes: whole clusters"},
+    {"first-order", "masses of clusters by their centroids alone, without variances"},
     {"oracle", "the rows of most attention mass, and nothing else"},
     {"paper-1", "Squeezed Attention, one level"},
     {"paper-2", "Squeezed Attention, two levels"}};
@@ -143,7 +144,9 @@ class DocumentEvaluation {
     uint64_t seed = 0;
     bool is_paper() const { return mode.starts_with("paper"); }
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
-    bool has_tail() const { return mode == "default" || mode == "no-codes"; }
+    bool has_tail() const {
+      return mode == "default" || mode == "first-order" || mode == "no-codes";
+    }
   };
 
   Result<std::unique_ptr<DocumentSession>> Open() {
@@ -331,10 +334,10 @@ class DocumentEvaluation {
         return Result<std::vector<HeadSelection>>(truth->BestRows(args));
       };
     }
-    if (method.mode == "no-codes") {
-      return [](uint32_t, const LookupArgs& args) {
+    if (method.mode == "no-codes" || method.mode == "first-order") {
+      return [codes = method.mode != "no-codes"](uint32_t, const LookupArgs& args) {
         LookupArgs without = args;
-        without.row_codes = false;
+        (codes ? without.second_order : without.row_codes) = false;
         return Lookup(without);
       };
     }

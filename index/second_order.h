@@ -1,0 +1,31 @@
+// What a cluster's spread adds to the mass that its centroid tells.
+#ifndef LECTERN_INDEX_SECOND_ORDER_H_
+#define LECTERN_INDEX_SECOND_ORDER_H_
+
+#include <cmath>
+#include <span>
+
+namespace lectern {
+
+inline float Norm(std::span<const float> x) {
+  double squares = 0;
+  for (const float value : x) squares += double{value} * value;
+  return static_cast<float>(std::sqrt(squares));
+}
+
+// log(1/N sum exp(x)) less the mean of x, for N logits of standard deviation `deviation`, taken as
+// draws of a normal distribution: deviation^2 / 2 as long as many of them carry the sum; from
+// deviation = sqrt(2 ln N) on the largest alone does, which lies about that many deviations above
+// the mean (the free energy of the random energy model). A key's logit differs from its centroid's
+// by scale * q . (k - C), whose deviation is scale * |q| * sqrt(variance) when the cluster is as
+// wide in every direction. (The second cumulant alone grows far beyond what N keys can hold for the
+// sharp queries that matter: with it no answer was right.)
+// deviation >= 0; log_count = ln N >= 0.
+inline float LogMeanExp(float deviation, float log_count) {
+  const float largest = std::sqrt(2 * log_count);
+  return deviation < largest ? deviation * deviation / 2 : deviation * largest - log_count;
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_INDEX_SECOND_ORDER_H_
