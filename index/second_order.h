@@ -18,8 +18,10 @@ inline float Norm(std::span<const float> x) {
 // deviation = sqrt(2 ln N) on the largest alone does, which lies about that many deviations above
 // the mean (the free energy of the random energy model). A key's logit differs from its centroid's
 // by scale * q . (k - C), whose deviation is scale * |q| * sqrt(variance) when the cluster is as
-// wide in every direction. (The second cumulant alone grows far beyond what N keys can hold for the
-// sharp queries that matter: with it no answer was right.)
+// wide in every direction. For the few keys of a cluster the formula is up to half a deviation above
+// the mean of such draws; 0.8 of the deviation answered a little worse (KL 0.003 for 0.0007 at a
+// budget of 0.05). The second cumulant alone grows far beyond what N keys can hold for the sharp
+// queries that matter: with it no answer was right.
 // deviation >= 0; log_count = ln N >= 0.
 inline float LogMeanExp(float deviation, float log_count) {
   const float largest = std::sqrt(2 * log_count);

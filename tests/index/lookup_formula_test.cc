@@ -13,8 +13,9 @@ using namespace testing;
 // Logits by codes are off by what tables of 7 bits (kernels/sign_logits.h) lose.
 constexpr double kTableRounding = 0.15;
 
-// The mean of log(1/N sum exp(x)) over draws of N normal logits lies near the formula for narrow and
-// wide clusters; the second cumulant alone is many times too large for wide ones.
+// The mean of log(1/N sum exp(x)) over draws of N normal logits lies below the formula, which holds
+// for N without end, by no more than 0.6 deviations; the second cumulant alone grows with their
+// square.
 TEST(LogMeanExpTest, IsThatOfNormalDraws) {
   std::mt19937 engine(41);
   std::normal_distribution<double> normal;
@@ -29,7 +30,8 @@ TEST(LogMeanExpTest, IsThatOfNormalDraws) {
         mean += std::log(sum / num_keys) / kDraws;
       }
       const double formula = LogMeanExp(deviation, log_count);
-      EXPECT_NEAR(formula, mean, 0.05 + 0.25 * deviation) << num_keys << " keys, " << deviation;
+      EXPECT_GE(formula, mean - 0.1) << num_keys << " keys, " << deviation;
+      EXPECT_LE(formula, mean + 0.1 + 0.6 * deviation) << num_keys << " keys, " << deviation;
       EXPECT_LE(formula, deviation * deviation / 2 + 1e-6);
     }
   }
