@@ -14,7 +14,7 @@ using namespace testing;
 constexpr double kTableRounding = 0.15;
 
 // The mean of log(1/N sum exp(x)) over draws of N normal logits lies below the formula, which holds
-// for N without end, by no more than 0.6 deviations; the second cumulant alone grows with their
+// for N without end, by no more than 0.65 deviations; the second cumulant alone grows with their
 // square.
 TEST(LogMeanExpTest, IsThatOfNormalDraws) {
   std::mt19937 engine(41);
@@ -31,7 +31,7 @@ TEST(LogMeanExpTest, IsThatOfNormalDraws) {
       }
       const double formula = LogMeanExp(deviation, log_count);
       EXPECT_GE(formula, mean - 0.1) << num_keys << " keys, " << deviation;
-      EXPECT_LE(formula, mean + 0.1 + 0.6 * deviation) << num_keys << " keys, " << deviation;
+      EXPECT_LE(formula, mean + 0.1 + 0.65 * deviation) << num_keys << " keys, " << deviation;
       EXPECT_LE(formula, deviation * deviation / 2 + 1e-6);
     }
   }
