@@ -24,6 +24,15 @@
 
 #include "hwy/highway.h"
 
+// For loops over the registers of a tile. Where a sanitizer checks every step, unrolled ones take
+// minutes to compile.
+#undef LECTERN_UNROLL_TILE
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LECTERN_UNROLL_TILE
+#else
+#define LECTERN_UNROLL_TILE HWY_UNROLL(16)
+#endif
+
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace lectern {
@@ -264,9 +273,9 @@ template <size_t kRows, size_t kVectors, class Source>
 HWY_INLINE void MultiplyTile(const Product<Source>& p, size_t column, float* c, size_t c_stride) {
   const FloatTag d;
   FloatVector sum[kRows][kVectors];
-  HWY_UNROLL(16)
+  LECTERN_UNROLL_TILE
   for (size_t r = 0; r < kRows; ++r) {
-    HWY_UNROLL(16)
+    LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kVectors; ++v) {
       sum[r][v] = p.accumulate ? hn::LoadU(d, c + r * c_stride + v * kLanes) : hn::Zero(d);
     }
@@ -276,18 +285,18 @@ HWY_INLINE void MultiplyTile(const Product<Source>& p, size_t column, float* c, 
   const Source source = p.b;
   for (size_t k = 0; k < depth; ++k) {
     FloatVector b[kVectors];
-    HWY_UNROLL(16)
+    LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kVectors; ++v) b[v] = source.Load(k, column + v * kLanes);
-    HWY_UNROLL(16)
+    LECTERN_UNROLL_TILE
     for (size_t r = 0; r < kRows; ++r) {
       const FloatVector broadcast = hn::Set(d, a[r * a_stride + k]);
-      HWY_UNROLL(16)
+      LECTERN_UNROLL_TILE
       for (size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(broadcast, b[v], sum[r][v]);
     }
   }
-  HWY_UNROLL(16)
+  LECTERN_UNROLL_TILE
   for (size_t r = 0; r < kRows; ++r) {
-    HWY_UNROLL(16)
+    LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, c + r * c_stride + v * kLanes);
   }
 }

@@ -119,6 +119,37 @@ void BM_KeyLogits(benchmark::State& state) {
 }
 BENCHMARK(BM_KeyLogits);
 
+// Row codes: one plane of signs, or the three of a number of three bits, of 16,384 rows.
+void BM_AddSignLogits(benchmark::State& state, size_t num_queries, size_t num_planes, size_t dim) {
+  constexpr size_t kRows = 16384;
+  const std::vector<float> queries = RandomFloats(num_queries * dim, 1);
+  const std::vector<float> factors = RandomFloats(kRows, 2);
+  std::vector<uint8_t> tables(num_queries * SignTableBytes(dim));
+  std::vector<SignScale> scales(num_queries);
+  MakeSignTables({queries.data(), num_queries, dim}, tables, scales);
+  const size_t plane_bytes = PackedSignBytes(kRows, PlaneBytes(dim));
+  std::vector<std::byte> packed(num_planes * plane_bytes);
+  std::mt19937 random(3);
+  for (std::byte& b : packed) b = static_cast<std::byte>(random());
+  std::vector<const std::byte*> planes;
+  for (size_t p = 0; p < num_planes; ++p) planes.push_back(packed.data() + p * plane_bytes);
+  std::vector<float> logits(num_queries * kRows);
+  const AddSignLogitsArgs args = {.tables = tables,
+                                  .scales = scales,
+                                  .plane_bytes = PlaneBytes(dim),
+                                  .planes = planes,
+                                  .factors = factors,
+                                  .logits = Rows<float>(logits.data(), num_queries, kRows)};
+  for (auto _ : state) DefaultBackend()->add_sign_logits(args);
+  // A sign stands for a multiply-add; signs and factors are read once.
+  Report(state, 2.0 * static_cast<double>(num_queries * num_planes * kRows * dim),
+         static_cast<double>(packed.size() + factors.size() * sizeof(float)));
+}
+BENCHMARK_CAPTURE(BM_AddSignLogits, R1_1bit_d64, 1, 1, 64);
+BENCHMARK_CAPTURE(BM_AddSignLogits, R4_1bit_d64, 4, 1, 64);
+BENCHMARK_CAPTURE(BM_AddSignLogits, R4_3bit_d64, 4, 3, 64);
+BENCHMARK_CAPTURE(BM_AddSignLogits, R4_1bit_d128, 4, 1, 128);
+
 // The roof for arithmetic: independent multiply-adds that never leave the registers, compiled for
 // AVX2 as most desktops have it.
 #if defined(__x86_64__)

@@ -560,7 +560,9 @@ static void TestStore(lectern_engine* engine) {
 }
 
 int main(int argc, char** argv) {
-  char store[] = "/tmp/lectern_c_api_XXXXXX";
+  const char* const temporary = getenv("TMPDIR");
+  char store[4096], command[sizeof store + 16];
+  snprintf(store, sizeof store, "%s/lectern_c_api_XXXXXX", temporary ? temporary : "/tmp");
   if (!mkdtemp(store)) return 1;
   const char* const model = argc > 1 ? argv[1] : NULL;
   TestCodes();
@@ -582,8 +584,7 @@ int main(int argc, char** argv) {
   } else {
     fprintf(stderr, "SKIPPED: no model given, only the half that needs none has run\n");
   }
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", store);
+  snprintf(command, sizeof command, "rm -rf '%s'", store);
   CHECK(system(command) == 0);
   if (num_failures == 0) puts("all good");
   return num_failures == 0 ? 0 : 1;

@@ -25,6 +25,21 @@ double RoundTo(double value, int bits, int min_exponent) {
   return std::nearbyint(value / quantum) * quantum;
 }
 
+// Four sums at a time: nearly all of the oracle's time goes here and in Add.
+double Dot(const double* a, const double* b, size_t count) {
+  double sums[4] = {};
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (size_t j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
+  }
+  for (; i < count; ++i) sums[0] += a[i] * b[i];
+  return sums[0] + sums[1] + (sums[2] + sums[3]);
+}
+// sum += factor * x
+void Add(double factor, const double* __restrict x, double* __restrict sum, size_t count) {
+  for (size_t i = 0; i < count; ++i) sum[i] += factor * x[i];
+}
+
 }  // namespace
 
 DenseOracle::DenseOracle(const std::string& folder, const std::string& kv_type)
@@ -90,10 +105,7 @@ std::vector<double> DenseOracle::Norm(const std::vector<double>& x, const Matrix
 std::vector<double> DenseOracle::Apply(const Matrix& weight, const std::vector<double>& x) const {
   std::vector<double> y(weight.size() / x.size());
   for (size_t row = 0; row < y.size(); ++row) {
-    const double* w = weight.data() + row * x.size();
-    double sum = 0;
-    for (size_t i = 0; i < x.size(); ++i) sum += w[i] * x[i];
-    y[row] = sum;
+    y[row] = Dot(weight.data() + row * x.size(), x.data(), x.size());
   }
   return y;
 }
@@ -146,18 +158,13 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
         std::vector<double> weight(first + t + 1);
         double largest = -INFINITY, sum = 0;
         for (size_t j = 0; j < weight.size(); ++j) {
-          double dot = 0;
-          for (size_t i = 0; i < dim_; ++i) {
-            dot += queries[t][h * dim_ + i] * keys_[layer][j][kv + i];
-          }
+          const double dot = Dot(&queries[t][h * dim_], &keys_[layer][j][kv], dim_);
           weight[j] = dot / std::sqrt(static_cast<double>(dim_));
           largest = std::max(largest, weight[j]);
         }
         for (double& w : weight) sum += w = std::exp(w - largest);
         for (size_t j = 0; j < weight.size(); ++j) {
-          for (size_t i = 0; i < dim_; ++i) {
-            attention[h * dim_ + i] += weight[j] / sum * values_[layer][j][kv + i];
-          }
+          Add(weight[j] / sum, &values_[layer][j][kv], &attention[h * dim_], dim_);
         }
       }
       const auto o = Apply(Weight(p + "self_attn.o_proj.weight"), attention);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "store/catalog.h"
@@ -17,7 +18,9 @@ constexpr const char* kSuffixes[] = {"-journal", "-wal", "-shm", ""};
 // A path of our own, in memory where there is such a thing: SQLite wants a file.
 struct ScratchFile {
   ScratchFile() {
-    directory = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/lectern-XXXXXX" : "/tmp/lectern-XXXXXX";
+    const bool has_memory = ::access("/dev/shm", W_OK) == 0;
+    directory = has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+    directory += "/lectern-XXXXXX";
     if (::mkdtemp(directory.data()) == nullptr) std::abort();
     path = directory + "/catalog.db";
   }

@@ -275,7 +275,7 @@ class IndexTest(ToolsTest):
                                                              "tokens_per_second", "eta_seconds"})
 
     def interrupt(self, signals, store):
-        text = self.write("long.txt", make_text(60000))
+        text = self.write("long.txt", make_text(20000))
         process = self.popen("index-document", "--store", store, "--progress", "json", text)
         first = self.read_until(process.stderr, rb'"prefill","done":[1-9]')
         for number in signals:
