@@ -1,0 +1,170 @@
+#include "index/budget_plan.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace lectern {
+namespace {
+
+enum class Decides { kLayers, kHeads };
+
+Result<const Policy*> FindPolicy(std::string_view name, Decides decides) {
+  const bool layers = decides == Decides::kLayers;
+  std::string names;
+  for (const Policy& policy : Policies()) {
+    if (!(layers ? policy.for_layers : policy.for_heads)) continue;
+    if (policy.name == name) return &policy;
+    names += (names.empty() ? "" : ", ") + std::string(policy.name);
+  }
+  const char* param = layers ? "layer_budget" : "head_budget";
+  return Status(Code::kInvalidArgument, std::string(param) + " must be one of " + names +
+                                            ", not \"" + std::string(name) + "\"")
+      .WithParam(param);
+}
+
+Status CheckStatistics(const Policy& policy, const PolicyInput& input, const char* param) {
+  const bool lacks = (policy.needs == Statistic::kCosine && input.cosine.empty()) ||
+                     (policy.needs == Statistic::kBlockScores && input.block_scores.empty());
+  if (!lacks) return {};
+  return Status(Code::kInvalidArgument,
+                "the document was indexed without the statistics that " + std::string(policy.name) +
+                    " needs: index it again, or take uniform for layers and global for heads")
+      .WithParam(param);
+}
+
+// Rows that `shares` come to in each layer.
+std::vector<double> LayerRows(const PolicyInput& input, const std::vector<double>& shares) {
+  std::vector<double> rows(input.num_layers, 0.0);
+  for (size_t i = 0; i < shares.size(); ++i) {
+    rows[i / input.num_kv_heads] += shares[i] * static_cast<double>(input.rows[i]);
+  }
+  return rows;
+}
+
+double Wanted(const PlanPart& part, double level) {
+  return std::clamp(level * part.wanted, static_cast<double>(part.floor),
+                    static_cast<double>(part.rows));
+}
+
+Status TooSmall(double smallest) {
+  char number[32];
+  std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
+  return Status(Code::kBudgetTooSmall,
+                "kv_budget is below what sinks, window and the top level of this document cost; "
+                "the smallest possible is " +
+                    std::string(number))
+      .WithParam("kv_budget");
+}
+
+}  // namespace
+
+Status CheckPolicies(const PlanPolicies& policies) {
+  LECTERN_RETURN_IF_ERROR(FindPolicy(policies.layers, Decides::kLayers).status());
+  return FindPolicy(policies.heads, Decides::kHeads).status();
+}
+
+bool HeadsCompete(const PlanPolicies& policies) {
+  const auto policy = FindPolicy(policies.heads, Decides::kHeads);
+  return policy.ok() && (*policy)->heads_compete;
+}
+
+Result<BudgetPlan> MakePlan(const PlanPolicies& policies, const PolicyInput& input,
+                            std::span<const double> floors) {
+  LECTERN_ASSIGN(const Policy* const of_layers, FindPolicy(policies.layers, Decides::kLayers));
+  LECTERN_ASSIGN(const Policy* const of_heads, FindPolicy(policies.heads, Decides::kHeads));
+  LECTERN_RETURN_IF_ERROR(CheckStatistics(*of_layers, input, "layer_budget"));
+  LECTERN_RETURN_IF_ERROR(CheckStatistics(*of_heads, input, "head_budget"));
+  const bool compete = of_heads->heads_compete;
+  const std::vector<double> ones(input.rows.size(), 1.0);
+  const std::vector<double> layer_rows = LayerRows(input, of_layers->shares(input));
+  const std::vector<double> head_shares = of_heads->shares(input);
+  const std::vector<double> head_rows = LayerRows(input, head_shares);
+  const std::vector<double> all_rows = LayerRows(input, ones);
+
+  std::vector<PlanPart> parts;
+  const auto add = [&](double wanted, double rows) {
+    const double floor = std::ceil(floors[parts.size()] * rows);
+    parts.push_back(
+        {wanted, static_cast<uint64_t>(std::min(floor, rows)), static_cast<uint64_t>(rows)});
+  };
+  for (uint32_t layer = 0; layer < input.num_layers; ++layer) {
+    if (compete) add(layer_rows[layer], all_rows[layer]);
+    for (size_t i = layer * input.num_kv_heads; !compete && i < (layer + 1) * input.num_kv_heads;
+         ++i) {
+      const auto rows = static_cast<double>(input.rows[i]);
+      const double of_layer =
+          head_rows[layer] > 0 ? head_shares[i] * rows / head_rows[layer] : rows / all_rows[layer];
+      add(layer_rows[layer] * of_layer, rows);
+    }
+  }
+  const double sum = std::accumulate(all_rows.begin(), all_rows.end(), 0.0);
+  const auto total = static_cast<uint64_t>(std::floor(input.kv_budget * sum * (1 + 1e-12)));
+  uint64_t least = 0;
+  for (const PlanPart& part : parts) least += part.floor;
+  if (least > total) return TooSmall(static_cast<double>(least) / sum);
+
+  const std::vector<uint64_t> filled = FillRows(parts, total);
+  BudgetPlan plan;
+  std::vector<double> shares;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    shares.push_back(static_cast<double>(filled[i]) / static_cast<double>(parts[i].rows));
+  }
+  if (compete) {
+    plan.layers = std::move(shares);
+    return plan;
+  }
+  plan.layers = LayerRows(input, shares);
+  for (uint32_t layer = 0; layer < input.num_layers; ++layer) plan.layers[layer] /= all_rows[layer];
+  plan.heads = std::move(shares);
+  return plan;
+}
+
+std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total) {
+  // A part that wants nothing is filled last, not never.
+  std::vector<PlanPart> filling(parts.begin(), parts.end());
+  double highest = 1;
+  for (PlanPart& part : filling) {
+    part.wanted = std::max(part.wanted, 1e-9 * static_cast<double>(part.rows));
+    highest = std::max(highest, static_cast<double>(part.rows) / std::max(part.wanted, 1e-300));
+  }
+  const auto sum_at = [&](double level) {
+    double sum = 0;
+    for (const PlanPart& part : filling) sum += Wanted(part, level);
+    return sum;
+  };
+  // The greatest water level that does not exceed the total.
+  double low = 0, high = highest;
+  if (sum_at(high) <= static_cast<double>(total)) low = high;
+  while (low < high) {
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) break;
+    (sum_at(middle) <= static_cast<double>(total) ? low : high) = middle;
+  }
+  std::vector<uint64_t> rows;
+  std::vector<std::pair<double, size_t>> remainders;  // negative: the largest first
+  uint64_t used = 0;
+  for (size_t i = 0; i < filling.size(); ++i) {
+    const double wanted = Wanted(filling[i], low);
+    rows.push_back(static_cast<uint64_t>(wanted));
+    used += rows.back();
+    remainders.emplace_back(static_cast<double>(rows.back()) - wanted, i);
+  }
+  assert(used <= total);
+  std::sort(remainders.begin(), remainders.end());
+  for (uint64_t before = used; used < total;) {
+    for (const auto& [remainder, i] : remainders) {
+      if (used == total) break;
+      if (rows[i] == filling[i].rows) continue;
+      ++rows[i];
+      ++used;
+    }
+    if (used == before) break;  // the precondition does not hold
+    before = used;
+  }
+  return rows;
+}
+
+}  // namespace lectern

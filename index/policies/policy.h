@@ -1,0 +1,52 @@
+// Budget policies: statistics of a document -> how the rows that a step may read are shared out.
+//
+// A policy for layers says how much each layer reads, a policy for heads how the kv heads of a
+// layer share that. index/budget_plan.h puts one of each together, with floors, exact to the row.
+#ifndef LECTERN_INDEX_POLICIES_POLICY_H_
+#define LECTERN_INDEX_POLICIES_POLICY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lectern {
+
+// A document and a budget.
+struct PolicyInput {
+  uint32_t num_layers = 0, num_kv_heads = 0;
+  std::vector<uint64_t> rows;  // [layers][kv heads]: stored rows, > 0
+  uint32_t num_protected = 0;  // sinks and window of each kv head, which are always read
+  double kv_budget = 1;        // (0, 1]: share of all rows
+
+  // Statistics. Empty where the document has none.
+  std::vector<double> cosine;  // [layers]: residual stream before and after attention, mean
+  // [layers][kv heads]: index/policies/kv_compress.h
+  std::vector<std::span<const float>> block_scores;
+};
+
+enum class Statistic { kNone, kCosine, kBlockScores };
+
+struct Policy {
+  std::string_view name;
+  bool for_layers, for_heads;  // what it can decide
+  // Heads of a layer share its bytes question by question, all together: nothing is decided.
+  bool heads_compete;
+  Statistic needs;
+  // [layers][kv heads]: the share of its rows that each kv head would read, >= 0. In the mean (by
+  // rows) about kv_budget; what is below a floor or above 1 is for the plan to mend.
+  std::vector<double> (*shares)(const PolicyInput&);
+};
+
+// Every policy there is: a new one is a file, a declaration and an entry.
+std::span<const Policy> Policies();
+
+std::vector<double> UniformShares(const PolicyInput& input);
+std::vector<double> PyramidShares(const PolicyInput& input);
+std::vector<double> SqueezeShares(const PolicyInput& input);
+std::vector<double> KvCompressShares(const PolicyInput& input);
+
+}  // namespace lectern
+
+#endif  // LECTERN_INDEX_POLICIES_POLICY_H_
