@@ -315,7 +315,9 @@ class LayerLookup {
     size_t equals;
     const float least = KthLargest(best_, kept, equals);
     ForEachScore(candidates, [&](size_t h, uint32_t i, float score) {
-      if (score > least || (score == least && equals-- > 0)) chosen[h].push_back(i);
+      if (score < least || (score == least && equals == 0)) return;
+      if (score == least) --equals;
+      chosen[h].push_back(i);
     });
     return chosen;
   }
