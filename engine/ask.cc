@@ -121,6 +121,7 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
       model_(std::move(model)),
       threads_(std::move(threads)),
       transformer_(*model_, backend, *threads_) {
+  policies = document_->policies();
   const ModelConfig& config = model_->config();
   keys_.resize(size_t{config.num_layers} * config.num_kv_heads);
   values_.resize(keys_.size());
@@ -227,16 +228,24 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
     }
   }
   const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
-  // The document's margin is that of the default rule's estimates; others have to prove it.
-  const double margin = rule.kind == Rule::kDefault ? document_->missed_margin() : INFINITY;
+  // The document's margin is that of the default rule's estimates by the document's plan; others
+  // have to prove it.
+  const bool is_measured = rule.kind == Rule::kDefault && policies == document_->policies();
+  const double margin = is_measured ? document_->missed_margin() : INFINITY;
+  LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(kv_budget, tail));
+  std::span<const double> head_budgets;
+  if (plan != nullptr && !plan->heads.empty()) {
+    head_budgets = std::span(plan->heads).subspan(layer * config.num_kv_heads, config.num_kv_heads);
+  }
   LECTERN_ASSIGN(DocumentRead read,
                  AttendDocument({.document = *document_,
                                  .backend = transformer_.backend(),
                                  .threads = *threads_,
                                  .layer = layer,
                                  .queries = queries,
-                                 .kv_budget = kv_budget,
+                                 .kv_budget = plan != nullptr ? plan->layers[layer] : kv_budget,
                                  .tail = tail,
+                                 .head_budgets = head_budgets,
                                  .max_missed = max_missed_,
                                  .missed_margin = margin,
                                  .proof = proof,
@@ -378,25 +387,19 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
 }
 
 Result<double> DocumentSession::SmallestServed(bool tail) const {
-  double smallest = 0;
-  for (uint32_t layer = 0; document_->has_clusters() && layer < document_->num_layers(); ++layer) {
-    LECTERN_ASSIGN(const auto heads, document_->Heads(layer));
-    smallest = std::max(smallest, SmallestBudget(heads, tail));
-  }
-  return smallest;
+  if (!document_->has_clusters()) return 0.0;
+  return document_->SmallestBudget(policies, tail);
 }
 
-Status DocumentSession::CheckBudget(double kv_budget, bool tail) const {
-  if (kv_budget >= 1 || !HasByteBudget(rule.kind)) return {};
-  LECTERN_ASSIGN(const double smallest, SmallestServed(tail));
-  if (kv_budget >= smallest) return {};
-  char number[32];
-  std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
-  return Status(Code::kBudgetTooSmall,
-                "kv_budget is below what sinks, window and the top level of this document cost; "
-                "the smallest possible is " +
-                    std::string(number))
-      .WithParam("kv_budget");
+Result<const BudgetPlan*> DocumentSession::PlanFor(double kv_budget, bool tail) {
+  if (kv_budget >= 1 || !document_->has_clusters()) return static_cast<const BudgetPlan*>(nullptr);
+  const bool has_floors = HasByteBudget(rule.kind);
+  if (!plan_ || plan_->policies != policies || plan_->kv_budget != kv_budget ||
+      plan_->tail != tail || plan_->has_floors != has_floors) {
+    LECTERN_ASSIGN(BudgetPlan plan, document_->Plan(policies, kv_budget, tail, has_floors));
+    plan_ = {policies, kv_budget, tail, has_floors, std::move(plan)};
+  }
+  return &plan_->plan;
 }
 
 Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
@@ -458,7 +461,11 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
   LECTERN_ASSIGN(rule, ReadRule(options));
   double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
-  LECTERN_RETURN_IF_ERROR(CheckBudget(budget, options.tail));
+  policies = document_->policies();
+  if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
+  if (!options.head_budget.empty()) policies.heads = options.head_budget;
+  LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
+  LECTERN_RETURN_IF_ERROR(PlanFor(budget, options.tail).status());
   LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
   std::vector<int32_t> ids = question_ids;
   if (pending_ >= 0) ids.insert(ids.begin(), pending_);
@@ -534,7 +541,11 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   const bool exact = budget >= 1 || !document_->has_clusters();
   answer.kv.budget = exact ? 1.0f : static_cast<float>(budget);
   answer.kv.rule = exact ? "exact" : options.rule;
-  if (!exact) AddRuleNote(rule, answer);
+  if (!exact) {
+    answer.kv.layer_budget = policies.layers;
+    answer.kv.head_budget = policies.heads;
+    AddRuleNote(rule, answer);
+  }
   answer.kv.read_fraction_prefill = totals_.read_prefill;
   answer.kv.bytes_read = totals_.bytes;
   answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/document_attention.h"
@@ -54,8 +55,9 @@ class DocumentSession : public Session {
   std::function<void(std::span<const float>)> on_first_logits;
   // Chooses what is read in the place of Lookup, where the budget is below 1; empty: Lookup.
   Selector selector;
-  // Of Lookup. Ask sets it from its options.
+  // Of Lookup, and of the plan (at first the document's). Ask sets them from its options.
   SelectionRule rule;
+  PlanPolicies policies;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
   // heads][R, head_dim] (only from within on_layer). `proof`: what else to find.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
@@ -75,7 +77,9 @@ class DocumentSession : public Session {
 
   struct LayerStates;
   Status CheckOptions(const AskOptions& options) const;
-  Status CheckBudget(double kv_budget, bool tail) const;
+  // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
+  // asked for.
+  Result<const BudgetPlan*> PlanFor(double kv_budget, bool tail);
   Result<DocumentRead> AttendLayer(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                                    const CancelFlag* cancel, LayerStates& states,
                                    Proof proof = Proof::kNone);
@@ -117,6 +121,13 @@ class DocumentSession : public Session {
     uint64_t bytes = 0, decode_steps = 0;
   } totals_;
   bool in_prefill_ = true;
+  struct KeptPlan {
+    PlanPolicies policies;
+    double kv_budget = 0;
+    bool tail = false, has_floors = false;
+    BudgetPlan plan;
+  };
+  std::optional<KeptPlan> plan_;
   double max_missed_ = -1;             // below 0: no limit
   bool bound_held_everywhere_ = true;  // the limit, by the bound
   // [tokens of the fixed context], over layers, heads and steps; empty: not collected.

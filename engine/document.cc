@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "engine/json.h"
+#include "index/lookup.h"
 
 namespace lectern {
 namespace {
@@ -86,6 +87,14 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     document->missed_margin_ = margin->number().value_or(-1);
     if (!(document->missed_margin_ >= 0)) return Corrupt(shard.path(), "its margin is damaged");
   }
+  for (const auto& [key, name] : {std::pair("layer_budget", &document->policies_.layers),
+                                  std::pair("head_budget", &document->policies_.heads)}) {
+    const Json* const policy = json->Find(key);
+    if (policy == nullptr) continue;
+    if (policy->string() == nullptr) return Corrupt(shard.path(), "its plan is damaged");
+    *name = *policy->string();
+  }
+  LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
     LECTERN_ASSIGN(entry->shard, open(LayerFile(layer), ShardKind::kLayer, layer));
@@ -94,6 +103,77 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     }
   }
   return std::shared_ptr<const Document>(std::move(document));
+}
+
+// {"cosine": [layers]}, where there are any.
+Status Document::ReadStatistics() {
+  const ShardReader& shard = *document_shard_;
+  if (shard.Find(SectionKind::kStatistics, 0, 0) == nullptr) return {};
+  LECTERN_ASSIGN(const auto bytes, shard.Section(SectionKind::kStatistics, 0, 0));
+  const Result<Json> json = ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Json* const cosines = json.ok() ? json->Find("cosine") : nullptr;
+  if (cosines != nullptr && cosines->array() != nullptr) {
+    for (const Json& cosine : *cosines->array()) cosines_.push_back(cosine.number().value_or(2));
+  }
+  const bool fits = std::all_of(cosines_.begin(), cosines_.end(),
+                                [](double cosine) { return std::abs(cosine) <= 1 + 1e-9; });
+  if (!fits || cosines_.size() != num_layers()) {
+    return Corrupt(shard.path(), "its statistics are damaged");
+  }
+  return {};
+}
+
+Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool tail) const {
+  std::vector<double> floors;
+  for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    LECTERN_ASSIGN(const auto heads, Heads(layer));
+    if (HeadsCompete(policies)) {
+      floors.push_back(lectern::SmallestBudget(heads, tail));
+      continue;
+    }
+    for (size_t h = 0; h < heads.size(); ++h) {
+      floors.push_back(lectern::SmallestBudget(heads.subspan(h, 1), tail));
+    }
+  }
+  return floors;
+}
+
+Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget, bool tail,
+                                  bool has_floors) const {
+  PolicyInput input;
+  input.num_layers = num_layers();
+  input.num_kv_heads = shape().num_kv_heads;
+  input.num_protected = shape().num_sinks + shape().num_window;
+  input.kv_budget = kv_budget;
+  input.cosine = cosines_;
+  for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    LECTERN_ASSIGN(const auto heads, Heads(layer));
+    for (const HeadIndex& head : heads) {
+      input.rows.push_back(head.num_rows());
+      if (!head.block_scores().empty()) input.block_scores.push_back(head.block_scores());
+    }
+  }
+  if (input.block_scores.size() != input.rows.size()) input.block_scores.clear();
+  LECTERN_ASSIGN(std::vector<double> floors, Floors(policies, tail));
+  if (!has_floors) std::fill(floors.begin(), floors.end(), 0.0);
+  return MakePlan(policies, input, floors);
+}
+
+Result<double> Document::SmallestBudget(const PlanPolicies& policies, bool tail) const {
+  LECTERN_ASSIGN(const std::vector<double> floors, Floors(policies, tail));
+  double rows = 0, least = 0;
+  for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    LECTERN_ASSIGN(const auto heads, Heads(layer));
+    double of_layer = 0;
+    for (size_t h = 0; h < heads.size(); ++h) {
+      const double head_rows = heads[h].num_rows();
+      if (!HeadsCompete(policies)) least += std::ceil(floors[layer * heads.size() + h] * head_rows);
+      of_layer += head_rows;
+    }
+    if (HeadsCompete(policies)) least += std::ceil(floors[layer] * of_layer);
+    rows += of_layer;
+  }
+  return least / rows;
 }
 
 Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {

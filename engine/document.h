@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/tokenizer.h"
+#include "index/budget_plan.h"
 #include "index/head_index.h"
 #include "store/catalog.h"
 
@@ -42,16 +43,28 @@ class Document {
   // while indexing (engine/missed_margin.h); infinite for a document that has none.
   double missed_margin() const { return missed_margin_; }
   bool has_clusters() const { return shape().num_levels > 0; }
+  // The plan of asks that name no policies.
+  const PlanPolicies& policies() const { return policies_; }
 
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
   // K and V bytes of the layer, all kv heads.
   Result<uint64_t> DenseBytes(uint32_t layer) const;
 
+  // The plan by `policies` at a budget below 1, of a document with clusters. `has_floors`: no share
+  // is below what a lookup of the layer or head costs at least. Reads the clusters of all layers.
+  // kInvalidArgument, kBudgetTooSmall, as MakePlan.
+  Result<BudgetPlan> Plan(const PlanPolicies& policies, double kv_budget, bool tail,
+                          bool has_floors) const;
+  // The smallest budget that there is such a plan with floors for.
+  Result<double> SmallestBudget(const PlanPolicies& policies, bool tail) const;
+
   // Every block of every shard.
   Status VerifyAll() const;
 
  private:
+  Status ReadStatistics();
+  Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
     std::unique_ptr<ShardReader> shard;
     mutable std::mutex mutex;
@@ -63,6 +76,8 @@ class Document {
   std::string_view text_;
   float default_kv_budget_ = 1;
   double missed_margin_ = INFINITY;
+  PlanPolicies policies_;
+  std::vector<double> cosines_;  // [layers], or empty
   std::span<const int32_t> tokens_;
   std::span<const TokenizedText::Range> ranges_;
 };

@@ -418,6 +418,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   auto exact_runs = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
   LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact_runs), {}).Attend());
   const std::vector<std::vector<float>> known_lse = KnownLse(args);
+  std::vector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end());
   LookupArgs lookup = {.backend = args.backend,
                        .threads = args.threads,
                        .heads = heads,
@@ -425,6 +426,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                        .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
                        .kv_budget = args.kv_budget,
                        .tail = args.tail,
+                       .head_budgets = head_budgets,
                        .known_lse = known_lse,
                        .row_weights = args.row_weights,
                        .bound = is_limited || args.proof == Proof::kBound,
@@ -439,6 +441,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
     }
     saved.Restore();
     lookup.kv_budget *= 2;
+    for (double& budget : head_budgets) budget = std::min(1.0, 2 * budget);
     lookup.rule.mass += (1 - lookup.rule.mass) / 2;  // what reading on is to top-p
     if (lookup.kv_budget < kReadAllFrom) continue;
     for (const AttentionState& state : args.states) ResetState(state);

@@ -45,8 +45,9 @@ struct DocumentAttentionArgs {
   ThreadPool& threads;
   uint32_t layer;
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-  double kv_budget;                            // (0, 1]; 1: exact
+  double kv_budget;                            // (0, 1], of the layer; 1: exact
   bool tail;
+  std::span<const double> head_budgets = {};  // of Lookup
   // Read on, with twice the budget, until less than this is missed: by missed_bound, or else by
   // the estimate with this margin added to its log odds. Below 0: no such limit, and no bound.
   double max_missed = -1;

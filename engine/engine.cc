@@ -7,6 +7,7 @@
 #include <new>
 
 #include "engine/ask.h"
+#include "engine/change_plan.h"
 #include "engine/document.h"
 #include "engine/index_document.h"
 #include "engine/json.h"
@@ -106,6 +107,16 @@ class LocalEngine : public Engine {
       }
     }
     return damages;
+  }
+
+  Status ChangePlan(std::string_view name, const PlanChange& change) override {
+    std::unique_lock lock(index_mutex_, std::try_to_lock);
+    if (!lock) {
+      return {Code::kLocked, "a document is being indexed by this program; wait for it"};
+    }
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
+    return lectern::ChangePlan(Context(*model), row.id, change);
   }
 
   Status Remove(std::string_view name) override {

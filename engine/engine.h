@@ -45,12 +45,20 @@ struct IndexOptions {
   Dtype kv_dtype = Dtype::kF16;
   float kv_budget = 0.1f;          // (0, 1]: the default of later asks; thresholds serve any budget
   uint32_t num_levels = 2;         // 1, 2 or 3
+  // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
+  std::string layer_budget = "uniform", head_budget = "global";
   uint64_t seed = 1234;            // of the clustering
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.
   std::function<bool(const IndexProgress&)> on_progress;
   const CancelFlag* cancel = nullptr;
+};
+
+// What to change of a document's plan; empty and 0: as it is.
+struct PlanChange {
+  std::string layer_budget, head_budget;
+  float kv_budget = 0;  // (0, 1]: of asks that name none
 };
 
 struct LevelReport {
@@ -111,6 +119,10 @@ struct AskOptions {
   // (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
+  // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress")
+  // and over the kv heads of a layer ("global": they compete, "uniform", "kv-compress"); empty: the
+  // document's.
+  std::string layer_budget, head_budget;
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
@@ -127,6 +139,7 @@ struct Evidence {
 struct KvReceipt {
   float budget = 1;
   std::string rule;       // "exact", or AskOptions::rule
+  std::string layer_budget, head_budget;  // the policies; empty where everything was read
   bool fallback = false;  // AskOptions::fallback made the answer exact
   // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
   double read_fraction_prefill = 0;
@@ -200,6 +213,11 @@ class Engine {
     Status status;
   };
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
+  // Makes another plan the one of asks that name none: a new generation of the document, copied from
+  // the old one; its model measures a few questions again. All or nothing. kInvalidArgument also
+  // where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch, kNoSpace,
+  // kReadOnly, kLocked, errors of Open.
+  virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
   // Gone for readers at once; files are deleted when nobody reads them.
   virtual Status Remove(std::string_view document) = 0;
 };

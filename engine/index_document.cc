@@ -50,6 +50,7 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
   if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
     return wrong("kv_budget", "kv_budget must be in (0, 1]");
   }
+  LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
   if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
     return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
                                 std::to_string(model.config().head_dim) + "; use f16");
@@ -138,20 +139,6 @@ Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const 
   if (!exists) return std::optional<DocumentRow>();
   LECTERN_ASSIGN(const auto catalog, Catalog::Open(path, Catalog::Mode::kReadOnly));
   return catalog->FindReady(id);
-}
-
-// Makes the store's folders and keeps other writers out.
-Result<std::unique_ptr<FileLock>> LockStore(const IndexContext& context) {
-  const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
-    LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/tmp"));
-    LECTERN_RETURN_IF_ERROR(context.env.MakeDirectory(context.store + "/docs"));
-    return context.env.Lock(context.store + "/writer.lock", 2000);
-  };
-  Result<std::unique_ptr<FileLock>> result = lock();
-  if (result.status().code() != Code::kReadOnly) return result;
-  return Status(Code::kReadOnly, result.status().message() +
-                                     "; documents in it can be asked, but not changed: make it "
-                                     "writable or give another --store");
 }
 
 // What the writer of a complete shard returned when it wrote it.
@@ -246,12 +233,8 @@ class Indexer {
   Status CheckSpace() {
     const uint64_t needed = SpillBytes(config_, SpillDtype(layout_.dtype), layout_.num_tokens) +
                             ShardBytes(config_, layout_.dtype, layout_.num_tokens) +
-                            24 * layout_.num_tokens + prepared_.clean.text.size() + kSpareBytes;
-    LECTERN_ASSIGN(const uint64_t free, context_.env.FreeBytes(context_.store));
-    if (free >= needed) return {};
-    return {Code::kNoSpace, "indexing needs " + std::to_string(needed >> 20) + " MiB in " +
-                                context_.store + ", " + std::to_string(free >> 20) +
-                                " MiB are free; free some or give another --store"};
+                            24 * layout_.num_tokens + prepared_.clean.text.size();
+    return CheckFreeSpace(context_.env, context_.store, needed);
   }
 
   Status RunPrefill() {
@@ -423,6 +406,10 @@ class Indexer {
                                 PromptTemplate::kPrefix.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, options_.name.data(), options_.name.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
+    if (layout_.num_levels > 0) {
+      const std::string statistics = StatisticsJson();
+      LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));
+    }
     LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
     shards_.push_back(std::move(summary));
     return {};
@@ -432,15 +419,9 @@ class Indexer {
   Status MeasureMargin() {
     const auto start = Clock::now();
     LECTERN_ASSIGN(auto document, Document::Open(context_.env, directory_, row_, shards_));
-    // Borrowed: this session ends here.
-    const std::shared_ptr<void> nothing;
-    const std::shared_ptr<const Model> model(nothing, &context_.model);
-    const std::shared_ptr<ThreadPool> threads(nothing, &context_.threads);
-    LECTERN_ASSIGN(const auto session, DocumentSession::Create(std::move(document), model,
-                                                               context_.backend, threads, 0));
-    LECTERN_ASSIGN(const std::vector<Missed> samples,
-                   SampleMissed(*session, [this] { return progress_.Stopped(); }));
-    if (!samples.empty()) missed_margin_ = ConformalMargin(samples, kMissedCoverage);
+    LECTERN_ASSIGN(missed_margin_, lectern::MeasureMargin(std::move(document), context_.model,
+                                                          context_.backend, context_.threads,
+                                                          [this] { return progress_.Stopped(); }));
     report_.seconds.calibrate += SecondsSince(start);
     return {};
   }
@@ -450,11 +431,19 @@ class Indexer {
                          {"template", Json(PromptTemplate::kName)},
                          {"kv_budget", Json(double{options_.kv_budget})},
                          {"kv_type", Json(DtypeName(layout_.dtype))},
+                         {"layer_budget", Json(options_.layer_budget)},
+                         {"head_budget", Json(options_.head_budget)},
                          {"levels", Json(int64_t{layout_.num_levels})},
                          {"seed", Json(options_.seed)},
                          {"faiss", Json(FaissVersion())}};
     if (missed_margin_) json["missed_margin"] = Json(*missed_margin_);
     return Json(std::move(json)).Dump();
+  }
+
+  std::string StatisticsJson() const {
+    Json::Array cosines;
+    for (const double cosine : spill_->MeanCosines()) cosines.emplace_back(cosine);
+    return Json(Json::Object{{"cosine", std::move(cosines)}}).Dump();
   }
 
   // The only point at which the document becomes visible.
@@ -527,6 +516,28 @@ DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint,
   return id;
 }
 
+Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) {
+  const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
+    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
+    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/docs"));
+    return env.Lock(store + "/writer.lock", 2000);
+  };
+  Result<std::unique_ptr<FileLock>> result = lock();
+  if (result.status().code() != Code::kReadOnly) return result;
+  return Status(Code::kReadOnly, result.status().message() +
+                                     "; documents in it can be asked, but not changed: make it "
+                                     "writable or give another --store");
+}
+
+Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
+  needed += kSpareBytes;
+  LECTERN_ASSIGN(const uint64_t free, env.FreeBytes(store));
+  if (free >= needed) return {};
+  return {Code::kNoSpace, "this needs " + std::to_string(needed >> 20) + " MiB in " + store + ", " +
+                              std::to_string(free >> 20) +
+                              " MiB are free; free some or give another --store"};
+}
+
 Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog) {
   LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
   for (const DocumentRow& row : rows) {
@@ -558,7 +569,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   if (ready && (options.name.empty() || options.name == ready->name)) {
     return existed(ExistingReport(*ready));
   }
-  LECTERN_ASSIGN(const auto lock, LockStore(context));
+  LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));

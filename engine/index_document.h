@@ -34,6 +34,11 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
 // holds the store's lock.
 Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog);
 
+// Makes the store's folders and keeps other writers out. kReadOnly, kLocked.
+Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store);
+// kNoSpace unless `needed` bytes, and some to spare, are free in the store.
+Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed);
+
 // First 16 bytes of SHA-256(text, fingerprint, what changes rows).
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype);
 std::string_view DtypeName(Dtype dtype);  // "f16"

@@ -9,9 +9,10 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs and queries follow, then a CRC-32C of everything before it.
+// The head of `checkpoint`; CRCs, sums of cosines and queries follow, then a CRC-32C of everything
+// before it.
 struct CheckpointHeader {
-  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '1'};
+  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '2'};
   DocumentId document{};
   uint64_t generation = 0, num_tokens = 0, tokens_done = 0;
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0, query_cols = 0;
@@ -40,7 +41,8 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
                                                const SpillShape& shape) {
   std::unique_ptr<KvSpill> spill(new KvSpill(env, directory, temp_dir, shape));
   spill->layers_.resize(shape.num_layers);
-  spill->crcs_.assign(size_t{shape.num_layers} * shape.num_kv_heads * 2, 0);
+  spill->sums_.crcs.assign(size_t{shape.num_layers} * shape.num_kv_heads * 2, 0);
+  spill->sums_.cosines.assign(shape.num_layers, {});
   spill->queries_.assign(size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
   LECTERN_ASSIGN(const bool resumed, spill->Resume());
   if (!resumed) LECTERN_RETURN_IF_ERROR(spill->Create());
@@ -51,7 +53,8 @@ Status KvSpill::Create() {
   LECTERN_RETURN_IF_ERROR(env_.RemoveTree(directory_));
   LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
   tokens_done_ = 0;
-  std::fill(crcs_.begin(), crcs_.end(), 0u);
+  std::fill(sums_.crcs.begin(), sums_.crcs.end(), 0u);
+  sums_.cosines.assign(shape_.num_layers, {});
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
     LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));
@@ -87,10 +90,13 @@ Result<bool> KvSpill::Resume() {
 }
 
 bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
-  const size_t crc_bytes = crcs_.size() * sizeof(uint32_t);
+  const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
+  const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);
   const size_t query_bytes = queries_.size() * sizeof(float);
   CheckpointHeader header;
-  if (bytes.size() != sizeof header + crc_bytes + query_bytes + sizeof(uint32_t)) return false;
+  if (bytes.size() != sizeof header + crc_bytes + cosine_bytes + query_bytes + sizeof(uint32_t)) {
+    return false;
+  }
   std::memcpy(&header, bytes.data(), sizeof header);
   const CheckpointHeader expected = HeaderOf(shape_, header.tokens_done);
   if (std::memcmp(&header, &expected, sizeof header) != 0) return false;
@@ -98,8 +104,10 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   uint32_t crc;
   std::memcpy(&crc, bytes.data() + bytes.size() - sizeof crc, sizeof crc);
   if (crc != Crc32c(0, bytes.data(), bytes.size() - sizeof crc)) return false;
-  std::memcpy(crcs_.data(), bytes.data() + sizeof header, crc_bytes);
-  std::memcpy(queries_.data(), bytes.data() + sizeof header + crc_bytes, query_bytes);
+  const std::byte* from = bytes.data() + sizeof header;
+  std::memcpy(sums_.crcs.data(), from, crc_bytes);
+  std::memcpy(sums_.cosines.data(), from + crc_bytes, cosine_bytes);
+  std::memcpy(queries_.data(), from + crc_bytes + cosine_bytes, query_bytes);
   tokens_done_ = header.tokens_done;
   return true;
 }
@@ -142,7 +150,8 @@ Status KvSpill::Checkpoint() {
   };
   const CheckpointHeader header = HeaderOf(shape_, tokens_done_);
   append(&header, sizeof header);
-  append(crcs_.data(), crcs_.size() * sizeof(uint32_t));
+  append(sums_.crcs.data(), sums_.crcs.size() * sizeof(uint32_t));
+  append(sums_.cosines.data(), sums_.cosines.size() * sizeof(CosineSum));
   append(queries_.data(), queries_.size() * sizeof(float));
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   append(&crc, sizeof crc);
@@ -158,6 +167,14 @@ Status KvSpill::Checkpoint() {
   LECTERN_RETURN_IF_ERROR(file->Close());
   LECTERN_RETURN_IF_ERROR(env_.Rename(temp, CheckpointPath()));
   return env_.SyncDirectory(directory_);
+}
+
+std::vector<double> KvSpill::MeanCosines() const {
+  std::vector<double> means;
+  for (const CosineSum& cosine : sums_.cosines) {
+    means.push_back(cosine.count > 0 ? cosine.sum / static_cast<double>(cosine.count) : 0);
+  }
+  return means;
 }
 
 TypedRows KvSpill::Keys(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const {

@@ -49,9 +49,16 @@ class KvSpill {
                 Rows<const float> values);
   // Keeps those of the queries [tokens, query_cols] that calibration needs.
   void KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries);
-  // A chunk that is abandoned half way leaves the checksums as they were before it.
-  void BeginChunk() { crcs_before_chunk_ = crcs_; }
-  void AbandonChunk() { crcs_ = crcs_before_chunk_; }
+  // One token's cosine between the layer's residual stream before and after attention.
+  void AddCosine(uint32_t layer, double cosine) {
+    sums_.cosines[layer].sum += cosine;
+    ++sums_.cosines[layer].count;
+  }
+  // [layers], over the tokens that were counted; 0 where none was.
+  std::vector<double> MeanCosines() const;
+  // A chunk that is abandoned half way leaves checksums and sums as they were before it.
+  void BeginChunk() { sums_before_chunk_ = sums_; }
+  void AbandonChunk() { sums_ = sums_before_chunk_; }
   // All layers have tokens [0, tokens_done). Not yet durable.
   void Advance(uint64_t tokens_done) { tokens_done_ = tokens_done; }
   // Makes everything so far survive a crash.
@@ -81,7 +88,7 @@ class KvSpill {
   std::string CheckpointPath() const { return directory_ + "/checkpoint"; }
   uint64_t RegionOffset(uint32_t kv_head, bool values) const;
   uint32_t& Crc(uint32_t layer, uint32_t kv_head, bool values) {
-    return crcs_[(size_t{layer} * shape_.num_kv_heads + kv_head) * 2 + values];
+    return sums_.crcs[(size_t{layer} * shape_.num_kv_heads + kv_head) * 2 + values];
   }
 
   struct Layer {
@@ -93,8 +100,15 @@ class KvSpill {
   const SpillShape shape_;
   uint64_t tokens_done_ = 0;
   std::vector<Layer> layers_;
-  std::vector<uint32_t> crcs_;  // [layers][kv heads][K, V] of the rows so far
-  std::vector<uint32_t> crcs_before_chunk_;
+  // Of the rows so far.
+  struct CosineSum {
+    double sum = 0;
+    uint64_t count = 0;
+  };
+  struct Sums {
+    std::vector<uint32_t> crcs;      // [layers][kv heads][K, V]
+    std::vector<CosineSum> cosines;  // [layers]
+  } sums_, sums_before_chunk_;
   std::vector<float> queries_;  // [layers][calibration tokens][query_cols]
   std::vector<std::byte> rounded_;
 };

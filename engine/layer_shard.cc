@@ -1,5 +1,6 @@
 #include "engine/layer_shard.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -8,6 +9,8 @@
 
 #include "engine/document.h"
 #include "index/calibrate.h"
+#include "index/policies/kv_compress.h"
+#include "index/window_attention.h"
 
 namespace lectern {
 namespace {
@@ -50,6 +53,21 @@ std::vector<float> GroupQueries(const KvSpill& spill, uint32_t layer, uint32_t k
   return rows;
 }
 
+// The order in which KV-Compress would evict the head's rows. Sinks and window stay.
+std::vector<float> ScoreBlocks(const Backend& backend, TypedRows keys, Rows<const float> queries,
+                               size_t group, const RowLayout& layout) {
+  const size_t last = std::min(queries.num_rows, kObservedTokens * group);
+  std::vector<float> scores =
+      SquaredWindowAttention({.backend = backend,
+                              .queries = queries.Slice(queries.num_rows - last, queries.num_rows),
+                              .group = group,
+                              .keys = keys,
+                              .scale = 1 / std::sqrt(static_cast<float>(keys.num_cols))});
+  std::fill_n(scores.begin(), layout.num_sinks, INFINITY);
+  std::fill(scores.end() - layout.num_window, scores.end(), INFINITY);
+  return BlockScores(std::move(scores));
+}
+
 class LayerShard {
  public:
   LayerShard(ShardWriter& writer, const Backend& backend, const KvSpill& spill, uint32_t layer,
@@ -71,6 +89,7 @@ class LayerShard {
       LECTERN_RETURN_IF_ERROR(WriteLevel(kv_head, level, clusters->tree));
     }
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
+    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kBlockScores, kv_head, 0, clusters->block_scores));
     if (clusters->tree.row_codes.empty()) return {};
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kRowCodes, kv_head, 0, clusters->tree.row_codes));
     return Add(SectionKind::kFineCodes, kv_head, 0, clusters->tree.fine_codes);
@@ -162,6 +181,10 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   clusters.thresholds =
       CalibrateThresholds(backend, clusters.tree, {queries.data(), queries.size() / dim, dim},
                           1 / std::sqrt(static_cast<float>(dim)));
+  clusters.block_scores =
+      ScoreBlocks(backend, spill.Keys(layer, kv_head, layout.num_tokens),
+                  {queries.data(), queries.size() / dim, dim},
+                  spill.shape().query_cols / (dim * spill.shape().num_kv_heads), layout);
   clusters.calibrate_seconds = SecondsSince(start);
   return clusters;
 } catch (const std::bad_alloc&) {

@@ -22,6 +22,7 @@ struct RowLayout {
 struct HeadClusters {
   CentroidTree tree;  // of tokens [num_sinks, num_tokens - num_window)
   std::vector<float> thresholds;
+  std::vector<float> block_scores;  // of all rows: index/policies/kv_compress.h
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
 

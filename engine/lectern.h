@@ -153,8 +153,16 @@ struct IndexOptions {
   float kv_budget = 0;      // (0, 1]: the default of later asks; 0: 0.1
   uint32_t num_levels = 0;  // of clusters: 1, 2 or 3; 0: 2
   uint64_t seed = 0;        // of the clustering; 0: 1234
+  // The plan of later asks: lectern_ask_options. Empty: "uniform", "global".
+  std::string_view layer_budget = {}, head_budget = {};
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
   std::function<bool(const Progress&)> on_progress = {};
+};
+
+// lectern_plan_options.
+struct PlanChange {
+  std::string_view layer_budget = {}, head_budget = {};
+  float kv_budget = 0;
 };
 
 class IndexReport {
@@ -193,6 +201,8 @@ struct AskOptions {
   float max_missed = 0;   // (0, 1): read on until at most this share of the attention is missed
   std::string rule = {};  // "default" or empty, "threshold", "cap", "top-p": lectern_ask_options
   double mass = 0;        // (0, 1), of "top-p" alone; 0: 0.95
+  // How layers, and the heads of a layer, share kv_budget: lectern_ask_options. Empty: as stored.
+  std::string layer_budget = {}, head_budget = {};
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
@@ -284,6 +294,10 @@ class Session {
     c.rule = options.rule.data();
     c.rule_len = options.rule.size();
     c.mass = options.mass;
+    c.layer_budget = options.layer_budget.data();
+    c.layer_budget_len = options.layer_budget.size();
+    c.head_budget = options.head_budget.data();
+    c.head_budget_len = options.head_budget.size();
     c.text_user = &callback;
     if (options.on_text) {
       c.on_text = [](const char* text, size_t len, void* user) {
@@ -423,6 +437,21 @@ class Engine {
     });
   }
 
+  // Makes another plan the one of asks that name none; what is empty or 0 stays. kInvalidArgument
+  // also where the document lacks the statistics of a policy; kBudgetTooSmall, kModelMismatch,
+  // kNoSpace, kReadOnly, kLocked, errors of Open.
+  Result<Done> ChangePlan(std::string_view document, const PlanChange& change) {
+    auto c = internal::Sized<lectern_plan_options>();
+    c.layer_budget = change.layer_budget.data(), c.layer_budget_len = change.layer_budget.size();
+    c.head_budget = change.head_budget.data(), c.head_budget_len = change.head_budget.size();
+    c.kv_budget = change.kv_budget;
+    lectern_error* error = nullptr;
+    const lectern_code code =
+        lectern_engine_plan(handle_.get(), document.data(), document.size(), &c, &error);
+    if (code != LECTERN_OK) return internal::TakeError(code, error);
+    return Done{};
+  }
+
   // Gone for readers at once; files are deleted when nobody reads them. kNotFound, kAmbiguous,
   // kReadOnly, kLocked.
   Result<Done> Remove(std::string_view document) {
@@ -484,6 +513,10 @@ class Engine {
     c.kv_budget = options.kv_budget;
     c.num_levels = options.num_levels;
     c.seed = options.seed;
+    c.layer_budget = options.layer_budget.data();
+    c.layer_budget_len = options.layer_budget.size();
+    c.head_budget = options.head_budget.data();
+    c.head_budget_len = options.head_budget.size();
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

@@ -319,12 +319,28 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   if (read.kv_budget != 0) options.kv_budget = read.kv_budget;
   if (read.num_levels != 0) options.num_levels = read.num_levels;
   if (read.seed != 0) options.seed = read.seed;
+  LECTERN_ASSIGN(const std::string layers,
+                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
+  LECTERN_ASSIGN(const std::string heads,
+                 Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  if (!layers.empty()) options.layer_budget = layers;
+  if (!heads.empty()) options.head_budget = heads;
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
     };
   }
   return options;
+}
+
+Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given) {
+  LECTERN_ASSIGN(const lectern_plan_options read, ReadStruct(given));
+  PlanChange change;
+  LECTERN_ASSIGN(change.layer_budget,
+                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
+  LECTERN_ASSIGN(change.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  change.kv_budget = read.kv_budget;
+  return change;
 }
 
 Result<Fallback> ReadFallback(lectern_fallback fallback) {
@@ -356,6 +372,9 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   LECTERN_ASSIGN(const std::string rule, Copy(read.rule, read.rule_len, "rule"));
   if (!rule.empty()) options.rule = rule;
   options.mass = read.mass;
+  LECTERN_ASSIGN(options.layer_budget,
+                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
+  LECTERN_ASSIGN(options.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it
@@ -750,6 +769,16 @@ lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,
                    object->engine->Verify(name, full != 0));
     for (const Engine::Damage& damage : damaged) CallBack(damage, on_damage, user);
     return json ? GiveText(DamageJson(damaged), json) : Status();
+  });
+}
+
+lectern_code lectern_engine_plan(lectern_engine* engine, const char* document, size_t document_len,
+                                 const lectern_plan_options* options, lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    LECTERN_ASSIGN(const PlanChange change, ReadPlanOptions(options));
+    return object->engine->ChangePlan(name, change);
   });
 }
 

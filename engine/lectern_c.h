@@ -152,6 +152,11 @@ typedef struct lectern_index_options {
   uint64_t seed;                   /* of the clustering; 0: 1234 */
   lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work */
   void* progress_user;
+  /* The plan of later asks, as in lectern_ask_options. Empty: "uniform" and "global". */
+  const char* layer_budget;
+  size_t layer_budget_len;
+  const char* head_budget;
+  size_t head_budget_len;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -238,6 +243,13 @@ typedef struct lectern_ask_options {
   const char* rule;
   size_t rule_len;
   double mass; /* (0, 1), of "top-p" alone; 0: 0.95 */
+  /* Policies that share kv_budget out over layers: "uniform", "pyramid", "squeeze", "kv-compress";
+   * and over the kv heads of a layer: "global" (they compete for it), "uniform", "kv-compress".
+   * Empty: the document's. An unknown name: LECTERN_INVALID_ARGUMENT, the message lists all. */
+  const char* layer_budget;
+  size_t layer_budget_len;
+  const char* head_budget;
+  size_t head_budget_len;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -378,6 +390,22 @@ LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const cha
                                                size_t document_len, int32_t full,
                                                lectern_damage_fn on_damage, void* user,
                                                lectern_text** json, lectern_error** error);
+/* What to change of a document's plan; empty and 0: as it is. */
+typedef struct lectern_plan_options {
+  size_t struct_size;
+  const char* layer_budget; /* as in lectern_ask_options */
+  size_t layer_budget_len;
+  const char* head_budget;
+  size_t head_budget_len;
+  float kv_budget; /* (0, 1]: of asks that name none */
+  uint32_t reserved; /* 0 */
+} lectern_plan_options;
+/* Makes another plan the one of asks that name none. The document is copied to a new generation,
+ * not indexed again, and its model asked a few questions. All or nothing. */
+LECTERN_API lectern_code lectern_engine_plan(lectern_engine* engine, const char* document,
+                                             size_t document_len,
+                                             const lectern_plan_options* options,
+                                             lectern_error** error);
 /* Gone for readers at once; files are deleted when nobody reads them. */
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);

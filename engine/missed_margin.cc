@@ -90,4 +90,18 @@ Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
   return samples;
 }
 
+Result<std::optional<double>> MeasureMargin(std::shared_ptr<const Document> document,
+                                            const Model& model, const Backend& backend,
+                                            ThreadPool& threads,
+                                            const std::function<bool()>& stopped) {
+  const std::shared_ptr<void> nothing;
+  LECTERN_ASSIGN(
+      const auto session,
+      DocumentSession::Create(std::move(document), std::shared_ptr<const Model>(nothing, &model),
+                              backend, std::shared_ptr<ThreadPool>(nothing, &threads), 0));
+  LECTERN_ASSIGN(const std::vector<Missed> samples, SampleMissed(*session, stopped));
+  if (samples.empty()) return std::optional<double>();
+  return std::optional<double>(ConformalMargin(samples, kMissedCoverage));
+}
+
 }  // namespace lectern

@@ -3,6 +3,8 @@
 #define LECTERN_ENGINE_MISSED_MARGIN_H_
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/ask.h"
@@ -42,6 +44,11 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
 // kCancelled when `stopped` says so.
 Result<std::vector<Missed>> SampleMissed(DocumentSession& session,
                                          const std::function<bool()>& stopped);
+// Document::missed_margin of a document, by the plan that it has. Empty as above.
+Result<std::optional<double>> MeasureMargin(std::shared_ptr<const Document> document,
+                                            const Model& model, const Backend& backend,
+                                            ThreadPool& threads,
+                                            const std::function<bool()>& stopped);
 
 }  // namespace lectern
 

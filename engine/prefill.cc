@@ -25,6 +25,7 @@ class DocumentPrefill {
     scratch_size_ = AttendScratch(kQueryRowsPerItem, config_.head_dim);
     scratch_.resize(threads * (scratch_size_ + 2 * kQueryRowsPerItem));
     visible_.resize(activations_.max_tokens * config_.query_group());
+    cosines_.resize(activations_.max_tokens);
   }
 
   Status Run() {
@@ -72,24 +73,53 @@ class DocumentPrefill {
                                             {activations_.values.data(), num_tokens, kv_cols}));
       const size_t query_cols = size_t{config_.num_heads} * config_.head_dim;
       spill_.KeepQueries(layer, begin, {activations_.projected.data(), num_tokens, query_cols});
-      if (layer + 1 == config_.num_layers) break;
-      if (!Attend(layer, begin, end)) return Cancelled();
-      transformer_.Finish(layer, num_tokens, activations_);
+      const bool is_last = layer + 1 == config_.num_layers;
+      const bool is_counted = spill_.shape().num_calibration > 0;
+      const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
+      if (is_last && (!is_counted || first == num_tokens)) break;
+      if (!Attend(layer, begin, end, first)) return Cancelled();
+      if (is_counted) residual_ = activations_.residual;
+      transformer_.AddAttention(layer, num_tokens, activations_);
+      if (is_counted) CountCosines(layer, first, num_tokens);
+      if (!is_last) transformer_.AddMlp(layer, num_tokens, activations_);
     }
     return {};
   }
 
-  // Items are blocks of query rows of one kv head. False: cancelled.
-  bool Attend(uint32_t layer, uint64_t begin, uint64_t end) {
+  // Of tokens [first, num_tokens) of the chunk; summed in their order, so that neither threads nor
+  // chunks matter.
+  void CountCosines(uint32_t layer, size_t first, size_t num_tokens) {
+    const size_t hidden = config_.hidden_size;
+    transformer_.threads().ParallelFor(num_tokens - first, [&](size_t item, size_t) {
+      const float* before = residual_.data() + (first + item) * hidden;
+      const float* after = activations_.residual.data() + (first + item) * hidden;
+      double product = 0, before_norm = 0, after_norm = 0;
+      for (size_t i = 0; i < hidden; ++i) {
+        product += double{before[i]} * after[i];
+        before_norm += double{before[i]} * before[i];
+        after_norm += double{after[i]} * after[i];
+      }
+      const double norms = std::sqrt(before_norm * after_norm);
+      cosines_[first + item] = norms > 0 ? product / norms : 1;
+    });
+    for (size_t token = first; token < num_tokens; ++token) {
+      spill_.AddCosine(layer, cosines_[token]);
+    }
+  }
+
+  // Of the chunk's tokens from `first_token` on. Items are blocks of query rows of one kv head.
+  // False: cancelled.
+  bool Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const size_t rows = (end - begin) * config_.query_group();
-    const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
+    const size_t skipped = first_token * config_.query_group();
+    const size_t blocks = (rows - skipped + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
     std::atomic<bool> cancelled = false;
     transformer_.threads().ParallelFor(
         blocks * config_.num_kv_heads, [&](size_t item, size_t slot) {
           if (cancelled.load(std::memory_order_relaxed)) return;
           if (IsCancelled()) return cancelled.store(true, std::memory_order_relaxed);
           const auto head = static_cast<uint32_t>(item / blocks);
-          const size_t first = item % blocks * kQueryRowsPerItem;
+          const size_t first = skipped + item % blocks * kQueryRowsPerItem;
           AttendBlock(layer, head, end, first, std::min(first + kQueryRowsPerItem, rows), slot);
         });
     return !cancelled;
@@ -131,6 +161,8 @@ class DocumentPrefill {
   const PrefillOptions& options_;
   Activations activations_;
   std::vector<uint32_t> visible_;  // [chunk tokens * group]
+  std::vector<float> residual_;    // before attention
+  std::vector<double> cosines_;    // [chunk tokens]
   std::vector<float> scratch_;     // [threads][attention scratch, max, sum]
   size_t scratch_size_;
 };

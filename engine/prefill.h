@@ -10,6 +10,7 @@
 namespace lectern {
 
 inline constexpr size_t kChunkTokens = 512;
+inline constexpr size_t kUnsampledTokens = 480;
 
 struct PrefillOptions {
   double checkpoint_seconds = 30;  // at least this between two checkpoints, and one chunk
@@ -22,7 +23,10 @@ struct PrefillOptions {
 // Causal attention of every token over all before it: exact, blocked, online softmax, K and V as
 // rounded in the spill. Goes on from spill.tokens_done(). Chunk boundaries are multiples of
 // kChunkTokens whatever happened before, so that an interrupted run ends with the same bytes.
-// The last layer ends with its keys and values: nothing reads its output.
+// The last layer ends with its keys and values: nothing reads its output. Only the tokens of each
+// chunk from kUnsampledTokens on attend there, for the statistics.
+// Where the spill keeps queries (the document will have clusters) it also gets each layer's sum of
+// cosines between the residual stream before and after attention (SqueezeAttention, eq. 5).
 // Anonymous memory: one chunk's activations and one attention tile a thread.
 Status Prefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
                const PrefillOptions& options);

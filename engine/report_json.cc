@@ -64,6 +64,8 @@ Json KvValue(const KvReceipt& kv) {
   return Json::Object{
       {"budget", Share(kv.budget)},
       {"rule", kv.rule},
+      {"layer_budget", StringOrNull(kv.layer_budget)},
+      {"head_budget", StringOrNull(kv.head_budget)},
       {"read_fraction_prefill", Share(kv.read_fraction_prefill)},
       {"read_fraction_decode", Share(kv.read_fraction_decode)},
       {"bytes_read", kv.bytes_read},

@@ -108,10 +108,8 @@ void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const
   }
 }
 
-void Transformer::Finish(size_t layer, size_t num_tokens, Activations& a) const {
+void Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
-  const LayerWeights& weights = model_.weights().layer(layer);
-  const size_t hidden = config.hidden_size, ffn = config.intermediate_size;
   const size_t q_cols = size_t{config.num_heads} * config.head_dim;
   const size_t group_cols = size_t{config.query_group()} * config.head_dim;
   const Rows<float> attention(a.projected.data(), num_tokens, q_cols);
@@ -121,9 +119,14 @@ void Transformer::Finish(size_t layer, size_t num_tokens, Activations& a) const 
       std::copy_n(from + t * group_cols, group_cols, attention[t] + head * group_cols);
     }
   }
-  const Rows<float> residual(a.residual.data(), num_tokens, hidden);
-  MatMul(attention, weights.o, residual, true, a);
+  const Rows<float> residual(a.residual.data(), num_tokens, config.hidden_size);
+  MatMul(attention, model_.weights().layer(layer).o, residual, true, a);
+}
 
+void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  const LayerWeights& weights = model_.weights().layer(layer);
+  const size_t hidden = config.hidden_size, ffn = config.intermediate_size;
   Norm(weights.mlp_norm, num_tokens, a);
   const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
   MatMul(normed, weights.gate, {a.gate.data(), num_tokens, ffn}, false, a);
@@ -136,7 +139,8 @@ void Transformer::Finish(size_t layer, size_t num_tokens, Activations& a) const 
                      .up = Rows<const float>(a.up.data() + begin * ffn, rows, ffn),
                      .output = gate});
   });
-  MatMul(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, residual, true, a);
+  MatMul(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down,
+         {a.residual.data(), num_tokens, hidden}, true, a);
 }
 
 void Transformer::Logits(size_t token, Activations& a, std::span<float> logits) const {

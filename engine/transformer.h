@@ -45,8 +45,13 @@ class Transformer {
   void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
   // residual -> queries (grouped), keys, values of the layer; queries and keys after RoPE.
   void Project(size_t layer, size_t num_tokens, Activations& a) const;
-  // attended (grouped) -> residual, through the output projection and the MLP.
-  void Finish(size_t layer, size_t num_tokens, Activations& a) const;
+  // attended (grouped) -> residual, through the output projection and then the MLP.
+  void Finish(size_t layer, size_t num_tokens, Activations& a) const {
+    AddAttention(layer, num_tokens, a);
+    AddMlp(layer, num_tokens, a);
+  }
+  void AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
+  void AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   // Logits [vocab] of one token's residual.
   void Logits(size_t token, Activations& a, std::span<float> logits) const;
 

@@ -6,6 +6,7 @@
 
 #include "index/calibrate.h"
 #include "index/centroid_tree.h"
+#include "index/policies/kv_compress.h"
 #include "index/row_codes.h"
 
 namespace lectern {
@@ -129,6 +130,18 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     LECTERN_ASSIGN(head.thresholds_, shard.Array<float>(SectionKind::kThresholds, kv_head, 0));
     if (head.thresholds_.size() != header.num_levels * kThresholdsPerLevel) {
       return corrupt("thresholds are missing");
+    }
+  }
+  if (shard.Find(SectionKind::kBlockScores, kv_head, 0) != nullptr) {
+    LECTERN_ASSIGN(head.block_scores_, shard.Array<float>(SectionKind::kBlockScores, kv_head, 0));
+    if (head.block_scores_.size() != (num_rows + kCompressBlock - 1) / kCompressBlock) {
+      return corrupt("one score per block of rows expected");
+    }
+    for (size_t i = 0; i < head.block_scores_.size(); ++i) {
+      const float score = head.block_scores_[i];
+      if (std::isnan(score) || (i > 0 && score < head.block_scores_[i - 1])) {
+        return corrupt("scores of blocks do not ascend");
+      }
     }
   }
   return head;

@@ -50,6 +50,10 @@ class HeadIndex {
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
+  // In which order blocks of the rows matter least (index/policies/kv_compress.h); verified,
+  // ascending. Empty: the document has no such statistics.
+  std::span<const float> block_scores() const { return block_scores_; }
+
   // Row codes and fine codes: both or neither.
   bool has_row_codes() const { return row_codes_ != nullptr; }
   uint64_t row_code_bytes() const { return row_code_bytes_; }    // of one row
@@ -93,7 +97,7 @@ class HeadIndex {
   uint64_t rows_offset_ = 0, row_code_bytes_ = 0, fine_code_bytes_ = 0;
   const std::byte *row_codes_ = nullptr, *fine_codes_ = nullptr;
   std::vector<Level> levels_;
-  std::span<const float> thresholds_;
+  std::span<const float> thresholds_, block_scores_;
   std::span<const uint32_t> positions_;
 };
 

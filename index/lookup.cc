@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <mutex>
+#include <numeric>
 
 #include "index/calibrate.h"
 #include "index/head_lookup.h"
@@ -382,6 +383,19 @@ class LayerLookup {
   std::vector<float> best_;
 };
 
+// Every row. `bounded`: query rows that a bound of what is not read is wanted for.
+HeadSelection AllOf(const HeadIndex& head, size_t bounded) {
+  HeadSelection selection;
+  selection.looked_up.resize(head.levels().size());
+  selection.tail.resize(head.levels().size());
+  selection.bounded.resize(head.levels().size());
+  selection.rows.resize(head.num_rows() - head.num_exact());
+  std::iota(selection.rows.begin(), selection.rows.end(), head.num_exact());
+  selection.unread_bound.assign(bounded, -INFINITY);
+  selection.bytes = head.dense_bytes();
+  return selection;
+}
+
 }  // namespace
 
 uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail) {
@@ -410,7 +424,23 @@ LookupWorkspace::LookupWorkspace() = default;
 LookupWorkspace::~LookupWorkspace() = default;
 
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args) {
-  return LayerLookup(args).Run();
+  if (args.head_budgets.empty()) return LayerLookup(args).Run();
+  std::vector<HeadSelection> selections;
+  for (size_t h = 0; h < args.heads.size(); ++h) {
+    LookupArgs alone = args;
+    alone.heads = args.heads.subspan(h, 1);
+    alone.queries = args.queries.subspan(h, 1);
+    if (!args.known_lse.empty()) alone.known_lse = args.known_lse.subspan(h, 1);
+    alone.kv_budget = args.head_budgets[h];
+    alone.head_budgets = {};
+    if (alone.kv_budget >= 1) {
+      selections.push_back(AllOf(args.heads[h], args.bound ? args.queries[h].num_rows : 0));
+      continue;
+    }
+    LECTERN_ASSIGN(std::vector<HeadSelection> selection, LayerLookup(alone).Run());
+    selections.push_back(std::move(selection.front()));
+  }
+  return selections;
 }
 
 }  // namespace lectern

@@ -53,6 +53,7 @@ enum class SectionKind : uint32_t {
   // one of each per kv head: codes per clustered row; see FORMAT.md "Row codes"
   kRowCodes = 1028,
   kFineCodes = 1029,
+  kBlockScores = 1030,  // f32[blocks of 16 rows], one of each per kv head
 };
 
 struct ShardHeader {

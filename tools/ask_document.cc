@@ -66,6 +66,12 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
                  "Of --rule top-p: share of the attention to read (else 0.95)")
       ->type_name("P")
       ->check(ShareBelowOne());
+  app.add_option("--layer-budget", flags.options.layer_budget,
+                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress")
+      ->type_name("P");
+  app.add_option("--head-budget", flags.options.head_budget,
+                 "How the heads of a layer share theirs: global, uniform, kv-compress")
+      ->type_name("P");
   app.add_option("--fallback", flags.fallback,
                  "Where a question draws on much of the document: warn (default), or begin again "
                  "and read all of it (exact)")

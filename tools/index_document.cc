@@ -37,6 +37,7 @@ struct IndexFlags {
   std::string file, name;
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
+  std::string layer_budget, head_budget;
   uint32_t num_levels = 0;
   bool estimate = false, yes = false;
 
@@ -44,7 +45,9 @@ struct IndexFlags {
     return {.name = name,
             .kv_type = kKvTypes.at(kv_type),
             .kv_budget = kv_budget,
-            .num_levels = num_levels};
+            .num_levels = num_levels,
+            .layer_budget = layer_budget,
+            .head_budget = head_budget};
   }
 };
 
@@ -60,6 +63,12 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
                  "Share of the keys and values that later asks read by default (else 0.1)")
       ->type_name("F")
       ->check(Share());
+  app.add_option("--layer-budget", flags.layer_budget,
+                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress (else uniform)")
+      ->type_name("P");
+  app.add_option("--head-budget", flags.head_budget,
+                 "How the heads of a layer share theirs: global, uniform, kv-compress (else global)")
+      ->type_name("P");
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));

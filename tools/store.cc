@@ -1,4 +1,4 @@
-// lectern-store: what is in the store, whether it is whole, and how to be rid of it.
+// lectern-store: what is in the store, whether it is whole, its plans, and how to be rid of it.
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -19,6 +19,8 @@ Examples:
   lectern-store list
   lectern-store show contract.txt
   lectern-store verify --full                 read and check every byte of every document
+  lectern-store plan contract.txt --layer-budget pyramid
+                                              how later asks share their budget out
   lectern-store remove contract.txt
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 5 disk or memory, 6 damage found,
@@ -28,10 +30,12 @@ struct StoreFlags {
   EngineFlags engine;
   std::string document;
   bool full = false, yes = false;
+  std::string layer_budget, head_budget;
+  float kv_budget = 0;
 };
 
 struct Commands {
-  CLI::App *list, *show, *verify, *remove;
+  CLI::App *list, *show, *verify, *plan, *remove;
 };
 
 void AddDocument(CLI::App& command, StoreFlags& flags, const char* help, bool is_required) {
@@ -45,10 +49,25 @@ Commands AddCommands(CLI::App& app, StoreFlags& flags) {
       app.add_subcommand("list", "Every document, ready or still being indexed"),
       app.add_subcommand("show", "One document and its files"),
       app.add_subcommand("verify", "Check the files of one document, or of all"),
+      app.add_subcommand("plan", "Change how asks share out the budget, without indexing again"),
       app.add_subcommand("remove", "Delete a document")};
   AddDocument(*commands.show, flags, "Name or id", true);
   AddDocument(*commands.verify, flags, "Name or id (else all)", false);
+  AddDocument(*commands.plan, flags, "Name or id", true);
   AddDocument(*commands.remove, flags, "Name or id", true);
+  commands.plan
+      ->add_option("--layer-budget", flags.layer_budget,
+                   "Over layers: uniform, pyramid, squeeze, kv-compress (else as it is)")
+      ->type_name("P");
+  commands.plan
+      ->add_option("--head-budget", flags.head_budget,
+                   "Over the heads of a layer: global, uniform, kv-compress (else as it is)")
+      ->type_name("P");
+  commands.plan
+      ->add_option("--kv-budget", flags.kv_budget,
+                   "Share of the keys and values that asks read by default (else as it is)")
+      ->type_name("F")
+      ->check(Share());
   commands.verify->add_flag("--full", flags.full, "Check every byte, not just the headers");
   commands.remove->add_flag("--yes", flags.yes, "Do not ask");
   return commands;
@@ -116,6 +135,18 @@ class Store {
     return Print(list->json, VerifyText(*list), status);
   }
 
+  int Plan() {
+    auto details = engine_.Show(flags_.document);
+    if (!details.ok()) return Fail(details.error());
+    const api::Document& document = details->document;
+    auto changed = engine_.ChangePlan(document.id, {.layer_budget = flags_.layer_budget,
+                                                    .head_budget = flags_.head_budget,
+                                                    .kv_budget = flags_.kv_budget});
+    if (!changed.ok()) return Fail(changed.error());
+    return Print("{\"planned\":\"" + document.id + "\"}",
+                 "changed the plan of " + NameOrId(document.name, document.id) + "\n");
+  }
+
   int Remove() {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());
@@ -152,7 +183,8 @@ int Run(const StoreFlags& flags, const Commands& commands) {
   Store store(flags, std::move(*engine));
   if (commands.list->parsed()) return store.List();
   if (commands.show->parsed()) return store.Show();
-  return commands.verify->parsed() ? store.Verify() : store.Remove();
+  if (commands.verify->parsed()) return store.Verify();
+  return commands.plan->parsed() ? store.Plan() : store.Remove();
 }
 
 int Main(int argc, char** argv) {

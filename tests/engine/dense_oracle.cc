@@ -135,6 +135,7 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
     const auto* row = embedding.data() + static_cast<size_t>(id) * hidden_;
     residual.emplace_back(row, row + hidden_);
   }
+  cosines_.assign(layers_, {});
   for (size_t layer = 0; layer < layers_; ++layer) {
     const std::string p = "model.layers." + std::to_string(layer) + ".";
     std::vector<std::vector<double>> queries;
@@ -168,7 +169,14 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
         }
       }
       const auto o = Apply(Weight(p + "self_attn.o_proj.weight"), attention);
-      for (size_t i = 0; i < hidden_; ++i) residual[t][i] += o[i];
+      double product = 0, before = 0, after = 0;
+      for (size_t i = 0; i < hidden_; ++i) {
+        before += residual[t][i] * residual[t][i];
+        product += residual[t][i] * (residual[t][i] + o[i]);
+        residual[t][i] += o[i];
+        after += residual[t][i] * residual[t][i];
+      }
+      cosines_[layer].push_back(product / std::sqrt(before * after));
       const auto x = Norm(residual[t], Weight(p + "post_attention_layernorm.weight"));
       auto gate = Apply(Weight(p + "mlp.gate_proj.weight"), x);
       const auto up = Apply(Weight(p + "mlp.up_proj.weight"), x);

@@ -20,6 +20,8 @@ class DenseOracle {
   // Forgets everything after the first `num_tokens`.
   void Truncate(size_t num_tokens);
   size_t size() const { return num_tokens_; }
+  // [layer][token]: cosine of the residual stream before and after attention, of the last Append.
+  const std::vector<std::vector<double>>& cosines() const { return cosines_; }
 
  private:
   using Matrix = std::vector<double>;
@@ -35,6 +37,7 @@ class DenseOracle {
   bool tied_ = false;
   std::map<std::string, Matrix> weights_;
   size_t num_tokens_ = 0;
+  std::vector<std::vector<double>> cosines_;
   std::vector<std::vector<std::vector<double>>> keys_, values_;  // [layer][token][kv heads * dim]
 };
 

@@ -254,6 +254,12 @@ const Contradiction kContradictions[] = {
      [](PatchedShard& s) { s.Entry(SectionKind::kRowCodes, 1, 0).bytes -= 4; }},
     {"FewerFineCodes", "fine code",
      [](PatchedShard& s) { s.Entry(SectionKind::kFineCodes, 1, 0).bytes -= 4; }},
+    {"FewerBlockScores", "one score per block",
+     [](PatchedShard& s) { s.Entry(SectionKind::kBlockScores, 1, 0).bytes -= 4; }},
+    {"BlockScoresFall", "do not ascend",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kBlockScores, 1, 0)[3] = 0x7F000000; }},
+    {"ABlockScoreIsNoNumber", "do not ascend",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kBlockScores, 1, 0).back() = 0x7FC00000; }},
     {"NoFineCodes", "come together",
      [](PatchedShard& s) { s.Entry(SectionKind::kFineCodes, 1, 0).kind = 5000; }},
 };

@@ -330,7 +330,8 @@ class AskTest(ToolsTest):
         self.assertEqual(set(answer["timings_ms"]),
                          {"open", "prefill", "first_token", "per_token", "total"})
         self.assertEqual(set(answer["kv"]),
-                         {"budget", "rule", "read_fraction_prefill", "read_fraction_decode",
+                         {"budget", "rule", "layer_budget", "head_budget",
+                          "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
                           "missed_mass_bound", "max_missed_by", "fallback"})
         for passage in answer["evidence"]:
@@ -389,6 +390,17 @@ class AskTest(ToolsTest):
             self.check_answer(answer)
             self.assertEqual(answer["kv"]["rule"], rule)
             self.assertEqual("90 % of each head" in (answer["note"] or ""), rule == "top-p")
+
+    def test_plans(self):
+        self.check_error(2, "uniform, pyramid", "ask-document", "--layer-budget", "cone", "q")
+        self.check_error(2, "kv-compress", "ask-document", "--head-budget", "cone", "q")
+        for layers, heads in ((None, None), ("squeeze", None), ("pyramid", "kv-compress")):
+            args = (("--layer-budget", layers) if layers else ()) + (
+                ("--head-budget", heads) if heads else ())
+            [answer] = self.ask(*args, "--kv-budget", "0.3", "--max-tokens", "4", self.QUESTION)
+            self.check_answer(answer)
+            self.assertEqual(answer["kv"]["layer_budget"], layers or "uniform")
+            self.assertEqual(answer["kv"]["head_budget"], heads or "global")
 
     def test_readable_answer(self):
         out, err = self.check(0, "ask-document", "--document", "lease.txt", "--max-tokens", "8",
@@ -584,6 +596,18 @@ class StoreTest(ToolsTest):
         self.assertEqual((damage["name"], damage["code"]), ("lease.txt", "checksum_mismatch"))
         out, _ = self.check(6, "lectern-store", *self.store_flags, "verify", "--full")
         self.assertTrue(out.startswith("lease.txt: "), out)
+
+    def test_plan(self):
+        self.check_error(2, "uniform, pyramid", "lectern-store", *self.store_flags, "plan",
+                         "lease.txt", "--layer-budget", "cone")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "plan", "lease.txt",
+                            "--layer-budget", "pyramid", "--kv-budget", "0.4")
+        self.assertEqual(out, "changed the plan of lease.txt\n")
+        out, _ = self.check(0, "ask-document", *self.store_flags, "--json", "--max-tokens", "2",
+                            "Who repairs the roof?")
+        kv = json.loads(out)["kv"]
+        self.assertEqual((kv["budget"], kv["layer_budget"], kv["head_budget"]),
+                         (0.4, "pyramid", "global"))
 
     def test_remove_asks_first(self):
         self.check_error(2, "--yes", "lectern-store", *self.store_flags, "remove", "lease.txt")

@@ -1,0 +1,152 @@
+#include "engine/change_plan.h"
+
+#include <new>
+
+#include "engine/document.h"
+#include "engine/index_cost.h"
+#include "engine/json.h"
+#include "engine/missed_margin.h"
+
+namespace lectern {
+namespace {
+
+class PlanChanger {
+ public:
+  PlanChanger(const IndexContext& context, Catalog& catalog, const DocumentRow& row)
+      : context_(context), catalog_(catalog), old_(row), row_(row) {}
+
+  Status Run(const PlanChange& change) {
+    LECTERN_RETURN_IF_ERROR(ReadOld(change));
+    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, old_.bytes_on_disk));
+    row_.state = DocumentState::kBuilding;
+    LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
+    directory_ = DocumentDirectory(context_.store, row_.id, row_.generation);
+    Status status = WriteAll();
+    if (status.ok()) status = Commit();
+    if (status.ok()) return CollectGarbage(context_.env, context_.store, catalog_);
+    // What could not be finished leaves nothing behind; what cannot be removed either, the next
+    // writer removes.
+    if (context_.env.RemoveTree(directory_).ok()) (void)catalog_.Forget(row_.generation);
+    return status;
+  }
+
+ private:
+  // The document, and its options with the change. The plan must be one that the document can
+  // serve.
+  Status ReadOld(const PlanChange& change) {
+    old_directory_ = DocumentDirectory(context_.store, old_.id, old_.generation);
+    LECTERN_ASSIGN(old_shards_, catalog_.Shards(old_.generation));
+    LECTERN_ASSIGN(const auto document,
+                   Document::Open(context_.env, old_directory_, old_, old_shards_));
+    LECTERN_ASSIGN(const auto shard, OpenShard(kDocumentFile, ShardKind::kDocument, 0));
+    LECTERN_ASSIGN(const auto bytes, shard->Section(SectionKind::kModel, 0, 0));
+    LECTERN_ASSIGN(const Json json,
+                   ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    options_ = *json.object();  // Open has read it
+    options_.erase("missed_margin");
+    PlanPolicies policies = document->policies();
+    if (!change.layer_budget.empty()) policies.layers = change.layer_budget;
+    if (!change.head_budget.empty()) policies.heads = change.head_budget;
+    double kv_budget = document->default_kv_budget();
+    if (change.kv_budget > 0) kv_budget = double{change.kv_budget};
+    options_["layer_budget"] = Json(policies.layers);
+    options_["head_budget"] = Json(policies.heads);
+    options_["kv_budget"] = Json(kv_budget);
+    has_clusters_ = document->has_clusters();
+    if (!has_clusters_ || kv_budget >= 1) return CheckPolicies(policies);
+    return document->Plan(policies, kv_budget, /*tail=*/true, /*has_floors=*/true).status();
+  }
+
+  Result<std::unique_ptr<ShardReader>> OpenShard(const std::string& file, ShardKind kind,
+                                                 uint32_t layer) {
+    return ShardReader::Open(context_.env, old_directory_ + "/" + file,
+                             {.kind = kind,
+                              .layer = layer,
+                              .document_id = old_.id.data(),
+                              .fingerprint = old_.fingerprint.data(),
+                              .generation = old_.generation,
+                              .table_crc = std::nullopt});
+  }
+
+  Status WriteAll() {
+    LECTERN_RETURN_IF_ERROR(context_.env.MakeDirectory(directory_));
+    LECTERN_ASSIGN(const auto document, OpenShard(kDocumentFile, ShardKind::kDocument, 0));
+    for (uint32_t layer = 0; layer < document->header().num_layers; ++layer) {
+      LECTERN_ASSIGN(const auto shard, OpenShard(LayerFile(layer), ShardKind::kLayer, layer));
+      LECTERN_RETURN_IF_ERROR(Copy(*shard, LayerFile(layer)));
+    }
+    LECTERN_RETURN_IF_ERROR(Copy(*document, kDocumentFile));
+    if (!has_clusters_) return {};
+    // What estimates by the new plan are worth; then the document with that.
+    LECTERN_ASSIGN(auto changed, Document::Open(context_.env, directory_, row_, shards_));
+    LECTERN_ASSIGN(const auto margin,
+                   MeasureMargin(std::move(changed), context_.model, context_.backend,
+                                 context_.threads, [] { return false; }));
+    if (!margin) return {};
+    options_["missed_margin"] = Json(*margin);
+    shards_.pop_back();
+    LECTERN_RETURN_IF_ERROR(context_.env.Remove(directory_ + "/" + kDocumentFile));
+    return Copy(*document, kDocumentFile);
+  }
+
+  // The same sections, but for the options, under the new generation.
+  Status Copy(const ShardReader& from, const std::string& file) {
+    ShardHeader header = from.header();
+    header.generation = row_.generation;
+    LECTERN_ASSIGN(const auto writer, ShardWriter::Create(context_.env, context_.store + "/tmp",
+                                                          directory_, file, header));
+    const std::string options = Json(options_).Dump();
+    for (const SectionEntry& section : from.sections()) {
+      const auto kind = static_cast<SectionKind>(section.kind);
+      if (kind == SectionKind::kModel) {
+        LECTERN_RETURN_IF_ERROR(writer->AddSection(kind, 0, 0, options.data(), options.size()));
+        continue;
+      }
+      LECTERN_ASSIGN(const auto bytes, from.Section(kind, section.kv_head, section.level));
+      LECTERN_RETURN_IF_ERROR(
+          writer->AddSection(kind, section.kv_head, section.level, bytes.data(), bytes.size()));
+    }
+    LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
+    shards_.push_back(std::move(summary));
+    return {};
+  }
+
+  Status Commit() {
+    row_.state = DocumentState::kReady;
+    row_.bytes_on_disk = 0;
+    for (const ShardSummary& shard : shards_) row_.bytes_on_disk += shard.bytes;
+    return catalog_.CommitDocument(row_, shards_);
+  }
+
+  const IndexContext& context_;
+  Catalog& catalog_;
+  const DocumentRow old_;
+  DocumentRow row_;
+  std::string old_directory_, directory_;
+  std::vector<ShardSummary> old_shards_, shards_;
+  Json::Object options_;
+  bool has_clusters_ = false;
+};
+
+}  // namespace
+
+Status ChangePlan(const IndexContext& context, const DocumentId& id, const PlanChange& change) try {
+  if (!(change.kv_budget >= 0 && change.kv_budget <= 1)) {
+    return Status(Code::kInvalidArgument, "kv_budget must be in (0, 1]").WithParam("kv_budget");
+  }
+  LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
+  LECTERN_ASSIGN(const auto catalog,
+                 Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
+  LECTERN_ASSIGN(const auto row, catalog->FindReady(id));
+  if (!row) return {Code::kNotFound, "the document was removed meanwhile"};
+  if (context.model.fingerprint() != row->fingerprint) {
+    return {Code::kModelMismatch, "document \"" + row->name +
+                                      "\" was indexed with another model (" + row->model_path +
+                                      ") than " + context.model.folder() + "; give that model"};
+  }
+  return PlanChanger(context, *catalog, *row).Run(change);
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to change the plan");
+}
+
+}  // namespace lectern

@@ -1,0 +1,55 @@
+#include "index/window_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lectern {
+namespace {
+
+// Squared probabilities of one query head: sums over its tokens, [L].
+std::vector<double> SquaredSums(const WindowAttentionArgs& args, size_t head,
+                                std::vector<float>& logits, std::span<float> scratch) {
+  const size_t tokens = args.queries.num_rows / args.group, num_keys = args.keys.num_rows;
+  const size_t dim = args.queries.num_cols;
+  args.backend.key_logits({.queries = {args.queries.data + head * args.queries.stride, tokens, dim,
+                                       args.group * args.queries.stride},
+                           .keys = args.keys,
+                           .scale = args.scale,
+                           .logits = {logits.data(), tokens, num_keys},
+                           .scratch = scratch});
+  std::vector<double> sums(num_keys, 0.0);
+  for (size_t t = 0; t < tokens; ++t) {
+    const float* row = logits.data() + t * num_keys;
+    const size_t visible = num_keys - tokens + t + 1;
+    const double largest = *std::max_element(row, row + visible);
+    double sum = 0;
+    for (size_t i = 0; i < visible; ++i) sum += std::exp(row[i] - largest);
+    const double lse = largest + std::log(sum);
+    for (size_t i = 0; i < visible; ++i) sums[i] += std::exp(2 * (row[i] - lse));
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args) {
+  const size_t tokens = args.queries.num_rows / args.group, num_keys = args.keys.num_rows;
+  assert(tokens >= 1 && tokens <= num_keys);
+  std::vector<float> logits(tokens * num_keys);
+  std::vector<float> scratch(AttendScratch(tokens, args.queries.num_cols));
+  std::vector<double> scores(num_keys, 0.0);
+  for (size_t head = 0; head < args.group; ++head) {
+    const std::vector<double> sums = SquaredSums(args, head, logits, scratch);
+    for (size_t i = 0; i < num_keys; ++i) {
+      const size_t begin = i - std::min(i, kPooledKeys / 2);
+      const size_t end = std::min(i + kPooledKeys / 2 + 1, num_keys);
+      scores[i] += *std::max_element(sums.begin() + static_cast<ptrdiff_t>(begin),
+                                     sums.begin() + static_cast<ptrdiff_t>(end));
+    }
+  }
+  std::vector<float> logs;
+  for (const double score : scores) logs.push_back(static_cast<float>(std::log(score)));
+  return logs;
+}
+
+}  // namespace lectern
