@@ -50,6 +50,24 @@ const std::map<std::string, std::string> kModes = {
     {"paper-1", "Squeezed Attention, one level"},
     {"paper-2", "Squeezed Attention, two levels"}};
 
+// The policies of mode "LAYERS+HEADS", which else is the default.
+std::optional<PlanPolicies> PoliciesOf(const std::string& mode) {
+  const size_t plus = mode.find('+');
+  if (plus == mode.npos) return {};
+  return PlanPolicies{mode.substr(0, plus), mode.substr(plus + 1)};
+}
+
+// That a mode is one of `modes` or names policies.
+CLI::Validator KnownMode(const std::map<std::string, std::string>& modes) {
+  return CLI::Validator(
+      [modes](const std::string& mode) {
+        const auto policies = PoliciesOf(mode);
+        if (policies) return CheckPolicies(*policies).message();
+        return modes.contains(mode) ? std::string() : "unknown method: " + mode;
+      },
+      "");
+}
+
 // --- figures ------------------------------------------------------------------------------------
 
 std::vector<double> LogSoftmax(std::span<const float> logits) {
@@ -145,7 +163,8 @@ class DocumentEvaluation {
     bool is_paper() const { return mode.starts_with("paper"); }
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
     bool has_tail() const {
-      return mode == "default" || mode == "first-order" || mode == "no-codes";
+      return mode == "default" || mode == "first-order" || mode == "no-codes" ||
+             PoliciesOf(mode).has_value();
     }
   };
 
@@ -306,6 +325,10 @@ class DocumentEvaluation {
     options.kv_budget = static_cast<float>(flags_.budgets[budget]);
     options.tail = method.has_tail();
     options.max_evidence = 3;
+    if (const auto policies = PoliciesOf(method.mode)) {
+      options.layer_budget = policies->layers;
+      options.head_budget = policies->heads;
+    }
     LECTERN_ASSIGN(const Answer answer, session->Ask(question.text, options));
     const bool is_right = answer.text == question.answer;
     Json::Object figures = {{"tokens", Json(num_tokens_)},
@@ -425,6 +448,7 @@ class DocumentEvaluation {
       } else {
         session.selector = SelectorOf(method, &truth);
       }
+      session.policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
       LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
                                                                   flags_.budgets[figures.budget],
                                                                   method.has_tail(), output));
@@ -515,6 +539,7 @@ int Main(int argc, char** argv) {
   tools::AddModelFlags(app, flags.engine);
   std::string list;
   for (const auto& [mode, meaning] : kModes) list += "\n  " + mode + ": " + meaning;
+  list += "\n  LAYERS+HEADS: as default, by these policies, as in pyramid+global";
   std::map<std::string, std::string> runnable = kModes;
   runnable.erase("oracle");  // knows the exact run's attention, not that of its own
   app.add_option("--budgets", flags.budgets, "KV budgets, each in [0.001, 0.999]: 1 is exact")
@@ -525,11 +550,11 @@ int Main(int argc, char** argv) {
       app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
           ->delimiter(',')
           ->allow_extra_args(false)
-          ->check(tools::OneOf(kModes));
+          ->check(KnownMode(kModes));
   auto* answers = app.add_option("--answers", flags.answers, "methods whose answers are measured")
                       ->delimiter(',')
                       ->allow_extra_args(false)
-                      ->check(tools::OneOf(runnable));
+                      ->check(KnownMode(runnable));
   const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
   app.add_flag_callback("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
       ->excludes(modes)
