@@ -165,6 +165,7 @@ struct PoisonCase {
   bool tail;
   float budget = 0.15f;
   Rule rule = Rule::kDefault;
+  PlanPolicies policies = {};
 };
 // The tiny model's attention is flat: half of it is enough to read.
 constexpr double kTopPMass = 0.5;
@@ -192,6 +193,7 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
         DocumentSession::Create(std::move(document), model_, *DefaultBackend(), threads_, 0);
     EXPECT_TRUE(session.ok());
     (*session)->rule = {GetParam().rule, kTopPMass};
+    (*session)->policies = GetParam().policies;
     return std::move(session).value();
   }
 
@@ -226,8 +228,11 @@ TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
   };
   const auto logits = session->Step(ids, GetParam().budget, GetParam().tail, nullptr);
   // A small budget goes through the upper levels; a large one looks up the finest at once.
-  EXPECT_EQ(reads.begin()->second.looked_up.front().empty(),
-            GetParam().levels > 1 && GetParam().budget > 0.1f && GetParam().rule == Rule::kDefault);
+  if (GetParam().policies == PlanPolicies()) {
+    EXPECT_EQ(
+        reads.begin()->second.looked_up.front().empty(),
+        GetParam().levels > 1 && GetParam().budget > 0.1f && GetParam().rule == Rule::kDefault);
+  }
   ASSERT_TRUE(logits.ok());
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(ids, GetParam().budget, GetParam().tail, nullptr);
@@ -256,6 +261,8 @@ TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
   options.kv_budget = GetParam().budget;
   options.tail = GetParam().tail;
   options.rule = kRuleNames.at(GetParam().rule);
+  options.layer_budget = GetParam().policies.layers;
+  options.head_budget = GetParam().policies.heads;
   if (GetParam().rule == Rule::kTopP) options.mass = kTopPMass;
   options.max_tokens = 8;
   Reads reads;
@@ -301,23 +308,25 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   EXPECT_TRUE(std::isnan((*again)[0]));
 }
 
-INSTANTIATE_TEST_SUITE_P(LevelsAndTail, PoisonTest,
-                         ::testing::Values(PoisonCase{1, false}, PoisonCase{2, false},
-                                           PoisonCase{3, false}, PoisonCase{1, true},
-                                           PoisonCase{2, true}, PoisonCase{3, true},
-                                           PoisonCase{2, false, 0.07f}, PoisonCase{3, false, 0.07f},
-                                           PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f},
-                                           PoisonCase{2, true, 0.1f, Rule::kThreshold},
-                                           PoisonCase{2, true, 0.15f, Rule::kCap},
-                                           PoisonCase{2, true, 0.15f, Rule::kTopP}),
-                         [](const auto& param) {
-                           return std::to_string(param.param.levels) + "Levels" +
-                                  (param.param.tail ? "Tail" : "NoTail") +
-                                  (param.param.budget < 0.1f ? "Hierarchical" : "") +
-                                  (param.param.rule == Rule::kThreshold ? "Threshold" : "") +
-                                  (param.param.rule == Rule::kCap ? "Cap" : "") +
-                                  (param.param.rule == Rule::kTopP ? "TopP" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    LevelsAndTail, PoisonTest,
+    ::testing::Values(PoisonCase{1, false}, PoisonCase{2, false}, PoisonCase{3, false},
+                      PoisonCase{1, true}, PoisonCase{2, true}, PoisonCase{3, true},
+                      PoisonCase{2, false, 0.07f}, PoisonCase{3, false, 0.07f},
+                      PoisonCase{2, true, 0.07f}, PoisonCase{3, true, 0.07f},
+                      PoisonCase{2, true, 0.1f, Rule::kThreshold},
+                      PoisonCase{2, true, 0.15f, Rule::kCap},
+                      PoisonCase{2, true, 0.15f, Rule::kTopP},
+                      PoisonCase{2, true, 0.15f, Rule::kDefault, {"kv-compress", "kv-compress"}}),
+    [](const auto& param) {
+      return std::to_string(param.param.levels) + "Levels" +
+             (param.param.tail ? "Tail" : "NoTail") +
+             (param.param.budget < 0.1f ? "Hierarchical" : "") +
+             (param.param.rule == Rule::kThreshold ? "Threshold" : "") +
+             (param.param.rule == Rule::kCap ? "Cap" : "") +
+             (param.param.rule == Rule::kTopP ? "TopP" : "") +
+             (param.param.policies == PlanPolicies() ? "" : "Plan");
+    });
 
 }  // namespace
 }  // namespace lectern
