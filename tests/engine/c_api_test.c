@@ -113,6 +113,7 @@ static void CheckIsNoHandle(void* handle) {
   text = (void*)&not_a_handle;
   CHECK_FAILS(expected, lectern_engine_verify(engine, "a", 1, 0, NULL, NULL, &text, &error), text,
               error);
+  CHECK_FAILS(expected, lectern_engine_plan(engine, "a", 1, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_remove(engine, "a", 1, &error), NULL, error);
 
   CHECK(lectern_engine_cancel(engine) == expected);
@@ -433,6 +434,16 @@ static void TestAsking(lectern_engine* engine) {
   error = NULL;
   options.rule = NULL;
   options.rule_len = 0;
+  options.layer_budget = "cone";
+  options.layer_budget_len = 4;
+  CHECK(lectern_session_ask(session, "Who?", 4, &options, &answer, &error) ==
+        LECTERN_INVALID_ARGUMENT);
+  CHECK(strcmp(lectern_error_param(error, NULL), "layer_budget") == 0);
+  CHECK(strstr(lectern_error_message(error, NULL), "uniform, pyramid") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  error = NULL;
+  options.layer_budget = "pyramid";
+  options.layer_budget_len = 7;
   CHECK_OK(lectern_session_ask(session, "Who pays?", 9, &options, &answer, &error), error);
   CHECK(user.num_pieces > 0 && lectern_session_cancel(session) == LECTERN_OK);
   CheckAnswer(answer);
@@ -553,6 +564,15 @@ static void TestStore(lectern_engine* engine) {
   CHECK_OK(lectern_engine_verify(engine, NULL, 0, 1, OnDamage, &count, &json, &error), error);
   CHECK(count == 0 && strcmp(lectern_text_data(json, NULL), "{\"damaged\":[]}") == 0);
   CHECK(lectern_text_free(json) == LECTERN_OK);
+  const lectern_plan_options plan = {.struct_size = sizeof plan,
+                                     .head_budget = "uniform",
+                                     .head_budget_len = 7,
+                                     .kv_budget = 0.2f};
+  CHECK_FAILS(LECTERN_NOT_FOUND, lectern_engine_plan(engine, "other", 5, &plan, &error), NULL,
+              error);
+  CHECK_OK(lectern_engine_plan(engine, "lease", 5, &plan, &error), error);
+  CHECK_OK(lectern_engine_verify(engine, "lease", 5, 1, OnDamage, &count, NULL, &error), error);
+  CHECK(count == 0);
   CHECK_FAILS(LECTERN_NOT_FOUND, lectern_engine_remove(engine, "other", 5, &error), NULL, error);
   CHECK_OK(lectern_engine_remove(engine, "lease", 5, &error), error);
   CHECK_OK(lectern_engine_list(engine, OnDocument, &count, NULL, &error), error);

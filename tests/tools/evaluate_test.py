@@ -129,6 +129,19 @@ class EvaluateTest(unittest.TestCase):
         found = [("same" in line, line["question"]) for line in self.lines(raw)]
         self.assertEqual(found, [(False, 0), (True, 0), (True, 1)])
 
+    def test_policies_are_methods(self):
+        done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
+                        "0.2", "--modes", "default,pyramid+global,uniform+global", "--answers",
+                        "pyramid+uniform", self.questions)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = {line["mode"]: line for line in map(json.loads, done.stdout.splitlines())}
+        self.assertAlmostEqual(lines["pyramid+global"]["read"], 0.2, delta=0.002)
+        self.assertGreater(lines["pyramid+global"]["read_most"],
+                           lines["default"]["read_most"] + 0.1)
+        for figure in ("question_errors", "answer_errors", "read"):
+            self.assertEqual(lines["uniform+global"][figure], lines["default"][figure])
+        self.assertIn("same", lines["pyramid+uniform"])
+
     def test_nobody_reads_more_than_the_budget(self):
         for (method, budget), row in self.rows.items():
             self.assertGreater(row["read"], 0.9 * budget, method)
@@ -192,6 +205,7 @@ class EvaluateTest(unittest.TestCase):
     def test_bad_arguments_are_refused(self):
         for arguments in (["--budgets", "1.5"], ["--budgets", "1"], ["--calibration", "0"],
                           ["--paper-seeds", "0"], ["--modes", "best"], ["--answers", "oracle"],
+                          ["--modes", "cone+global"],
                           ["--paper", "--modes", "default"]):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)
