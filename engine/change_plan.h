@@ -6,8 +6,8 @@
 
 namespace lectern {
 
-// As Engine::ChangePlan. A plan is part of document.shard, and shards are never changed: the document
-// gets a new generation, whose layers are copies.
+// As Engine::ChangePlan. A plan is part of document.shard, and shards are never changed: the
+// document gets a new generation, whose layers are copies.
 Status ChangePlan(const IndexContext& context, const DocumentId& id, const PlanChange& change);
 
 }  // namespace lectern
