@@ -427,6 +427,7 @@ class DocumentEvaluation {
   Status MeasureLayer(DocumentSession& session, const DocumentSession::LayerStep& step,
                       std::vector<ErrorFigures>& missing) {
     TrueMass truth;
+    session.policies = {};  // half of every layer, so that none is read without asking
     session.selector = [&](uint32_t, const LookupArgs& args) {
       auto mass = TrueMass::Of(args, step.lse);
       if (!mass.ok()) return Result<std::vector<HeadSelection>>(mass.status());
@@ -454,7 +455,7 @@ class DocumentEvaluation {
                                                                   method.has_tail(), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
-      figures.recalled.push_back(truth.Recalled(heads, read.heads));
+      figures.recalled.push_back(read.exact ? 1 : truth.Recalled(heads, read.heads));
       figures.read.push_back(static_cast<double>(read.bytes) /
                              static_cast<double>(read.dense_bytes));
     }
