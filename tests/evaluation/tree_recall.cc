@@ -2,13 +2,15 @@
 //
 //   tree_recall MODEL TEXT [QUESTIONS.jsonl]
 //
-// Prefills the text, then clusters the keys of every layer and kv head three times: our tree of two
-// levels; our tree of one level; and one K-means into as many clusters over all keys. Of each,
-// the best finest clusters by S (kernels/centroid_scores.h) are taken whole, up to 10 % of the
-// keys, for one token's query group at a time; recall is the exact attention mass of what was
-// taken, as a share of the mass on all clustered keys (sinks and window are read anyway), mean over
-// query heads and tokens. Queries: the document's last 100 tokens, and the questions, which follow
-// the document one after another. Prints a Markdown table; times are of one thread.
+// Prefills the text, then clusters the keys of every layer and kv head: our tree of two levels; our
+// tree of one level; and one K-means into as many clusters over all keys. Of each, the best finest
+// clusters by S (index/lookup.h) are taken whole, up to 10 % of the keys, for one token's query
+// group at a time; recall is the exact attention mass of what was taken, as a share of the mass on
+// all clustered keys (sinks and window are read anyway), mean over query heads and tokens.
+// `searched`: two levels (0.2 % and 2 % of the keys), of which only the best top clusters are
+// opened until this share of the bytes of all finest centroids is touched, top level included.
+// Queries: the document's last 100 tokens, and the questions, which follow the document one after
+// another. Prints a Markdown table; times are of one thread.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -27,6 +29,7 @@
 #include "engine/prefill.h"
 #include "index/build.h"
 #include "index/kmeans.h"
+#include "index/second_order.h"
 
 namespace lectern {
 namespace {
@@ -48,30 +51,58 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The finest clusters of one kv head.
+// One level of one kv head.
+struct Level {
+  std::vector<float> centroids;   // [clusters, head_dim]
+  std::vector<float> log_counts;  // [clusters]
+  std::vector<float> deviations;  // [clusters]: sqrt of the variances
+  size_t num_clusters() const { return log_counts.size(); }
+};
+
 struct Clusters {
-  std::vector<float> centroids;                // [clusters, head_dim]
-  std::vector<std::vector<uint32_t>> members;  // keys
+  Level finest, top;                           // top: empty where there is one level
+  std::vector<uint32_t> children;              // [top clusters + 1]
+  std::vector<std::vector<uint32_t>> members;  // keys of the finest clusters
+  // Finest clusters of the best top ones alone, to this share of all; 1: all.
+  double searched = 1;
   double seconds = 0;
 };
 
-Clusters OurTree(const Backend& backend, Rows<const float> keys, uint32_t num_levels) {
+Level ToLevel(const TreeLevel& stored, size_t dim) {
+  Level level;
+  level.centroids.resize(stored.num_clusters() * dim);
+  ToFloatRowsScalar(stored.Centroids(dim), {level.centroids.data(), stored.num_clusters(), dim});
+  for (const uint32_t count : stored.key_counts) {
+    level.log_counts.push_back(std::log(static_cast<float>(count)));
+  }
+  for (const float variance : stored.variances) level.deviations.push_back(std::sqrt(variance));
+  return level;
+}
+
+Clusters OurTree(const Backend& backend, Rows<const float> keys, std::vector<double> fractions) {
   const auto start = std::chrono::steady_clock::now();
   BuildOptions options;
-  options.fractions = LevelFractions(num_levels);
+  options.fractions = std::move(fractions);
   options.row_codes = false;
   CentroidTree tree = Take(BuildTree(backend, keys, keys, options));
   Clusters result;
   result.seconds = SecondsSince(start);
-  TreeLevel& finest = tree.levels.back();
+  const TreeLevel& finest = tree.levels.back();
   for (size_t i = 0; i < finest.num_clusters(); ++i) {
     result.members.emplace_back(tree.order.begin() + finest.children[i],
                                 tree.order.begin() + finest.children[i + 1]);
   }
-  result.centroids.resize(finest.num_clusters() * keys.num_cols);
-  ToFloatRowsScalar(finest.Centroids(keys.num_cols),
-                    {result.centroids.data(), finest.num_clusters(), keys.num_cols});
+  result.finest = ToLevel(finest, keys.num_cols);
+  if (tree.levels.size() > 1) {
+    result.top = ToLevel(tree.levels.front(), keys.num_cols);
+    result.children = tree.levels.front().children;
+  }
   return result;
+}
+
+Clusters Searched(Clusters clusters, double share) {
+  clusters.searched = share;
+  return clusters;
 }
 
 Clusters Flat(const Backend& backend, Rows<const float> keys) {
@@ -85,8 +116,8 @@ Clusters Flat(const Backend& backend, Rows<const float> keys) {
     }
   }
   KMeansOptions options;
-  options.num_clusters = static_cast<uint32_t>(
-      LevelFractions(1).back() * static_cast<double>(keys.num_rows));
+  options.num_clusters =
+      static_cast<uint32_t>(LevelFractions(1).back() * static_cast<double>(keys.num_rows));
   const auto labels = Take(KMeans(backend, {unit.data(), keys.num_rows, dim}, options));
   Clusters result;
   result.members.resize(options.num_clusters);
@@ -98,23 +129,31 @@ Clusters Flat(const Backend& backend, Rows<const float> keys) {
       for (size_t c = 0; c < dim; ++c) sum[c] += keys[i][c];
     }
     for (const double x : sum) {
-      result.centroids.push_back(
+      result.finest.centroids.push_back(
           static_cast<float>(x / static_cast<double>(members.size())));
     }
+    const float* centroid = &result.finest.centroids[result.finest.centroids.size() - dim];
+    double squares = 0;
+    for (const uint32_t i : members) {
+      for (size_t c = 0; c < dim; ++c) {
+        squares += (double{keys[i][c]} - centroid[c]) * (double{keys[i][c]} - centroid[c]);
+      }
+    }
+    const auto count = static_cast<double>(members.size());
+    result.finest.log_counts.push_back(static_cast<float>(std::log(count)));
+    result.finest.deviations.push_back(
+        static_cast<float>(std::sqrt(squares / count / static_cast<double>(dim))));
   }
   result.seconds = SecondsSince(start);
   return result;
 }
 
-// logits[i] <- exp(logits[i]) / sum_j N_j exp(logits[j]); empty log_counts: every N_j is 1.
-void Softmax(std::vector<float>& logits, const std::vector<float>& log_counts) {
+// logits[i] <- exp(logits[i]) / sum_j exp(logits[j]).
+void Softmax(std::vector<float>& logits) {
   float largest = -INFINITY;
   for (const float x : logits) largest = std::max(largest, x);
   double sum = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    logits[i] = std::exp(logits[i] - largest);
-    sum += double{logits[i]} * (log_counts.empty() ? 1.0 : std::exp(double{log_counts[i]}));
-  }
+  for (float& x : logits) sum += x = std::exp(x - largest);
   for (float& x : logits) x = static_cast<float>(x / sum);
 }
 
@@ -129,34 +168,92 @@ std::vector<float> Logits(const Backend& backend, Rows<const float> queries, Typ
   return logits;
 }
 
-// Mass recalled of one token's query group, mean over its rows. `weights` [group, keys]: exact.
-double Recall(const Backend& backend, const Clusters& clusters, Rows<const float> queries,
-              Rows<const float> weights) {
-  const size_t num_clusters = clusters.members.size();
-  const std::vector<float> logits =
-      Logits(backend, queries,
-             {reinterpret_cast<const std::byte*>(clusters.centroids.data()), Dtype::kF32,
-              num_clusters, queries.num_cols});
-  std::vector<float> log_counts;
-  for (const auto& members : clusters.members) {
-    log_counts.push_back(std::log(static_cast<float>(members.size())));
+// Log mass of a key of each cluster, by centroid and variance.
+std::vector<float> MassLogits(const Backend& backend, Rows<const float> queries,
+                              const Level& level) {
+  std::vector<float> logits = Logits(backend, queries,
+                                     {reinterpret_cast<const std::byte*>(level.centroids.data()),
+                                      Dtype::kF32, level.num_clusters(), queries.num_cols});
+  for (size_t r = 0, at = 0; r < queries.num_rows; ++r) {
+    const float norm =
+        Norm({queries[r], queries.num_cols}) / std::sqrt(static_cast<float>(queries.num_cols));
+    for (size_t i = 0; i < level.num_clusters(); ++i, ++at) {
+      logits[at] += LogMeanExp(norm * level.deviations[i], level.log_counts[i]);
+    }
   }
+  return logits;
+}
+
+// S of each cluster of which `is_open`, 0 of the others; `rest` [rows]: mass besides, on the scale
+// of exp(logits - largest of the row) with the same `largest` [rows].
+std::vector<double> Scores(const std::vector<float>& logits, const std::vector<float>& log_counts,
+                           const std::vector<bool>& is_open, const std::vector<float>& largest,
+                           const std::vector<double>& rest) {
+  const size_t num_clusters = log_counts.size();
   std::vector<double> scores(num_clusters);
-  for (size_t r = 0; r < queries.num_rows; ++r) {
-    const auto row = logits.begin() + static_cast<ptrdiff_t>(r * num_clusters);
-    std::vector<float> weight(row, row + static_cast<ptrdiff_t>(num_clusters));
-    Softmax(weight, log_counts);
-    for (size_t i = 0; i < num_clusters; ++i) scores[i] += weight[i];
+  for (size_t r = 0; r < largest.size(); ++r) {
+    const float* row = &logits[r * num_clusters];
+    double total = rest[r];
+    for (size_t i = 0; i < num_clusters; ++i) {
+      if (is_open[i]) total += std::exp(double{row[i]} + log_counts[i] - largest[r]);
+    }
+    for (size_t i = 0; i < num_clusters; ++i) {
+      if (is_open[i]) scores[i] += std::exp(double{row[i]} - largest[r]) / total;
+    }
   }
-  std::vector<uint32_t> best(num_clusters);
+  return scores;
+}
+
+std::vector<uint32_t> BestFirst(const std::vector<double>& scores) {
+  std::vector<uint32_t> best(scores.size());
   std::iota(best.begin(), best.end(), 0u);
   std::sort(best.begin(), best.end(),
             [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
+  return best;
+}
+
+// S of the finest clusters; of those not looked up, 0.
+std::vector<double> FinestScores(const Backend& backend, const Clusters& clusters,
+                                 Rows<const float> queries) {
+  const size_t num_finest = clusters.finest.num_clusters();
+  std::vector<bool> is_open(num_finest, true);
+  std::vector<double> rest(queries.num_rows);
+  const std::vector<float> logits = MassLogits(backend, queries, clusters.finest);
+  std::vector<float> largest;
+  for (size_t r = 0; r < queries.num_rows; ++r) {
+    const auto row = logits.begin() + static_cast<ptrdiff_t>(r * num_finest);
+    largest.push_back(*std::max_element(row, row + static_cast<ptrdiff_t>(num_finest)));
+  }
+  if (clusters.searched < 1) {
+    const size_t num_top = clusters.top.num_clusters();
+    const std::vector<float> top = MassLogits(backend, queries, clusters.top);
+    const std::vector<double> scores =
+        Scores(top, clusters.top.log_counts, std::vector<bool>(num_top, true), largest, rest);
+    is_open.assign(num_finest, false);
+    double left =
+        clusters.searched * static_cast<double>(num_finest) - static_cast<double>(num_top);
+    for (const uint32_t i : BestFirst(scores)) {
+      const uint32_t begin = clusters.children[i], end = clusters.children[i + 1];
+      const bool fits = end - begin <= left;
+      if (fits) left -= end - begin;
+      for (uint32_t j = begin; j < end; ++j) is_open[j] = fits;
+      for (size_t r = 0; r < queries.num_rows && !fits; ++r) {
+        rest[r] += std::exp(double{top[r * num_top + i]} + clusters.top.log_counts[i] - largest[r]);
+      }
+    }
+  }
+  return Scores(logits, clusters.finest.log_counts, is_open, largest, rest);
+}
+
+// Mass recalled of one token's query group, mean over its rows. `weights` [group, keys]: exact.
+double Recall(const Backend& backend, const Clusters& clusters, Rows<const float> queries,
+              Rows<const float> weights) {
+  const std::vector<double> scores = FinestScores(backend, clusters, queries);
   auto left = static_cast<size_t>(kKeptShare * static_cast<double>(weights.num_cols));
   double mass = 0;
-  for (const uint32_t cluster : best) {
+  for (const uint32_t cluster : BestFirst(scores)) {
     const auto& members = clusters.members[cluster];
-    if (members.size() > left) continue;
+    if (members.size() > left || scores[cluster] == 0) continue;
     left -= members.size();
     for (size_t r = 0; r < queries.num_rows; ++r) {
       for (const uint32_t key : members) mass += weights[r][key];
@@ -165,7 +262,8 @@ double Recall(const Backend& backend, const Clusters& clusters, Rows<const float
   return mass / static_cast<double>(queries.num_rows);
 }
 
-constexpr const char* kWays[] = {"two levels", "one level", "flat"};
+constexpr const char* kWays[] = {"two levels", "searched to 40 %", "searched to 60 %", "one level",
+                                 "flat"};
 constexpr size_t kNumWays = std::size(kWays), kFlat = kNumWays - 1;
 
 struct Figures {
@@ -223,8 +321,11 @@ void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer
   std::vector<float> keys(stored.num_rows * dim);
   backend.to_float_rows(stored, {keys.data(), stored.num_rows, dim});
   const Rows<const float> key_rows(keys.data(), stored.num_rows, dim);
-  const std::array<Clusters, kNumWays> ways = {
-      OurTree(backend, key_rows, 2), OurTree(backend, key_rows, 1), Flat(backend, key_rows)};
+  const Clusters small_top = OurTree(backend, key_rows, {0.002, 0.02});
+  const std::array<Clusters, kNumWays> ways = {OurTree(backend, key_rows, LevelFractions(2)),
+                                               Searched(small_top, 0.4), Searched(small_top, 0.6),
+                                               OurTree(backend, key_rows, LevelFractions(1)),
+                                               Flat(backend, key_rows)};
 
   const Rows<const float> all = spill.Queries(layer);
   const size_t group = all.num_cols / dim / spill.shape().num_kv_heads;
@@ -236,7 +337,7 @@ void Evaluate(const Backend& backend, const Prefilled& prefilled, uint32_t layer
     for (size_t r = 0; r < group; ++r) {
       const auto row = logits.begin() + static_cast<ptrdiff_t>(r * stored.num_rows);
       std::vector<float> weight(row, row + static_cast<ptrdiff_t>(stored.num_rows));
-      Softmax(weight, {});
+      Softmax(weight);
       weights.insert(weights.end(), weight.begin(), weight.end());
     }
     const Rows<const float> exact(weights.data(), group, stored.num_rows);
@@ -291,7 +392,9 @@ int Main(int argc, char** argv) {
               prefilled.document_tokens, questions.size(), prefilled.query_tokens, backend.name);
   std::printf("| layer | kv head |");
   for (const char* way : kWays) std::printf(" %s: clusters | recall | s |", way);
-  std::printf("\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::printf("\n|---|---|");
+  for (size_t way = 0; way < kNumWays; ++way) std::printf("---|---|---|");
+  std::printf("\n");
   Figures own, asked, both;
   for (uint32_t layer = 0; layer < model->config().num_layers; ++layer) {
     for (uint32_t head = 0; head < model->config().num_kv_heads; ++head) {
