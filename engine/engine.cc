@@ -130,7 +130,7 @@ class LocalEngine : public Engine {
                                          "; index a document first, or give another --store")
           .WithParam("store");
     }
-    return Catalog::Open(path, mode);
+    return Catalog::Open(env_, path, mode);
   }
 
   static Result<DocumentRow> FindIn(Catalog& catalog, std::string_view name) {

@@ -136,7 +136,7 @@ Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const 
   const std::string path = context.store + "/catalog.db";
   LECTERN_ASSIGN(const bool exists, context.env.Exists(path));
   if (!exists) return std::optional<DocumentRow>();
-  LECTERN_ASSIGN(const auto catalog, Catalog::Open(path, Catalog::Mode::kReadOnly));
+  LECTERN_ASSIGN(const auto catalog, Catalog::Open(context.env, path, Catalog::Mode::kReadOnly));
   return catalog->FindReady(id);
 }
 
@@ -560,7 +560,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   }
   LECTERN_ASSIGN(const auto lock, LockStore(context));
   LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
+                 Catalog::Open(context.env, context.store + "/catalog.db", Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
   if (existing) {
     DocumentRow row = *existing;

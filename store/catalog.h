@@ -46,7 +46,7 @@ class Catalog {
   // kReadWrite creates file and schema where missing. Read-only media without journal: opened
   // immutable. kNotFound (read-only, no file), kCorrupt (not ours, schema or row CRC wrong),
   // kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
-  static Result<std::unique_ptr<Catalog>> Open(const std::string& path, Mode mode);
+  static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
 
   // A new `building` row with the next generation; `row.generation` is ignored.
