@@ -63,8 +63,16 @@ class LocalEngine : public Engine {
 
   Result<std::unique_ptr<Session>> Open(std::string_view name) override {
     const auto start = std::chrono::steady_clock::now();
-    LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto document, OpenDocument(row));
+    LECTERN_ASSIGN(DocumentRow row, Find(name));
+    auto opened = OpenDocument(row);
+    // Between the two steps another process may have replaced or removed it: then the row says so.
+    for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
+      const uint64_t generation = row.generation;
+      LECTERN_ASSIGN(row, Find(name));
+      if (row.generation == generation && opened.status().code() != Code::kLocked) break;
+      opened = OpenDocument(row);
+    }
+    LECTERN_ASSIGN(const auto document, std::move(opened));
     LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
     LECTERN_ASSIGN(auto session,
@@ -110,10 +118,9 @@ class LocalEngine : public Engine {
 
   Status Remove(std::string_view name) override {
     LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto lock, env_.Lock(store_ + "/writer.lock", 2000));
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
-    LECTERN_RETURN_IF_ERROR(catalog->MarkDead(row.id));
-    return CollectGarbage(env_, store_, *catalog);
+    return RemoveDocument(env_, store_, *catalog, row.id);
   }
 
  private:
@@ -123,7 +130,7 @@ class LocalEngine : public Engine {
   }
 
   Result<std::unique_ptr<Catalog>> OpenCatalog(Catalog::Mode mode) {
-    const std::string path = store_ + "/catalog.db";
+    const std::string path = CatalogPath(store_);
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +

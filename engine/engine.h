@@ -46,6 +46,7 @@ struct IndexOptions {
   float kv_budget = 0.1f;          // (0, 1]: the default of later asks; thresholds serve any budget
   uint32_t num_levels = 2;         // 1, 2 or 3
   uint64_t seed = 1234;            // of the clustering
+  bool again = false;              // also when it is there: a new generation, seen when it is ready
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.

@@ -30,10 +30,6 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options);
 
-// Deletes what no reader can reach any more: generations marked dead, temporary files. The caller
-// holds the store's lock.
-Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog);
-
 // First 16 bytes of SHA-256(text, fingerprint, what changes rows).
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype);
 std::string_view DtypeName(Dtype dtype);  // "f16"

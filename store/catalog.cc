@@ -809,6 +809,51 @@ Status Catalog::MarkDead(const DocumentId& id) {
   return transaction.Commit();
 }
 
+Status Catalog::Adopt(const std::vector<CatalogEntry>& entries) {
+  LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
+  Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
+  LECTERN_RETURN_IF_ERROR(transaction.begun());
+  LECTERN_ASSIGN(int64_t next, impl_->NextGeneration());
+  for (const CatalogEntry& entry : entries) {
+    LECTERN_RETURN_IF_ERROR(CheckRange(entry.row));
+    const auto generation = static_cast<int64_t>(entry.row.generation);
+    next = std::max(next, generation + 1);
+    LECTERN_RETURN_IF_ERROR(
+        impl_->Prepare("DELETE FROM shards WHERE generation=?").Bind(generation).Run());
+    LECTERN_RETURN_IF_ERROR(
+        impl_->PutDocument(entry.row, static_cast<int64_t>(entry.shards.size())));
+    for (const ShardSummary& shard : entry.shards) {
+      LECTERN_RETURN_IF_ERROR(impl_->PutShard(generation, shard));
+    }
+    if (entry.row.name.empty()) continue;
+    LECTERN_ASSIGN(const auto taken, impl_->IdOfName(entry.row.name));
+    if (!taken) LECTERN_RETURN_IF_ERROR(impl_->PutName(entry.row.name, entry.row.id));
+  }
+  LECTERN_RETURN_IF_ERROR(impl_->PutCounter("generation", next - 1));
+  return transaction.Commit();
+}
+
+Result<Catalog::Salvaged> Catalog::Salvage() const {
+  Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kRead);
+  LECTERN_RETURN_IF_ERROR(transaction.begun());
+  LECTERN_ASSIGN(const auto documents, impl_->Documents());
+  LECTERN_ASSIGN(const auto names, impl_->Names());
+  Salvaged salvaged;
+  salvaged.damaged = !impl_->NextGeneration().ok();
+  for (const StoredName& name : names) salvaged.damaged |= !name.intact;
+  for (const StoredDocument& document : documents) {
+    const auto shards = impl_->Shards(static_cast<int64_t>(document.row.generation));
+    salvaged.damaged |= !document.intact || !shards.ok() ||
+                        static_cast<int64_t>(shards->size()) != document.num_shards;
+    if (!document.intact) continue;
+    DocumentRow& row = salvaged.documents.emplace_back(document.row);
+    const auto name = std::find_if(names.begin(), names.end(),
+                                   [&](const StoredName& n) { return n.intact && n.id == row.id; });
+    if (row.state == DocumentState::kReady && name != names.end()) row.name = name->name;
+  }
+  return salvaged;
+}
+
 Status Catalog::Forget(uint64_t generation) {
   LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
   const int64_t key = static_cast<int64_t>(generation);
