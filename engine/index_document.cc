@@ -136,8 +136,11 @@ Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const 
   const std::string path = CatalogPath(context.store);
   LECTERN_ASSIGN(const bool exists, context.env.Exists(path));
   if (!exists) return std::optional<DocumentRow>();
-  LECTERN_ASSIGN(const auto catalog, Catalog::Open(context.env, path, Catalog::Mode::kReadOnly));
-  return catalog->FindReady(id);
+  auto catalog = Catalog::Open(context.env, path, Catalog::Mode::kReadOnly);
+  // Empty: whoever made it was stopped before there was anything in it.
+  if (catalog.status().code() == Code::kNotFound) return std::optional<DocumentRow>();
+  LECTERN_RETURN_IF_ERROR(catalog.status());
+  return catalog.value()->FindReady(id);
 }
 
 // What the writer of a complete shard returned when it wrote it.
