@@ -399,38 +399,6 @@ TEST_F(CatalogTest, ADamagedRowHidesNoIntactOne) {
   EXPECT_EQ(catalog->List()->size(), 1u);
 }
 
-TEST_F(CatalogTest, NoFlippedByteChangesAnAnswer) {
-  {
-    auto catalog = Open();
-    Add(*catalog, Row(1, "a"));
-    Add(*catalog, Row(2, "b"));
-    Add(*catalog, Row(1, "c"));
-  }
-  const std::string intact = ReadBytes(path_);
-  const std::string answer = *Everything(path_);
-  size_t num_found = 0;
-  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
-  for (size_t i = 0; i < intact.size(); ++i) {
-    const auto at = static_cast<std::streamoff>(i);
-    file.seekp(at).put(static_cast<char>(intact[i] ^ (1 << i % 8))).flush();
-    const auto all = Everything(path_);
-    num_found += !all.ok();
-    ASSERT_EQ(all.ok() ? *all : answer, answer) << "byte " << i;
-    file.seekp(at).put(intact[i]).flush();
-  }
-  ASSERT_EQ(ReadBytes(path_), intact);
-  EXPECT_GT(num_found, 1000u);
-}
-
-TEST_F(CatalogTest, EveryTruncationIsFound) {
-  Add(*Open(), Row(1, "a"));
-  const std::string intact = ReadBytes(path_);
-  for (size_t size = 0; size < intact.size(); size += 97) {
-    WriteBytes(path_, intact.substr(0, size));
-    EXPECT_FALSE(Everything(path_).ok()) << size;
-  }
-}
-
 // -- Journals and media that cannot be written --
 
 // Copies of the catalog and its journal as a writer killed inside a commit leaves them.
