@@ -11,6 +11,7 @@
 #include "engine/index_document.h"
 #include "engine/json.h"
 #include "engine/model.h"
+#include "engine/text.h"
 
 namespace lectern {
 namespace {
@@ -123,10 +124,55 @@ class LocalEngine : public Engine {
     return RemoveDocument(env_, store_, *catalog, row.id);
   }
 
+  Result<Collected> Collect() override {
+    LECTERN_RETURN_IF_ERROR(CheckStoreExists());
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
+    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
+    return CollectGarbage(env_, store_, *catalog);
+  }
+
+  Result<Recovered> Recover() override {
+    LECTERN_RETURN_IF_ERROR(CheckStoreExists());
+    return RecoverCatalog(env_, store_, [](std::string_view text) {
+      const Result<Json> json = ParseJson(text);
+      const Json* folder = json.ok() ? json->Find("model") : nullptr;
+      return folder != nullptr && folder->string() != nullptr ? *folder->string() : std::string();
+    });
+  }
+
+  Status Seal() override {
+    LECTERN_RETURN_IF_ERROR(OpenCatalog(Catalog::Mode::kReadOnly).status());
+    return SealStore(env_, store_);
+  }
+
+  Status Export(std::string_view name, const std::string& path) override {
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    return ExportDocument(env_, store_, row, Absolute(path));
+  }
+
+  Result<Imported> Import(const std::string& path, const std::string& name) override {
+    if (ParseDocumentId(name) || name.size() > 1024 || CleanUtf8(name).text != name) {
+      return Status(Code::kInvalidArgument,
+                    "a name is valid UTF-8 of at most 1024 bytes and not 32 hexadecimal digits")
+          .WithParam("name");
+    }
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
+    LECTERN_ASSIGN(const auto catalog,
+                   Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
+    return ImportDocument(env_, store_, *catalog, Absolute(path), name);
+  }
+
  private:
   IndexContext Context(const Model& model) {
     return {
         .env = env_, .store = store_, .model = model, .backend = backend_, .threads = *threads_};
+  }
+
+  // Of a store whose catalog may be lost.
+  Status CheckStoreExists() {
+    LECTERN_ASSIGN(const bool exists, env_.Exists(store_ + "/docs"));
+    if (exists) return {};
+    return Status(Code::kNotFound, "there is no store in " + store_).WithParam("store");
   }
 
   Result<std::unique_ptr<Catalog>> OpenCatalog(Catalog::Mode mode) {

@@ -14,8 +14,10 @@
 
 #include "engine/sampler.h"
 #include "kernels/types.h"
+#include "store/bundle.h"
 #include "store/catalog.h"
 #include "store/status.h"
+#include "store/store.h"
 
 namespace lectern {
 
@@ -203,6 +205,12 @@ class Engine {
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
   // Gone for readers at once; files are deleted when nobody reads them.
   virtual Status Remove(std::string_view document) = 0;
+  // store/store.h and store/bundle.h say what these do.
+  virtual Result<Collected> Collect() = 0;
+  virtual Result<Recovered> Recover() = 0;
+  virtual Status Seal() = 0;
+  virtual Status Export(std::string_view document, const std::string& path) = 0;
+  virtual Result<Imported> Import(const std::string& path, const std::string& name) = 0;
 };
 
 }  // namespace lectern
