@@ -1,7 +1,7 @@
 // Power fails at any moment of indexing, indexing again, removing, collecting, recovering, sealing:
 // what was acknowledged is there, nothing is half there, every store opens.
 //
-// LECTERN_CRASH_STATES: how many states to try (20000). LECTERN_SEED: of the random ones (1).
+// LECTERN_CRASH_STATES: how many states to try (10000). LECTERN_SEED: of the random ones (1).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -329,7 +329,7 @@ void Report(const char* what, const Totals& totals, uint64_t seed,
 
 TEST(CrashStatesTest, NothingAcknowledgedIsLostAndNothingIsHalfThere) {
   const auto start = std::chrono::steady_clock::now();
-  const uint64_t wanted = FromEnvironment("LECTERN_CRASH_STATES", 20000);
+  const uint64_t wanted = FromEnvironment("LECTERN_CRASH_STATES", 10000);
   const uint64_t seed = FromEnvironment("LECTERN_SEED", 1);
   const Recording recording = Record(Life(), DiskImage());
   ASSERT_EQ(recording.steps.size(), Life().size());
@@ -378,7 +378,7 @@ std::vector<Step> BeforeDamage() {
 TEST(CrashStatesTest, TheCatalogIsRebuiltFromShardsWhateverInterruptsIt) {
   const auto start = std::chrono::steady_clock::now();
   const uint64_t seed = FromEnvironment("LECTERN_SEED", 1);
-  const uint64_t per_change = FromEnvironment("LECTERN_CRASH_STATES", 20000) / 2000;
+  const uint64_t per_change = FromEnvironment("LECTERN_CRASH_STATES", 10000) / 2000;
   const Recording before = Record(BeforeDamage(), DiskImage());
   const Visible wanted = before.visible.back();
   ASSERT_EQ(wanted.size(), 2u);
