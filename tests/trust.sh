@@ -22,12 +22,10 @@ install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
 cmake --build "$build" --target crash_states_test store_test store_damage_test \
-  store_system_calls_test $fuzz_targets >/dev/null
+  store_system_calls_test store_processes_test $fuzz_targets >/dev/null
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# System calls are tried by the thousand: in memory, where there is such a thing.
-if [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 
 # part NAME COMMAND…: its output into a file; a failure is remembered.
 part() {
@@ -48,7 +46,7 @@ replays() {
 start=$SECONDS
 export LECTERN_SEED=$seed
 if [ $mode = full ]; then
-  export LECTERN_FAULT_STRIDE=1 LECTERN_DAMAGE_STRIDE=1
+  export LECTERN_FAULT_STRIDE=1 LECTERN_DAMAGE_STRIDE=1 LECTERN_KILLS=1000
   # Two halves at a time: other seeds are other states.
   (export LECTERN_CRASH_STATES=$((states / 2))
    part crashes-1 "$build/tests/engine/crash_states_test" --gtest_filter='-*Failing*:*Planted*') &
@@ -61,10 +59,12 @@ if [ $mode = full ]; then
   part calls "$build/tests/store/store_system_calls_test" &
   part input replays &
   wait
+  part processes "$build/tests/store/store_processes_test"
 else
   LECTERN_CRASH_STATES=$states part crashes "$build/tests/engine/crash_states_test" &
   (part calls "$build/tests/store/store_system_calls_test"
    part damage "$build/tests/store/store_damage_test"
+   part processes "$build/tests/store/store_processes_test"
    part input replays) &
   wait
 fi

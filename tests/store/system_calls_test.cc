@@ -276,7 +276,7 @@ class SystemCallsTest : public testing::Test {
     }
   }
 
-  TempDirectory dir_;
+  const TempDirectory dir_{MemoryDirectory()};
   const std::string before_ = dir_ / "before", work_ = dir_ / "work";
   uint64_t num_tried_ = 0, num_absorbed_ = 0;
 };
