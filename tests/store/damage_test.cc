@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/store/sample_shard.h"
 #include "tests/store/sample_store.h"
 #include "tests/store/simulated_disk.h"
 
@@ -17,7 +18,7 @@ const std::string kStore = std::string(kSimulatedRoot) + "/store";
 
 uint64_t Stride() {
   const char* const value = std::getenv("LECTERN_DAMAGE_STRIDE");
-  return value == nullptr ? 251 : std::strtoull(value, nullptr, 10);
+  return value == nullptr ? (kIsSanitized ? 4001 : 251) : std::strtoull(value, nullptr, 10);
 }
 
 // One document of one layer, a second one removed, so that every table and state is in use.

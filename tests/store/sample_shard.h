@@ -19,6 +19,13 @@
 
 namespace lectern {
 
+// Under AddressSanitizer a case of a sweep takes many times as long: fewer of them will do there.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 // For tests that sync by the thousand: in memory, where there is such a place.
 inline std::filesystem::path MemoryDirectory() {
   return ::access("/dev/shm", W_OK) == 0 ? std::filesystem::path("/dev/shm")
