@@ -6,6 +6,7 @@
 #include "engine/index_cost.h"
 #include "engine/json.h"
 #include "engine/missed_margin.h"
+#include "store/store.h"
 
 namespace lectern {
 namespace {
@@ -23,10 +24,13 @@ class PlanChanger {
     directory_ = DocumentDirectory(context_.store, row_.id, row_.generation);
     Status status = WriteAll();
     if (status.ok()) status = Commit();
-    if (status.ok()) return CollectGarbage(context_.env, context_.store, catalog_);
-    // What could not be finished leaves nothing behind; what cannot be removed either, the next
-    // writer removes.
-    if (context_.env.RemoveTree(directory_).ok()) (void)catalog_.Forget(row_.generation);
+    // What cannot be removed now, the next writer removes: the old generation, unless it is being
+    // read, or what could not be finished of the new one.
+    if (status.ok()) {
+      (void)CollectGarbage(context_.env, context_.store, catalog_);
+    } else {
+      (void)DiscardGeneration(context_.env, context_.store, catalog_, row_);
+    }
     return status;
   }
 
@@ -136,7 +140,7 @@ Status ChangePlan(const IndexContext& context, const DocumentId& id, const PlanC
   }
   LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
   LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
+                 Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto row, catalog->FindReady(id));
   if (!row) return {Code::kNotFound, "the document was removed meanwhile"};
   if (context.model.fingerprint() != row->fingerprint) {

@@ -1,7 +1,6 @@
 #include "engine/document.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "engine/json.h"
 #include "index/lookup.h"
@@ -31,21 +30,12 @@ bool SameShape(const ShardHeader& a, const ShardHeader& b) {
 
 }  // namespace
 
-std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation) {
-  return store + "/docs/" + ToHex(id) + "/" + std::to_string(generation);
-}
-
-std::string LayerFile(uint32_t layer) {
-  char name[32];
-  std::snprintf(name, sizeof name, "layer-%03u.shard", layer);
-  return name;
-}
-
 Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::string& directory,
                                                        const DocumentRow& row,
                                                        const std::vector<ShardSummary>& shards) {
   auto document = std::make_shared<Document>();
   document->row_ = row;
+  LECTERN_ASSIGN(document->lease_, env.LockDirectory(directory, Lease::kShared));
   const auto open = [&](const std::string& file, ShardKind kind,
                         uint32_t layer) -> Result<std::unique_ptr<ShardReader>> {
     ShardReader::Expected expected = {.kind = kind,

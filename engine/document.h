@@ -12,16 +12,12 @@
 #include "index/budget_plan.h"
 #include "index/head_index.h"
 #include "store/catalog.h"
+#include "store/store.h"
 
 namespace lectern {
 
-// "docs/<id>/<generation>" under the store.
-std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation);
-std::string LayerFile(uint32_t layer);  // "layer-003.shard"
-inline constexpr const char* kDocumentFile = "document.shard";
-
 // Immutable and thread-safe; shared by any number of sessions. Shards stay mapped while it lives,
-// also after the document was removed from the store.
+// also after the document was removed from the store, and the files stay for as long.
 class Document {
  public:
   // Opens every shard's header and the text; layers' clusters are read when they are first used.
@@ -71,6 +67,7 @@ class Document {
     mutable std::vector<HeadIndex> heads;  // filled once, under mutex
   };
   DocumentRow row_;
+  std::unique_ptr<FileLock> lease_;  // nobody removes the files while they are read
   std::unique_ptr<ShardReader> document_shard_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::string_view text_;

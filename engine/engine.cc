@@ -12,6 +12,7 @@
 #include "engine/index_document.h"
 #include "engine/json.h"
 #include "engine/model.h"
+#include "engine/text.h"
 
 namespace lectern {
 namespace {
@@ -64,8 +65,16 @@ class LocalEngine : public Engine {
 
   Result<std::unique_ptr<Session>> Open(std::string_view name) override {
     const auto start = std::chrono::steady_clock::now();
-    LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto document, OpenDocument(row));
+    LECTERN_ASSIGN(DocumentRow row, Find(name));
+    auto opened = OpenDocument(row);
+    // Between the two steps another process may have replaced or removed it: then the row says so.
+    for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
+      const uint64_t generation = row.generation;
+      LECTERN_ASSIGN(row, Find(name));
+      if (row.generation == generation && opened.status().code() != Code::kLocked) break;
+      opened = OpenDocument(row);
+    }
+    LECTERN_ASSIGN(const auto document, std::move(opened));
     LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
     LECTERN_ASSIGN(auto session,
@@ -121,10 +130,47 @@ class LocalEngine : public Engine {
 
   Status Remove(std::string_view name) override {
     LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto lock, env_.Lock(store_ + "/writer.lock", 2000));
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
-    LECTERN_RETURN_IF_ERROR(catalog->MarkDead(row.id));
+    return RemoveDocument(env_, store_, *catalog, row.id);
+  }
+
+  Result<Collected> Collect() override {
+    LECTERN_RETURN_IF_ERROR(CheckStoreExists());
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
+    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
     return CollectGarbage(env_, store_, *catalog);
+  }
+
+  Result<Recovered> Recover() override {
+    LECTERN_RETURN_IF_ERROR(CheckStoreExists());
+    return RecoverCatalog(env_, store_, [](std::string_view text) {
+      const Result<Json> json = ParseJson(text);
+      const Json* folder = json.ok() ? json->Find("model") : nullptr;
+      return folder != nullptr && folder->string() != nullptr ? *folder->string() : std::string();
+    });
+  }
+
+  Status Seal() override {
+    LECTERN_RETURN_IF_ERROR(OpenCatalog(Catalog::Mode::kReadOnly).status());
+    return SealStore(env_, store_);
+  }
+
+  Status Export(std::string_view name, const std::string& path) override {
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    return ExportDocument(env_, store_, row, Absolute(path));
+  }
+
+  Result<Imported> Import(const std::string& path, const std::string& name) override {
+    if (ParseDocumentId(name) || name.size() > 1024 || CleanUtf8(name).text != name) {
+      return Status(Code::kInvalidArgument,
+                    "a name is valid UTF-8 of at most 1024 bytes and not 32 hexadecimal digits")
+          .WithParam("name");
+    }
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
+    LECTERN_ASSIGN(const auto catalog,
+                   Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
+    return ImportDocument(env_, store_, *catalog, Absolute(path), name);
   }
 
  private:
@@ -133,15 +179,22 @@ class LocalEngine : public Engine {
         .env = env_, .store = store_, .model = model, .backend = backend_, .threads = *threads_};
   }
 
+  // Of a store whose catalog may be lost.
+  Status CheckStoreExists() {
+    LECTERN_ASSIGN(const bool exists, env_.Exists(store_ + "/docs"));
+    if (exists) return {};
+    return Status(Code::kNotFound, "there is no store in " + store_).WithParam("store");
+  }
+
   Result<std::unique_ptr<Catalog>> OpenCatalog(Catalog::Mode mode) {
-    const std::string path = store_ + "/catalog.db";
+    const std::string path = CatalogPath(store_);
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +
                                          "; index a document first, or give another --store")
           .WithParam("store");
     }
-    return Catalog::Open(path, mode);
+    return Catalog::Open(env_, path, mode);
   }
 
   static Result<DocumentRow> FindIn(Catalog& catalog, std::string_view name) {

@@ -14,8 +14,10 @@
 
 #include "engine/sampler.h"
 #include "kernels/types.h"
+#include "store/bundle.h"
 #include "store/catalog.h"
 #include "store/status.h"
+#include "store/store.h"
 
 namespace lectern {
 
@@ -48,6 +50,7 @@ struct IndexOptions {
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
   uint64_t seed = 1234;            // of the clustering
+  bool again = false;              // also when it is there: a new generation, seen when it is ready
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.
@@ -220,6 +223,12 @@ class Engine {
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
   // Gone for readers at once; files are deleted when nobody reads them.
   virtual Status Remove(std::string_view document) = 0;
+  // store/store.h and store/bundle.h say what these do.
+  virtual Result<Collected> Collect() = 0;
+  virtual Result<Recovered> Recover() = 0;
+  virtual Status Seal() = 0;
+  virtual Status Export(std::string_view document, const std::string& path) = 0;
+  virtual Result<Imported> Import(const std::string& path, const std::string& name) = 0;
 };
 
 }  // namespace lectern

@@ -134,11 +134,14 @@ IndexReport ExistingReport(const DocumentRow& row) {
 }
 
 Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id) {
-  const std::string path = context.store + "/catalog.db";
+  const std::string path = CatalogPath(context.store);
   LECTERN_ASSIGN(const bool exists, context.env.Exists(path));
   if (!exists) return std::optional<DocumentRow>();
-  LECTERN_ASSIGN(const auto catalog, Catalog::Open(path, Catalog::Mode::kReadOnly));
-  return catalog->FindReady(id);
+  auto catalog = Catalog::Open(context.env, path, Catalog::Mode::kReadOnly);
+  // Empty: whoever made it was stopped before there was anything in it.
+  if (catalog.status().code() == Code::kNotFound) return std::optional<DocumentRow>();
+  LECTERN_RETURN_IF_ERROR(catalog.status());
+  return catalog.value()->FindReady(id);
 }
 
 // What the writer of a complete shard returned when it wrote it.
@@ -191,8 +194,9 @@ class Indexer {
     }
     LECTERN_RETURN_IF_ERROR(Commit());
     report_.seconds.write += SecondsSince(start);
-    LECTERN_RETURN_IF_ERROR(spill_->RemoveCheckpoint());
-    LECTERN_RETURN_IF_ERROR(CollectGarbage(context_.env, context_.store, catalog_));
+    // The document is there: what cannot be removed now, a later collection removes.
+    (void)spill_->RemoveCheckpoint();
+    (void)CollectGarbage(context_.env, context_.store, catalog_);
     return report_;
   }
 
@@ -208,9 +212,7 @@ class Indexer {
         row_ = row;
         continue;
       }
-      LECTERN_RETURN_IF_ERROR(
-          context_.env.RemoveTree(DocumentDirectory(context_.store, row.id, row.generation)));
-      LECTERN_RETURN_IF_ERROR(catalog_.Forget(row.generation));
+      LECTERN_RETURN_IF_ERROR(DiscardGeneration(context_.env, context_.store, catalog_, row));
     }
     const bool found = row_.generation != 0;
     row_.id = prepared_.id;
@@ -516,19 +518,6 @@ DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint,
   return id;
 }
 
-Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) {
-  const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
-    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
-    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/docs"));
-    return env.Lock(store + "/writer.lock", 2000);
-  };
-  Result<std::unique_ptr<FileLock>> result = lock();
-  if (result.status().code() != Code::kReadOnly) return result;
-  return Status(Code::kReadOnly, result.status().message() +
-                                     "; documents in it can be asked, but not changed: make it "
-                                     "writable or give another --store");
-}
-
 Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
   needed += kSpareBytes;
   LECTERN_ASSIGN(const uint64_t free, env.FreeBytes(store));
@@ -536,20 +525,6 @@ Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
   return {Code::kNoSpace, "this needs " + std::to_string(needed >> 20) + " MiB in " + store + ", " +
                               std::to_string(free >> 20) +
                               " MiB are free; free some or give another --store"};
-}
-
-Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog) {
-  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
-  for (const DocumentRow& row : rows) {
-    if (row.state != DocumentState::kDead) continue;
-    LECTERN_RETURN_IF_ERROR(env.RemoveTree(DocumentDirectory(store, row.id, row.generation)));
-    LECTERN_RETURN_IF_ERROR(catalog.Forget(row.generation));
-  }
-  LECTERN_ASSIGN(const std::vector<std::string> temporary, env.List(store + "/tmp"));
-  for (const std::string& name : temporary) {
-    LECTERN_RETURN_IF_ERROR(env.Remove(store + "/tmp/" + name));
-  }
-  return {};
 }
 
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
@@ -566,14 +541,14 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   };
   // A document that is there needs no lock and no store that can be written.
   LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
-  if (ready && (options.name.empty() || options.name == ready->name)) {
+  if (ready && !options.again && (options.name.empty() || options.name == ready->name)) {
     return existed(ExistingReport(*ready));
   }
   LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
   LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(context.store + "/catalog.db", Catalog::Mode::kReadWrite));
+                 Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
-  if (existing) {
+  if (existing && !options.again) {
     DocumentRow row = *existing;
     if (!options.name.empty() && row.name != options.name) {
       LECTERN_RETURN_IF_ERROR(catalog->MoveName(options.name, row.id));

@@ -30,12 +30,6 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options);
 
-// Deletes what no reader can reach any more: generations marked dead, temporary files. The caller
-// holds the store's lock.
-Status CollectGarbage(Env& env, const std::string& store, Catalog& catalog);
-
-// Makes the store's folders and keeps other writers out. kReadOnly, kLocked.
-Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store);
 // kNoSpace unless `needed` bytes, and some to spare, are free in the store.
 Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed);
 

@@ -462,6 +462,39 @@ class Engine {
     return Done{};
   }
 
+  // The maintenance of a store; the JSON is in lectern_c.h. kLocked, kReadOnly, kNotFound.
+  Result<std::string> Collect() {
+    return internal::TakeText([&](lectern_text** json, lectern_error** error) {
+      return lectern_engine_collect(handle_.get(), json, error);
+    });
+  }
+  Result<std::string> Recover() {
+    return internal::TakeText([&](lectern_text** json, lectern_error** error) {
+      return lectern_engine_recover(handle_.get(), json, error);
+    });
+  }
+  Result<Done> Seal() {
+    lectern_error* error = nullptr;
+    const lectern_code code = lectern_engine_seal(handle_.get(), &error);
+    if (code != LECTERN_OK) return internal::TakeError(code, error);
+    return Done{};
+  }
+  // One document as a single file, which must not be there yet; and back, under `name` or the one
+  // it had.
+  Result<Done> Export(std::string_view document, std::string_view path) {
+    lectern_error* error = nullptr;
+    const lectern_code code = lectern_engine_export(handle_.get(), document.data(), document.size(),
+                                                    path.data(), path.size(), &error);
+    if (code != LECTERN_OK) return internal::TakeError(code, error);
+    return Done{};
+  }
+  Result<std::string> Import(std::string_view path, std::string_view name = {}) {
+    return internal::TakeText([&](lectern_text** json, lectern_error** error) {
+      return lectern_engine_import(handle_.get(), path.data(), path.size(), name.data(),
+                                   name.size(), json, error);
+    });
+  }
+
  private:
   explicit Engine(internal::Owned<lectern_engine> handle) : handle_(std::move(handle)) {}
 

@@ -791,6 +791,57 @@ lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
   });
 }
 
+lectern_code lectern_engine_collect(lectern_engine* engine, lectern_text** json,
+                                    lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    if (json) *json = nullptr;
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const Collected collected, object->engine->Collect());
+    return json ? GiveText(CollectedJson(collected), json) : Status();
+  });
+}
+
+lectern_code lectern_engine_recover(lectern_engine* engine, lectern_text** json,
+                                    lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    if (json) *json = nullptr;
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const Recovered recovered, object->engine->Recover());
+    return json ? GiveText(RecoveredJson(recovered), json) : Status();
+  });
+}
+
+lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    return object->engine->Seal();
+  });
+}
+
+lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
+                                   size_t document_len, const char* path, size_t path_len,
+                                   lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    LECTERN_ASSIGN(const std::string file, Copy(path, path_len, "path"));
+    return object->engine->Export(name, file);
+  });
+}
+
+lectern_code lectern_engine_import(lectern_engine* engine, const char* path, size_t path_len,
+                                   const char* name, size_t name_len, lectern_text** json,
+                                   lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    if (json) *json = nullptr;
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string file, Copy(path, path_len, "path"));
+    LECTERN_ASSIGN(const std::string as, Copy(name, name_len, "name"));
+    LECTERN_ASSIGN(const Imported imported, object->engine->Import(file, as));
+    return json ? GiveText(ImportedJson(imported), json) : Status();
+  });
+}
+
 // --- JSON ---------------------------------------------------------------------------------------
 
 lectern_code lectern_error_json(lectern_code code, const char* message, size_t message_len,

@@ -410,6 +410,28 @@ LECTERN_API lectern_code lectern_engine_plan(lectern_engine* engine, const char*
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);
 
+/* Removes what no reader can reach: generations that were removed or replaced, what interrupted
+ * writers left. `json`: {"generations","files","in_use","unknown":[directories]}; those in use are
+ * a later collection's, unknown ones are for lectern_engine_recover. */
+LECTERN_API lectern_code lectern_engine_collect(lectern_engine* engine, lectern_text** json,
+                                                lectern_error** error);
+/* Rebuilds the catalog from the documents' shards where it is damaged, and adds what it lacks.
+ * `json`: {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
+LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine, lectern_text** json,
+                                                lectern_error** error);
+/* Refuses changes from here on and leaves no journal: ready for a medium that cannot be written.
+ * Removing the file SEALED in the store undoes it. */
+LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error);
+/* One document as a single checksummed file, which must not be there yet. */
+LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
+                                               size_t document_len, const char* path,
+                                               size_t path_len, lectern_error** error);
+/* Takes such a file in; `name` empty: the name it had. All or nothing. The store is made where
+ * there is none. `json`: {"document","name","existed"}. */
+LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const char* path,
+                                               size_t path_len, const char* name, size_t name_len,
+                                               lectern_text** json, lectern_error** error);
+
 /* --- JSON, for tools that print and read what the engine does -------------------------------- */
 
 /* {"error":{…}} as tools and the REST endpoint print it. `param` may be empty. */

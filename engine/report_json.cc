@@ -213,6 +213,37 @@ std::string DamageJson(const std::vector<Engine::Damage>& damaged) {
   return Json(Json::Object{{"damaged", std::move(items)}}).Dump();
 }
 
+std::string CollectedJson(const Collected& collected) {
+  Json::Array unknown;
+  for (const std::string& directory : collected.unknown) unknown.emplace_back(directory);
+  return Json(Json::Object{{"generations", collected.generations},
+                           {"files", collected.files},
+                           {"in_use", collected.in_use},
+                           {"unknown", std::move(unknown)}})
+      .Dump();
+}
+
+std::string RecoveredJson(const Recovered& recovered) {
+  Json::Array documents, refused;
+  for (const DocumentRow& row : recovered.documents) documents.emplace_back(DocumentObject(row));
+  for (const Recovered::Refused& one : recovered.refused) {
+    refused.emplace_back(Json::Object{{"directory", one.directory},
+                                      {"code", CodeName(one.status.code())},
+                                      {"message", one.status.message()}});
+  }
+  return Json(Json::Object{{"documents", std::move(documents)},
+                           {"refused", std::move(refused)},
+                           {"replaced", recovered.replaced}})
+      .Dump();
+}
+
+std::string ImportedJson(const Imported& imported) {
+  return Json(Json::Object{{"document", ToHex(imported.row.id)},
+                           {"name", StringOrNull(imported.row.name)},
+                           {"existed", imported.existed}})
+      .Dump();
+}
+
 std::string ErrorJson(const Status& status, std::string_view request_id) {
   const bool is_callers = HttpStatus(status.code()) < 500;
   return Json(Json::Object{

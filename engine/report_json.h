@@ -21,6 +21,11 @@ std::string DocumentJson(const DocumentRow& row);
 std::string DocumentsJson(const std::vector<DocumentRow>& rows);
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards);
 std::string DamageJson(const std::vector<Engine::Damage>& damaged);
+// {"generations","files","in_use","unknown":[…]}, {"documents":[…],"refused":[{"directory","code",
+// "message"}],"replaced"}, {"document","name","existed"}.
+std::string CollectedJson(const Collected& collected);
+std::string RecoveredJson(const Recovered& recovered);
+std::string ImportedJson(const Imported& imported);
 std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
 // {"error":{"message","type","param","code","request_id","retryable"}}
 std::string ErrorJson(const Status& status, std::string_view request_id = {});

@@ -1,11 +1,8 @@
 #include "store/catalog.h"
 
 #include <sqlite3.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -299,23 +296,6 @@ Status CheckRange(const DocumentRow& row) {
 
 // ---- Opening ----
 
-// How the file system lets us at the catalog.
-enum class Access { kWritable, kNoWrite, kReadOnlyMedia };
-
-Access AccessOf(const std::string& path) {
-  const std::string directory = ParentDirectory(path);
-  struct statvfs info;
-  if (::statvfs(directory.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0) {
-    return Access::kReadOnlyMedia;
-  }
-  return Env::Default().IsWritable(directory) ? Access::kWritable : Access::kNoWrite;
-}
-
-bool IsNonEmptyFile(const std::string& path) {
-  struct stat info;
-  return ::lstat(path.c_str(), &info) == 0 && info.st_size > 0;
-}
-
 // "file:" with every byte escaped that has a meaning in a URI.
 std::string ImmutableUri(const std::string& path) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
@@ -337,28 +317,32 @@ std::string ImmutableUri(const std::string& path) {
 struct OpenPlan {
   std::string name;  // for sqlite3_open_v2
   int flags = 0;
-  bool creates = false;
 };
 
 // A link, directory or FIFO in place of the catalog is refused.
-Result<bool> CatalogExists(const std::string& path) {
-  struct stat info;
-  if (::lstat(path.c_str(), &info) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return false;
-    return ErrnoStatus(errno, "read", path);
+Result<bool> CatalogExists(Env& env, const std::string& path) {
+  LECTERN_ASSIGN(const FileInfo info, env.Info(path));
+  if (info.type == FileInfo::Type::kNone || info.type == FileInfo::Type::kRegular) {
+    return info.type == FileInfo::Type::kRegular;
   }
-  if (S_ISREG(info.st_mode)) return true;
   return Status(Code::kCorrupt, path + ": not a regular file; move it away and try again");
 }
 
-Result<OpenPlan> PlanOpen(const std::string& path, Catalog::Mode mode) {
+// Ours alone, before SQLite makes it readable for others.
+Status CreateFile(Env& env, const std::string& path) {
+  LECTERN_ASSIGN(const auto file, env.OpenWritable(path, /*exclusive=*/true));
+  LECTERN_RETURN_IF_ERROR(file->Close());
+  return env.SyncDirectory(ParentDirectory(path));
+}
+
+Result<OpenPlan> PlanOpen(Env& env, const std::string& path, Catalog::Mode mode) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     return Status(Code::kInvalidArgument, "the catalog's path is empty or holds a NUL byte");
   }
   const bool writes = mode == Catalog::Mode::kReadWrite;
-  LECTERN_ASSIGN(const bool exists, CatalogExists(path));
+  LECTERN_ASSIGN(const bool exists, CatalogExists(env, path));
   if (!exists && !writes) return Status(Code::kNotFound, path + ": there is no store here");
-  const Access access = AccessOf(path);
+  const Access access = env.AccessTo(ParentDirectory(path));
   if (writes && access != Access::kWritable) {
     return Status(Code::kReadOnly, path + ": the store cannot be written");
   }
@@ -366,7 +350,9 @@ Result<OpenPlan> PlanOpen(const std::string& path, Catalog::Mode mode) {
   OpenPlan plan{path[0] == '/' ? path : "./" + path, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE};
   if (access == Access::kReadOnlyMedia) {
     // `immutable` ignores journals, so there must not be one.
-    if (IsNonEmptyFile(path + "-journal") || IsNonEmptyFile(path + "-wal")) {
+    for (const char* journal : {"-journal", "-wal"}) {
+      LECTERN_ASSIGN(const FileInfo info, env.Info(path + journal));
+      if (info.bytes == 0) continue;
       return Status(Code::kLocked,
                     path +
                         ": a write was not finished and the medium is read-only; copy the store "
@@ -374,11 +360,11 @@ Result<OpenPlan> PlanOpen(const std::string& path, Catalog::Mode mode) {
     }
     plan.name = ImmutableUri(path);
     plan.flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
-  } else if (access == Access::kNoWrite) {
+  } else if (access == Access::kNotWritable) {
     plan.flags |= SQLITE_OPEN_READONLY;
   } else {  // a reader may have to roll back what a killed writer left
-    plan.flags |= SQLITE_OPEN_READWRITE | (writes ? SQLITE_OPEN_CREATE : 0);
-    plan.creates = !exists;
+    plan.flags |= SQLITE_OPEN_READWRITE;
+    if (!exists) LECTERN_RETURN_IF_ERROR(CreateFile(env, path));
   }
   return plan;
 }
@@ -434,17 +420,15 @@ struct Catalog::Impl {
 
   // -- Opening --
 
-  Status Connect(const OpenPlan& plan) {
-    const int rc = sqlite3_open_v2(plan.name.c_str(), &db, plan.flags, nullptr);
+  Status Connect(const OpenPlan& plan, const char* vfs) {
+    const int rc = sqlite3_open_v2(plan.name.c_str(), &db, plan.flags, vfs);
     if (rc != SQLITE_OK) {
       const Code code = SqliteCode(db, rc);
       return Status(code, path + ": " + sqlite3_errstr(rc) + WayOut(code, rc));
     }
-    // By path: closing a second descriptor of this file would drop SQLite's locks.
     if (writes && sqlite3_db_readonly(db, "main") != 0) {
       return Status(Code::kReadOnly, path + ": the store cannot be written");
     }
-    if (plan.creates && ::chmod(path.c_str(), 0600) != 0) return ErrnoStatus(errno, "create", path);
     return {};
   }
 
@@ -759,12 +743,12 @@ Status Catalog::Impl::Load() const {
 Catalog::Catalog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Catalog::~Catalog() = default;
 
-Result<std::unique_ptr<Catalog>> Catalog::Open(const std::string& path, Mode mode) {
-  LECTERN_ASSIGN(const OpenPlan plan, PlanOpen(path, mode));
+Result<std::unique_ptr<Catalog>> Catalog::Open(Env& env, const std::string& path, Mode mode) {
+  LECTERN_ASSIGN(const OpenPlan plan, PlanOpen(env, path, mode));
   auto impl = std::make_unique<Impl>();
   impl->path = path;
   impl->writes = mode == Mode::kReadWrite;
-  LECTERN_RETURN_IF_ERROR(impl->Connect(plan));
+  LECTERN_RETURN_IF_ERROR(impl->Connect(plan, env.sqlite_vfs()));
   LECTERN_RETURN_IF_ERROR(impl->Load());
   return std::unique_ptr<Catalog>(new Catalog(std::move(impl)));
 }
@@ -823,6 +807,51 @@ Status Catalog::MarkDead(const DocumentId& id) {
   }
   LECTERN_RETURN_IF_ERROR(impl_->Prepare("DELETE FROM names WHERE id=?").Bind(id).Run());
   return transaction.Commit();
+}
+
+Status Catalog::Adopt(const std::vector<CatalogEntry>& entries) {
+  LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
+  Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
+  LECTERN_RETURN_IF_ERROR(transaction.begun());
+  LECTERN_ASSIGN(int64_t next, impl_->NextGeneration());
+  for (const CatalogEntry& entry : entries) {
+    LECTERN_RETURN_IF_ERROR(CheckRange(entry.row));
+    const auto generation = static_cast<int64_t>(entry.row.generation);
+    next = std::max(next, generation + 1);
+    LECTERN_RETURN_IF_ERROR(
+        impl_->Prepare("DELETE FROM shards WHERE generation=?").Bind(generation).Run());
+    LECTERN_RETURN_IF_ERROR(
+        impl_->PutDocument(entry.row, static_cast<int64_t>(entry.shards.size())));
+    for (const ShardSummary& shard : entry.shards) {
+      LECTERN_RETURN_IF_ERROR(impl_->PutShard(generation, shard));
+    }
+    if (entry.row.name.empty()) continue;
+    LECTERN_ASSIGN(const auto taken, impl_->IdOfName(entry.row.name));
+    if (!taken) LECTERN_RETURN_IF_ERROR(impl_->PutName(entry.row.name, entry.row.id));
+  }
+  LECTERN_RETURN_IF_ERROR(impl_->PutCounter("generation", next - 1));
+  return transaction.Commit();
+}
+
+Result<Catalog::Salvaged> Catalog::Salvage() const {
+  Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kRead);
+  LECTERN_RETURN_IF_ERROR(transaction.begun());
+  LECTERN_ASSIGN(const auto documents, impl_->Documents());
+  LECTERN_ASSIGN(const auto names, impl_->Names());
+  Salvaged salvaged;
+  salvaged.damaged = !impl_->NextGeneration().ok();
+  for (const StoredName& name : names) salvaged.damaged |= !name.intact;
+  for (const StoredDocument& document : documents) {
+    const auto shards = impl_->Shards(static_cast<int64_t>(document.row.generation));
+    salvaged.damaged |= !document.intact || !shards.ok() ||
+                        static_cast<int64_t>(shards->size()) != document.num_shards;
+    if (!document.intact) continue;
+    DocumentRow& row = salvaged.documents.emplace_back(document.row);
+    const auto name = std::find_if(names.begin(), names.end(),
+                                   [&](const StoredName& n) { return n.intact && n.id == row.id; });
+    if (row.state == DocumentState::kReady && name != names.end()) row.name = name->name;
+  }
+  return salvaged;
 }
 
 Status Catalog::Forget(uint64_t generation) {

@@ -39,6 +39,12 @@ struct DocumentRow {
   std::string report_json;      // the result of index-document, for `existed` runs; informative
 };
 
+// A generation with its shards, as Adopt and Salvage move them.
+struct CatalogEntry {
+  DocumentRow row;
+  std::vector<ShardSummary> shards;
+};
+
 // One connection; one thread at a time (callers lock). Readers in other processes are fine.
 class Catalog {
  public:
@@ -46,7 +52,7 @@ class Catalog {
   // kReadWrite creates file and schema where missing. Read-only media without journal: opened
   // immutable. kNotFound (read-only, no file), kCorrupt (not ours, schema or row CRC wrong),
   // kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
-  static Result<std::unique_ptr<Catalog>> Open(const std::string& path, Mode mode);
+  static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
 
   // A new `building` row with the next generation; `row.generation` is ignored.
@@ -61,6 +67,19 @@ class Catalog {
   Status MarkDead(const DocumentId& id);
   // Forgets a row of a generation (its files are gone).
   Status Forget(uint64_t generation);
+
+  // In one transaction: adds these generations as they are, state and number included, replacing
+  // rows of the same number; points each non-empty name at its id unless the name is taken; makes
+  // the counter of generations at least the greatest of them.
+  Status Adopt(const std::vector<CatalogEntry>& entries);
+
+  // What is intact: documents whose row verifies, with the first name that points to each (shards
+  // are left out). `damaged`: some row of any table does not verify.
+  struct Salvaged {
+    std::vector<DocumentRow> documents;
+    bool damaged = false;
+  };
+  Result<Salvaged> Salvage() const;
 
   // Every call checks the CRC of each row that it returns: kCorrupt names the row.
   Result<std::vector<DocumentRow>> List() const;  // all states, by generation

@@ -36,11 +36,23 @@ class MappedFile {
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
 };
 
-// An advisory lock on a file, released on destruction.
+// An advisory lock on a file or directory, released on destruction and when its process ends.
 class FileLock {
  public:
   virtual ~FileLock() = default;
 };
+
+struct FileInfo {
+  enum class Type { kNone, kRegular, kDirectory, kOther };  // a symbolic link is kOther
+  Type type = Type::kNone;
+  uint64_t bytes = 0;  // of a regular file
+};
+
+// What a directory lets us do: kNotWritable to this user, kReadOnlyMedia to nobody.
+enum class Access { kWritable, kNotWritable, kReadOnlyMedia };
+
+// Readers of a generation share its directory's lease; who removes it holds it alone.
+enum class Lease { kShared, kExclusive };
 
 // Thread-safe. Paths are plain strings; files are 0600, directories 0700; descriptors are
 // close-on-exec. Files are never opened or removed through a symbolic link in the last component; a
@@ -64,11 +76,21 @@ class Env {
   virtual Status MakeDirectory(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // sorted names
-  virtual Result<bool> Exists(const std::string& path) = 0;
+  // Of the path itself: no link is followed. kNone when nothing is there.
+  virtual Result<FileInfo> Info(const std::string& path) = 0;
+  Result<bool> Exists(const std::string& path) {
+    LECTERN_ASSIGN(const FileInfo info, Info(path));
+    return info.type != FileInfo::Type::kNone;
+  }
   virtual Result<uint64_t> FreeBytes(const std::string& directory) = 0;
-  virtual bool IsWritable(const std::string& directory) = 0;
+  virtual Access AccessTo(const std::string& directory) = 0;
   // Waits up to timeout_ms. kLocked then.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) = 0;
+  // Does not wait. kLocked, kMissingFile.
+  virtual Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
+                                                          Lease lease) = 0;
+  // The name of the SQLite VFS over the same files; nullptr: SQLite's own.
+  virtual const char* sqlite_vfs() const { return nullptr; }
 };
 
 // "/a" of "/a/b" and of "/a/b/"; "." of "b".

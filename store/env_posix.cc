@@ -317,12 +317,17 @@ class PosixEnv : public Env {
     return real ? std::string(real.get()) : path;
   }
 
-  Result<bool> Exists(const std::string& path) override {
+  Result<FileInfo> Info(const std::string& path) override {
     LECTERN_RETURN_IF_ERROR(CheckPath(path));
     struct stat info;
-    if (::lstat(path.c_str(), &info) == 0) return true;
-    if (errno == ENOENT || errno == ENOTDIR) return false;
-    return ErrnoStatus(errno, "read", path);
+    if (::lstat(path.c_str(), &info) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return FileInfo();
+      return ErrnoStatus(errno, "read", path);
+    }
+    if (S_ISREG(info.st_mode)) {
+      return FileInfo{FileInfo::Type::kRegular, static_cast<uint64_t>(info.st_size)};
+    }
+    return FileInfo{S_ISDIR(info.st_mode) ? FileInfo::Type::kDirectory : FileInfo::Type::kOther, 0};
   }
 
   Result<uint64_t> FreeBytes(const std::string& directory) override {
@@ -334,9 +339,14 @@ class PosixEnv : public Env {
     return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
   }
 
-  bool IsWritable(const std::string& directory) override {
-    return CheckPath(directory).ok() &&
-           ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  Access AccessTo(const std::string& directory) override {
+    struct statvfs info;
+    if (!CheckPath(directory).ok()) return Access::kNotWritable;
+    if (::statvfs(directory.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0) {
+      return Access::kReadOnlyMedia;
+    }
+    const bool writable = ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+    return writable ? Access::kWritable : Access::kNotWritable;
   }
 
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override {
@@ -351,6 +361,17 @@ class PosixEnv : public Env {
                                          "is done");
       }
       std::this_thread::sleep_for(kLockPoll);
+    }
+    return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
+  }
+
+  Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
+                                                  Lease lease) override {
+    LECTERN_ASSIGN(Fd fd, Open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, "read"));
+    const int operation = lease == Lease::kShared ? LOCK_SH : LOCK_EX;
+    if (Retry([&] { return ::flock(fd.get(), operation | LOCK_NB); }) != 0) {
+      if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "read", directory);
+      return Status(Code::kLocked, directory + ": another process reads or removes it");
     }
     return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
   }

@@ -225,6 +225,12 @@ ShardReader::~ShardReader() = default;
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(Env& env, const std::string& path,
                                                        const Expected& expected) {
   LECTERN_ASSIGN(std::unique_ptr<MappedFile> file, env.Map(path));
+  return Open(std::move(file), path, expected);
+}
+
+Result<std::unique_ptr<ShardReader>> ShardReader::Open(std::unique_ptr<MappedFile> file,
+                                                       const std::string& path,
+                                                       const Expected& expected) {
   auto impl = std::make_unique<Impl>(path, std::move(file));
   LECTERN_RETURN_IF_ERROR(impl->Load(expected));
   return std::unique_ptr<ShardReader>(new ShardReader(std::move(impl)));

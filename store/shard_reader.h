@@ -32,6 +32,10 @@ class ShardReader {
   };
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
                                                    const Expected& expected);
+  // The same over a file that is mapped already; `path` is for messages.
+  static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<MappedFile> file,
+                                                   const std::string& path,
+                                                   const Expected& expected);
   ~ShardReader();
 
   const std::string& path() const;

@@ -22,20 +22,24 @@ Examples:
   lectern-store plan contract.txt --layer-budget pyramid
                                               how later asks share their budget out
   lectern-store remove contract.txt
+  lectern-store export contract.txt contract.lectern
+  lectern-store import contract.lectern --name copy
+  lectern-store recover                       make the catalog anew from the documents' files
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 5 disk or memory, 6 damage found,
 130 Ctrl-C, 143 SIGTERM.)";
 
 struct StoreFlags {
   EngineFlags engine;
-  std::string document;
+  std::string document, file, name;
   bool full = false, yes = false;
   std::string layer_budget, head_budget;
   float kv_budget = 0;
 };
 
 struct Commands {
-  CLI::App *list, *show, *verify, *plan, *remove;
+  CLI::App *list, *show, *verify, *plan, *remove, *gc, *recover, *seal, *export_document,
+      *import_document;
 };
 
 void AddDocument(CLI::App& command, StoreFlags& flags, const char* help, bool is_required) {
@@ -50,7 +54,12 @@ Commands AddCommands(CLI::App& app, StoreFlags& flags) {
       app.add_subcommand("show", "One document and its files"),
       app.add_subcommand("verify", "Check the files of one document, or of all"),
       app.add_subcommand("plan", "Change how asks share out the budget, without indexing again"),
-      app.add_subcommand("remove", "Delete a document")};
+      app.add_subcommand("remove", "Delete a document"),
+      app.add_subcommand("gc", "Delete files that nothing refers to any more"),
+      app.add_subcommand("recover", "Rebuild a damaged or lost catalog from the documents' files"),
+      app.add_subcommand("seal", "Refuse changes: ready for read-only media"),
+      app.add_subcommand("export", "Write a document to a single file"),
+      app.add_subcommand("import", "Add a document from such a file")};
   AddDocument(*commands.show, flags, "Name or id", true);
   AddDocument(*commands.verify, flags, "Name or id (else all)", false);
   AddDocument(*commands.plan, flags, "Name or id", true);
@@ -68,6 +77,11 @@ Commands AddCommands(CLI::App& app, StoreFlags& flags) {
                    "Share of the keys and values that asks read by default (else as it is)")
       ->type_name("F")
       ->check(Share());
+  AddDocument(*commands.export_document, flags, "Name or id", true);
+  for (CLI::App* command : {commands.export_document, commands.import_document}) {
+    command->add_option("FILE", flags.file, "The file")->type_name("")->required();
+  }
+  commands.import_document->add_option("--name", flags.name, "Instead of the name it had");
   commands.verify->add_flag("--full", flags.full, "Check every byte, not just the headers");
   commands.remove->add_flag("--yes", flags.yes, "Do not ask");
   return commands;
@@ -163,8 +177,29 @@ class Store {
     return Print("{\"removed\":\"" + document.id + "\"}", "removed " + name + "\n");
   }
 
+  int Collect() { return PrintJson(engine_.Collect()); }
+  int Recover() { return PrintJson(engine_.Recover()); }
+  int Import() { return PrintJson(engine_.Import(flags_.file, flags_.name)); }
+
+  int Seal() {
+    auto sealed = engine_.Seal();
+    if (!sealed.ok()) return Fail(sealed.error());
+    return Print("{\"sealed\":true}", "sealed; remove the file SEALED in the store to undo it\n");
+  }
+
+  int Export() {
+    auto written = engine_.Export(flags_.document, flags_.file);
+    if (!written.ok()) return Fail(written.error());
+    return Print("{\"exported\":true}", "wrote " + flags_.file + "\n");
+  }
+
  private:
   int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
+
+  int PrintJson(api::Result<std::string> json) {
+    if (!json.ok()) return Fail(json.error());
+    return Print(*json, *json + "\n");
+  }
 
   int Print(const std::string& json, const std::string& text, int status = 0) {
     Output output;
@@ -184,7 +219,13 @@ int Run(const StoreFlags& flags, const Commands& commands) {
   if (commands.list->parsed()) return store.List();
   if (commands.show->parsed()) return store.Show();
   if (commands.verify->parsed()) return store.Verify();
-  return commands.plan->parsed() ? store.Plan() : store.Remove();
+  if (commands.plan->parsed()) return store.Plan();
+  if (commands.gc->parsed()) return store.Collect();
+  if (commands.recover->parsed()) return store.Recover();
+  if (commands.seal->parsed()) return store.Seal();
+  if (commands.export_document->parsed()) return store.Export();
+  if (commands.import_document->parsed()) return store.Import();
+  return store.Remove();
 }
 
 int Main(int argc, char** argv) {

@@ -46,7 +46,11 @@ class MemoryEnv : public Env {
     if (at == files.end()) return Status(Code::kMissingFile, "map " + path + ": no such file");
     return std::unique_ptr<MappedFile>(new MemoryFile(at->second));
   }
-  Result<bool> Exists(const std::string& path) override { return files.contains(path); }
+  Result<FileInfo> Info(const std::string& path) override {
+    const auto at = files.find(path);
+    if (at == files.end()) return FileInfo();
+    return FileInfo{FileInfo::Type::kRegular, at->second.size()};
+  }
   Result<std::vector<std::string>> List(const std::string&) override {
     std::vector<std::string> names;
     for (const auto& [path, bytes] : files) names.push_back(path.substr(path.rfind('/') + 1));
@@ -62,8 +66,11 @@ class MemoryEnv : public Env {
   Status MakeDirectory(const std::string&) override { return ReadOnly(); }
   Status SyncDirectory(const std::string&) override { return ReadOnly(); }
   Result<uint64_t> FreeBytes(const std::string&) override { return ReadOnly(); }
-  bool IsWritable(const std::string&) override { return false; }
+  Access AccessTo(const std::string&) override { return Access::kNotWritable; }
   Result<std::unique_ptr<FileLock>> Lock(const std::string&, int) override { return ReadOnly(); }
+  Result<std::unique_ptr<FileLock>> LockDirectory(const std::string&, Lease) override {
+    return ReadOnly();
+  }
 
  private:
   static Status ReadOnly() { return Status(Code::kReadOnly, "a test writes to MemoryEnv"); }

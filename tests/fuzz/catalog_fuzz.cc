@@ -72,10 +72,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   scratch.Clear();
   WriteFile(path, data, size);
   {
-    const auto reader = Catalog::Open(path, Catalog::Mode::kReadOnly);
+    const auto reader = Catalog::Open(Env::Default(), path, Catalog::Mode::kReadOnly);
     if (reader.ok()) ReadEverything(**reader);
   }
-  auto writer = Catalog::Open(path, Catalog::Mode::kReadWrite);
+  auto writer = Catalog::Open(Env::Default(), path, Catalog::Mode::kReadWrite);
   if (writer.ok()) WriteSomething(**writer);
   return 0;
 }

@@ -31,13 +31,17 @@ class ForwardingEnv : public Env {
   Result<std::vector<std::string>> List(const std::string& directory) override {
     return base_.List(directory);
   }
-  Result<bool> Exists(const std::string& path) override { return base_.Exists(path); }
+  Result<FileInfo> Info(const std::string& path) override { return base_.Info(path); }
   Result<uint64_t> FreeBytes(const std::string& directory) override {
     return base_.FreeBytes(directory);
   }
-  bool IsWritable(const std::string& directory) override { return base_.IsWritable(directory); }
+  Access AccessTo(const std::string& directory) override { return base_.AccessTo(directory); }
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override {
     return base_.Lock(path, timeout_ms);
+  }
+  Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
+                                                  Lease lease) override {
+    return base_.LockDirectory(directory, lease);
   }
 
  private:

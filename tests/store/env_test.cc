@@ -119,8 +119,12 @@ TEST(EnvTest, ListsSortedAndRenamesAndRemoves) {
   EXPECT_EQ(*env.List(dir.path()), (std::vector<std::string>{"c", "d"}));
   EXPECT_EQ(env.List(dir / "none").status().code(), Code::kMissingFile);
   EXPECT_GT(*env.FreeBytes(dir.path()), 0u);
-  EXPECT_TRUE(env.IsWritable(dir.path()));
-  EXPECT_FALSE(env.IsWritable(dir / "none"));
+  EXPECT_EQ(env.AccessTo(dir.path()), Access::kWritable);
+  EXPECT_EQ(env.AccessTo(dir / "none"), Access::kNotWritable);
+  EXPECT_EQ(env.Info(dir.path())->type, FileInfo::Type::kDirectory);
+  EXPECT_EQ(env.Info(dir / "c")->type, FileInfo::Type::kRegular);
+  EXPECT_EQ(env.Info(dir / "c")->bytes, 1u);
+  EXPECT_EQ(env.Info(dir / "none")->type, FileInfo::Type::kNone);
 }
 
 TEST(EnvTest, ALockIsHeldOnceAndFreedByItsOwner) {
@@ -134,6 +138,21 @@ TEST(EnvTest, ALockIsHeldOnceAndFreedByItsOwner) {
   });
   EXPECT_TRUE(env.Lock(dir / "writer.lock", 10000).ok());
   later.join();
+}
+
+TEST(EnvTest, ReadersShareADirectorysLeaseAndARemoverHoldsItAlone) {
+  TempDirectory dir;
+  auto first = env.LockDirectory(dir.path(), Lease::kShared);
+  auto second = env.LockDirectory(dir.path(), Lease::kShared);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(env.LockDirectory(dir.path(), Lease::kExclusive).status().code(), Code::kLocked);
+  first->reset();
+  EXPECT_EQ(env.LockDirectory(dir.path(), Lease::kExclusive).status().code(), Code::kLocked);
+  second->reset();
+  auto alone = env.LockDirectory(dir.path(), Lease::kExclusive);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(env.LockDirectory(dir.path(), Lease::kShared).status().code(), Code::kLocked);
+  EXPECT_EQ(env.LockDirectory(dir / "none", Lease::kShared).status().code(), Code::kMissingFile);
 }
 
 TEST(EnvTest, PathPartsAreTakenApart) {

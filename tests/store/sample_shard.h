@@ -3,6 +3,7 @@
 #define LECTERN_TESTS_STORE_SAMPLE_SHARD_H_
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -18,11 +19,25 @@
 
 namespace lectern {
 
+// Under AddressSanitizer a case of a sweep takes many times as long: fewer of them will do there.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+// For tests that sync by the thousand: in memory, where there is such a place.
+inline std::filesystem::path MemoryDirectory() {
+  return ::access("/dev/shm", W_OK) == 0 ? std::filesystem::path("/dev/shm")
+                                         : std::filesystem::temp_directory_path();
+}
+
 // Removed with everything in it at the end of the test.
 class TempDirectory {
  public:
-  TempDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "lectern-XXXXXX").string();
+  explicit TempDirectory(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "lectern-XXXXXX").string();
     EXPECT_NE(::mkdtemp(name.data()), nullptr);
     path_ = name;
   }

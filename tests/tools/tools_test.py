@@ -621,6 +621,36 @@ class StoreTest(ToolsTest):
         out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "list")
         self.assertEqual(json.loads(out), {"documents": []})
 
+    def test_a_document_travels_as_one_file(self):
+        bundle, other = self.path("lease.lectern"), ("--store", self.path("imported"))
+        self.check(0, "lectern-store", *self.store_flags, "export", "lease.txt", bundle)
+        self.check_error(2, "already", "lectern-store", *self.store_flags, "export", "lease.txt",
+                         bundle)
+        out, _ = self.check(0, "lectern-store", *other, "import", bundle, "--name", "copy")
+        self.assertEqual(json.loads(out), {"document": self.report["document"], "name": "copy",
+                                           "existed": False})
+        self.check(0, "lectern-store", *other, "verify", "--full")
+        ask = ("ask-document", "--json", "--max-tokens", "8", "What is in it?")
+        first, second = (json.loads(self.check(0, *ask, *flags)[0])
+                         for flags in (self.store_flags, other))
+        for key in ("answer", "evidence", "kv"):
+            self.assertEqual(first[key], second[key])
+
+    def test_a_lost_catalog_is_rebuilt_and_a_sealed_store_refuses_changes(self):
+        store = self.store_flags[1]
+        os.remove(os.path.join(store, "catalog.db"))
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "recover")
+        recovered = json.loads(out)
+        self.assertEqual([d["name"] for d in recovered["documents"]], ["lease.txt"])
+        self.assertEqual(recovered["refused"], [])
+        self.check(0, "ask-document", *self.store_flags, "--max-tokens", "2", "What is in it?")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "gc")
+        self.assertEqual(json.loads(out)["unknown"], [])
+        self.check(0, "lectern-store", *self.store_flags, "seal")
+        self.check_error(1, "SEALED", "lectern-store", *self.store_flags, "remove", "--yes",
+                         "lease.txt")
+        self.check(0, "lectern-store", *self.store_flags, "verify", "--full")
+
 
 if __name__ == "__main__":
     if not os.access(os.path.join(BIN, "index-document"), os.X_OK):

@@ -1,0 +1,317 @@
+#include "store/bundle.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "store/crc32c.h"
+#include "store/shard_layout.h"
+#include "store/shard_reader.h"
+#include "store/store.h"
+
+namespace lectern {
+namespace {
+
+constexpr uint64_t kMaxHeadBytes = uint64_t{64} << 20;
+constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
+constexpr size_t kCopyBytes = size_t{1} << 20;
+
+std::string FileName(uint32_t index) { return index == 0 ? kDocumentFile : LayerFile(index - 1); }
+
+uint32_t HeadCrc(std::string head) {
+  std::memset(head.data() + offsetof(BundleHeader, head_crc), 0, sizeof(uint32_t));
+  return Crc32c(0, head.data(), head.size());
+}
+
+// ---- Writing ----
+
+class Exporter {
+ public:
+  Exporter(Env& env, const std::string& store, const DocumentRow& row, const std::string& path)
+      : env_(env),
+        row_(row),
+        directory_(DocumentDirectory(store, row.id, row.generation)),
+        path_(path),
+        temp_(path + ".part") {}
+
+  Status Run() {
+    LECTERN_ASSIGN(const bool taken, env_.Exists(path_));
+    if (taken) return Status(Code::kInvalidArgument, path_ + ": there is a file already");
+    LECTERN_ASSIGN(const auto lease, env_.LockDirectory(directory_, Lease::kShared));
+    LECTERN_ASSIGN(const CatalogEntry entry,
+                   ReadGeneration(env_, directory_, row_.id, row_.generation));
+    LECTERN_ASSIGN(out_, env_.OpenWritable(temp_, /*exclusive=*/true));
+    const Status written = Write(entry);
+    out_.reset();
+    if (!written.ok()) (void)env_.Remove(temp_);
+    return written;
+  }
+
+ private:
+  Status Write(const CatalogEntry& entry) {
+    std::string head(HeadBytes(entry), '\0');
+    uint64_t at = head.size();
+    for (uint32_t i = 0; i < entry.shards.size(); ++i) {
+      LECTERN_ASSIGN(const uint64_t end, CopyFile(FileName(i), at));
+      at = end;
+    }
+    FillHead(entry, at, head);
+    LECTERN_RETURN_IF_ERROR(out_->WriteAt(0, head.data(), head.size()));
+    LECTERN_RETURN_IF_ERROR(out_->Sync());
+    LECTERN_RETURN_IF_ERROR(out_->Close());
+    LECTERN_RETURN_IF_ERROR(env_.Rename(temp_, path_));
+    return env_.SyncDirectory(ParentDirectory(path_));
+  }
+
+  uint64_t HeadBytes(const CatalogEntry& entry) const {
+    return AlignUp(sizeof(BundleHeader) + entry.shards.size() * sizeof(BundleEntry) +
+                       row_.name.size() + row_.model_path.size() + row_.report_json.size(),
+                   kBundleAlignment);
+  }
+
+  // The end of the copy, zeros included.
+  Result<uint64_t> CopyFile(const std::string& file, uint64_t at) {
+    LECTERN_ASSIGN(const auto map, env_.Map(directory_ + "/" + file));
+    BundleEntry entry{at, map->size(), 0, 0};
+    for (uint64_t done = 0; done < map->size(); done += kCopyBytes) {
+      const size_t bytes = std::min<uint64_t>(kCopyBytes, map->size() - done);
+      entry.crc = Crc32c(entry.crc, map->data() + done, bytes);
+      LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + done, map->data() + done, bytes));
+    }
+    const uint64_t end = AlignUp(at + map->size(), kBundleAlignment);
+    const std::string zeros(end - at - map->size(), '\0');
+    entry.crc = Crc32c(entry.crc, zeros.data(), zeros.size());
+    LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + map->size(), zeros.data(), zeros.size()));
+    entries_.push_back(entry);
+    return end;
+  }
+
+  void FillHead(const CatalogEntry& entry, uint64_t file_bytes, std::string& head) const {
+    BundleHeader header{};
+    std::memcpy(header.magic, kBundleMagic, sizeof header.magic);
+    header.major = kBundleMajor;
+    header.file_bytes = file_bytes;
+    header.head_bytes = static_cast<uint32_t>(head.size());
+    header.num_files = static_cast<uint32_t>(entry.shards.size());
+    std::copy(row_.id.begin(), row_.id.end(), header.document_id);
+    std::copy(row_.fingerprint.begin(), row_.fingerprint.end(), header.fingerprint);
+    header.generation = row_.generation;
+    header.num_tokens = row_.num_tokens;
+    header.text_bytes = row_.text_bytes;
+    header.replaced_bytes = row_.replaced_bytes;
+    header.name_bytes = static_cast<uint32_t>(row_.name.size());
+    header.model_path_bytes = static_cast<uint32_t>(row_.model_path.size());
+    header.report_bytes = static_cast<uint32_t>(row_.report_json.size());
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+    bytes.append(reinterpret_cast<const char*>(entries_.data()),
+                 entries_.size() * sizeof(BundleEntry));
+    bytes += row_.name + row_.model_path + row_.report_json;
+    std::copy(bytes.begin(), bytes.end(), head.begin());
+    const uint32_t crc = HeadCrc(head);
+    std::memcpy(head.data() + offsetof(BundleHeader, head_crc), &crc, sizeof crc);
+  }
+
+  Env& env_;
+  const DocumentRow& row_;
+  const std::string directory_, path_, temp_;
+  std::unique_ptr<WritableFile> out_;
+  std::vector<BundleEntry> entries_;
+};
+
+// ---- Reading ----
+
+// A part of a mapped file.
+class MappedPart : public MappedFile {
+ public:
+  MappedPart(std::shared_ptr<const MappedFile> file, uint64_t offset, uint64_t size)
+      : file_(std::move(file)), offset_(offset), size_(size) {}
+  const std::byte* data() const override { return file_->data() + offset_; }
+  uint64_t size() const override { return size_; }
+  void WillNeed(uint64_t offset, uint64_t bytes) const override {
+    file_->WillNeed(offset_ + offset, bytes);
+  }
+  void DontNeed(uint64_t offset, uint64_t bytes) const override {
+    file_->DontNeed(offset_ + offset, bytes);
+  }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  uint64_t offset_, size_;
+};
+
+class Importer {
+ public:
+  Importer(Env& env, const std::string& store, Catalog& catalog, const std::string& path)
+      : env_(env), store_(store), catalog_(catalog), path_(path) {}
+
+  Result<Imported> Run(const std::string& name) {
+    LECTERN_RETURN_IF_ERROR(ReadHead());
+    if (!name.empty()) row_.name = name;
+    LECTERN_ASSIGN(auto there, catalog_.FindReady(row_.id));
+    if (there) {
+      if (!name.empty() && there->name != name) {
+        LECTERN_RETURN_IF_ERROR(catalog_.MoveName(name, row_.id));
+        there->name = name;
+      }
+      return Imported{*std::move(there), /*existed=*/true};
+    }
+    LECTERN_RETURN_IF_ERROR(OpenShards());
+    LECTERN_RETURN_IF_ERROR(CheckSpace());
+    LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
+    if (Status written = WriteShards(); !written.ok()) {
+      (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection does
+      return written;
+    }
+    return Imported{row_, /*existed=*/false};
+  }
+
+ private:
+  Status Error(Code code, const std::string& what) const {
+    return Status(code, path_ + ": " + what + "; export the document again");
+  }
+
+  // Nothing is believed before the head's CRC; then every number against the file's size.
+  Status ReadHead() {
+    LECTERN_ASSIGN(auto file, env_.Map(path_));
+    file_ = std::move(file);
+    const uint64_t size = file_->size();
+    if (size < sizeof header_) return Error(Code::kTruncated, "the file is cut short");
+    std::memcpy(&header_, file_->data(), sizeof header_);
+    if (std::memcmp(header_.magic, kBundleMagic, sizeof kBundleMagic) != 0) {
+      return Error(Code::kCorrupt, "not a bundle (its first bytes are wrong)");
+    }
+    if (header_.head_bytes > kMaxHeadBytes) return Error(Code::kLimitExceeded, "its head is huge");
+    if (header_.head_bytes < kBundleAlignment || header_.head_bytes % kBundleAlignment != 0) {
+      return Error(Code::kCorrupt, "the size of its head is wrong");
+    }
+    if (header_.head_bytes > size) return Error(Code::kTruncated, "the file is cut short");
+    const std::string head(reinterpret_cast<const char*>(file_->data()), header_.head_bytes);
+    if (HeadCrc(head) != header_.head_crc) {
+      return Error(Code::kChecksumMismatch, "checksum mismatch in the head");
+    }
+    if (header_.major != kBundleMajor) {
+      return Status(Code::kUnsupportedVersion,
+                    path_ + ": bundle " + std::to_string(header_.major) + ", this build reads " +
+                        std::to_string(kBundleMajor) + "; use a newer Lectern");
+    }
+    if (header_.file_bytes != size) {
+      return Error(Code::kTruncated, "the file has " + std::to_string(size) +
+                                         " bytes, which is not what its head says");
+    }
+    return ReadEntries(head);
+  }
+
+  Status ReadEntries(const std::string& head) {
+    const uint64_t strings =
+        uint64_t{header_.name_bytes} + header_.model_path_bytes + header_.report_bytes;
+    const uint64_t strings_at = sizeof header_ + uint64_t{header_.num_files} * sizeof(BundleEntry);
+    if (header_.num_files < 2 || header_.num_files > kMaxLayers + 1 || header_.reserved != 0 ||
+        strings_at + strings > head.size()) {
+      return Error(Code::kCorrupt, "its head contradicts itself");
+    }
+    entries_.resize(header_.num_files);
+    std::memcpy(entries_.data(), head.data() + sizeof header_,
+                entries_.size() * sizeof(BundleEntry));
+    uint64_t at = header_.head_bytes;
+    for (const BundleEntry& entry : entries_) {
+      if (entry.offset != at || entry.bytes > header_.file_bytes - at || entry.reserved != 0) {
+        return Error(Code::kCorrupt, "its files do not follow each other");
+      }
+      at = AlignUp(entry.offset + entry.bytes, kBundleAlignment);
+      if (at > header_.file_bytes) return Error(Code::kCorrupt, "its files are larger than it");
+    }
+    if (at != header_.file_bytes) return Error(Code::kCorrupt, "something follows its files");
+    std::copy_n(header_.document_id, row_.id.size(), row_.id.begin());
+    std::copy_n(header_.fingerprint, row_.fingerprint.size(), row_.fingerprint.begin());
+    row_.num_tokens = header_.num_tokens;
+    row_.text_bytes = header_.text_bytes;
+    row_.replaced_bytes = header_.replaced_bytes;
+    row_.name = head.substr(strings_at, header_.name_bytes);
+    row_.model_path = head.substr(strings_at + header_.name_bytes, header_.model_path_bytes);
+    row_.report_json = head.substr(strings_at + header_.name_bytes + header_.model_path_bytes,
+                                   header_.report_bytes);
+    return {};
+  }
+
+  Status OpenShards() {
+    for (uint32_t i = 0; i < entries_.size(); ++i) {
+      const BundleEntry& entry = entries_[i];
+      const uint64_t padded = AlignUp(entry.bytes, kBundleAlignment);
+      if (Crc32c(0, file_->data() + entry.offset, padded) != entry.crc) {
+        return Error(Code::kChecksumMismatch, "checksum mismatch in its " + FileName(i));
+      }
+      ShardReader::Expected expected = {.kind = i == 0 ? ShardKind::kDocument : ShardKind::kLayer,
+                                        .layer = i == 0 ? 0 : i - 1,
+                                        .document_id = row_.id.data(),
+                                        .fingerprint = row_.fingerprint.data(),
+                                        .generation = header_.generation,
+                                        .table_crc = std::nullopt};
+      LECTERN_ASSIGN(auto shard, ShardReader::Open(
+                                     std::make_unique<MappedPart>(file_, entry.offset, entry.bytes),
+                                     path_ + ":" + FileName(i), expected));
+      LECTERN_RETURN_IF_ERROR(shard->VerifyAll());
+      if (shard->header().num_layers != entries_.size() - 1 ||
+          shard->header().num_tokens != row_.num_tokens) {
+        return Error(Code::kCorrupt, FileName(i) + " is not of this document");
+      }
+      shards_.push_back(std::move(shard));
+    }
+    return {};
+  }
+
+  Status CheckSpace() const {
+    LECTERN_ASSIGN(const uint64_t free, env_.FreeBytes(store_));
+    if (free >= header_.file_bytes + kSpareBytes) return {};
+    return Status(Code::kNoSpace, "the document needs " + std::to_string(header_.file_bytes >> 20) +
+                                      " MiB in " + store_ + ", " + std::to_string(free >> 20) +
+                                      " MiB are free; free some");
+  }
+
+  // Written anew: the generation is part of every block's checksum.
+  Status WriteShards() {
+    const std::string directory = DocumentDirectory(store_, row_.id, row_.generation);
+    LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory));
+    std::vector<ShardSummary> summaries;
+    for (uint32_t i = 0; i < shards_.size(); ++i) {
+      ShardHeader header = shards_[i]->header();
+      header.generation = row_.generation;
+      LECTERN_ASSIGN(const auto writer,
+                     ShardWriter::Create(env_, store_ + "/tmp", directory, FileName(i), header));
+      for (const SectionEntry& section : shards_[i]->sections()) {
+        LECTERN_RETURN_IF_ERROR(
+            writer->AddSection(SectionKind{section.kind}, section.kv_head, section.level,
+                               shards_[i]->data() + section.offset, section.bytes));
+      }
+      LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
+      row_.bytes_on_disk += summary.bytes;
+      summaries.push_back(std::move(summary));
+    }
+    row_.state = DocumentState::kReady;
+    return catalog_.CommitDocument(row_, summaries);
+  }
+
+  Env& env_;
+  const std::string& store_;
+  Catalog& catalog_;
+  const std::string& path_;
+  std::shared_ptr<const MappedFile> file_;
+  BundleHeader header_{};
+  std::vector<BundleEntry> entries_;
+  std::vector<std::unique_ptr<ShardReader>> shards_;
+  DocumentRow row_;
+};
+
+}  // namespace
+
+Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
+                      const std::string& path) {
+  return Exporter(env, store, row, path).Run();
+}
+
+Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
+                                const std::string& path, const std::string& name) {
+  return Importer(env, store, catalog, path).Run(name);
+}
+
+}  // namespace lectern

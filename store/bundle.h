@@ -1,0 +1,65 @@
+// One document as a single file, to be carried to another store.
+#ifndef LECTERN_STORE_BUNDLE_H_
+#define LECTERN_STORE_BUNDLE_H_
+
+#include <string>
+
+#include "store/catalog.h"
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// The bytes of a bundle: a head of whole 4096s, then the document shard and the layers' shards in
+// order, each filled up with zeros to a multiple of 4096. Normative text: FORMAT.md.
+inline constexpr char kBundleMagic[8] = {'L', 'E', 'C', 'T', 'B', 'N', 'D', 'L'};
+inline constexpr uint16_t kBundleMajor = 1;
+inline constexpr uint64_t kBundleAlignment = 4096;
+
+struct BundleHeader {
+  char magic[8];
+  uint16_t major;
+  uint16_t minor;
+  uint32_t head_crc;    // CRC-32C of the head with this field 0
+  uint64_t file_bytes;  // of the bundle
+  uint32_t head_bytes;  // header, entries, strings and zeros
+  uint32_t num_files;   // 1 + layers; an entry each follows
+  uint8_t document_id[16];
+  uint8_t fingerprint[32];
+  uint64_t generation;  // of the shards inside; an import gives them a new one
+  uint64_t num_tokens;
+  uint64_t text_bytes;
+  uint64_t replaced_bytes;
+  uint32_t name_bytes;  // the strings follow the entries in this order
+  uint32_t model_path_bytes;
+  uint32_t report_bytes;
+  uint32_t reserved;  // 0
+};
+static_assert(sizeof(BundleHeader) == 128);
+
+struct BundleEntry {
+  uint64_t offset;
+  uint64_t bytes;     // of the shard, without its zeros
+  uint32_t crc;       // CRC-32C of the shard and its zeros
+  uint32_t reserved;  // 0
+};
+static_assert(sizeof(BundleEntry) == 24);
+
+// Writes the document as a new file; every byte of it is verified on the way. Needs no lock: the
+// generation is leased. kInvalidArgument: `path` is taken. Codes of ReadGeneration, kNoSpace.
+Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
+                      const std::string& path);
+
+struct Imported {
+  DocumentRow row;
+  bool existed = false;  // nothing was done: the same document was there
+};
+// Takes the document of a bundle into the store under `name` (empty: the one it had). All or
+// nothing. For the one who holds the store's lock. kTruncated, kChecksumMismatch, kCorrupt,
+// kUnsupportedVersion, kLimitExceeded, kNoSpace.
+Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
+                                const std::string& path, const std::string& name);
+
+}  // namespace lectern
+
+#endif  // LECTERN_STORE_BUNDLE_H_

@@ -1,0 +1,389 @@
+#include "store/store.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "store/shard_reader.h"
+
+namespace lectern {
+namespace {
+
+constexpr int kLockTimeoutMs = 2000;
+
+std::string SealPath(const std::string& store) { return store + "/SEALED"; }
+
+// Nothing there is what was wanted.
+Status RemoveIfThere(Env& env, const std::string& path) {
+  const Status removed = env.Remove(path);
+  return removed.code() == Code::kMissingFile ? Status() : removed;
+}
+
+std::optional<uint64_t> ParseGeneration(const std::string& name) {
+  uint64_t generation = 0;
+  const char* const end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data(), end, generation);
+  if (error != std::errc() || at != end || std::to_string(generation) != name) return std::nullopt;
+  return generation;
+}
+
+// The names in a directory; none when it is not there.
+Result<std::vector<std::string>> ListIfThere(Env& env, const std::string& directory) {
+  auto names = env.List(directory);
+  if (names.status().code() == Code::kMissingFile) return std::vector<std::string>();
+  return names;
+}
+
+struct GenerationDirectory {
+  DocumentId id{};
+  uint64_t generation = 0;
+  std::string path;
+};
+
+// What looks like ours in `docs`; other things are left alone.
+Result<std::vector<GenerationDirectory>> ListGenerations(Env& env, const std::string& store) {
+  std::vector<GenerationDirectory> found;
+  LECTERN_ASSIGN(const auto ids, ListIfThere(env, store + "/docs"));
+  for (const std::string& id_name : ids) {
+    const std::optional<DocumentId> id = ParseDocumentId(id_name);
+    if (!id) continue;
+    LECTERN_ASSIGN(const auto names, env.List(store + "/docs/" + id_name));
+    for (const std::string& name : names) {
+      const std::optional<uint64_t> generation = ParseGeneration(name);
+      if (generation) {
+        found.push_back({*id, *generation, DocumentDirectory(store, *id, *generation)});
+      }
+    }
+  }
+  return found;
+}
+
+// False: someone reads it. The removal is durable before the caller forgets the row: a crash must
+// not bring back the files of a document that no row calls dead any more.
+Result<bool> RemoveGeneration(Env& env, const std::string& directory) {
+  auto alone = env.LockDirectory(directory, Lease::kExclusive);
+  if (alone.status().code() == Code::kLocked) return false;
+  if (alone.status().code() == Code::kMissingFile) return true;
+  LECTERN_RETURN_IF_ERROR(alone.status());
+  LECTERN_RETURN_IF_ERROR(env.RemoveTree(directory));
+  LECTERN_RETURN_IF_ERROR(env.SyncDirectory(ParentDirectory(directory)));
+  return true;
+}
+
+// An unfinished generation is worth what its checkpoint holds.
+Result<bool> IsGarbage(Env& env, const std::string& store, const DocumentRow& row) {
+  if (row.state != DocumentState::kBuilding) return row.state == DocumentState::kDead;
+  LECTERN_ASSIGN(const bool resumable, env.Exists(DocumentDirectory(store, row.id, row.generation) +
+                                                  "/" + kCheckpointFile));
+  return !resumable;
+}
+
+Status RemoveLeftovers(Env& env, const std::string& store, const std::vector<DocumentRow>& rows,
+                       Collected& collected) {
+  std::set<std::pair<DocumentId, uint64_t>> known;
+  for (const DocumentRow& row : rows) known.emplace(row.id, row.generation);
+  LECTERN_ASSIGN(const auto directories, ListGenerations(env, store));
+  for (const GenerationDirectory& directory : directories) {
+    if (known.contains({directory.id, directory.generation})) continue;
+    LECTERN_ASSIGN(const bool whole, env.Exists(directory.path + "/" + kDocumentFile));
+    if (whole) {
+      collected.unknown.push_back(directory.path);
+      continue;
+    }
+    LECTERN_ASSIGN(const bool removed, RemoveGeneration(env, directory.path));
+    ++(removed ? collected.generations : collected.in_use);
+  }
+  return {};
+}
+
+Status RemoveEmptyDocuments(Env& env, const std::string& store) {
+  LECTERN_ASSIGN(const auto ids, ListIfThere(env, store + "/docs"));
+  for (const std::string& id : ids) {
+    if (!ParseDocumentId(id)) continue;
+    LECTERN_ASSIGN(const auto names, env.List(store + "/docs/" + id));
+    if (names.empty()) LECTERN_RETURN_IF_ERROR(env.RemoveTree(store + "/docs/" + id));
+  }
+  return {};
+}
+
+ShardSummary SummaryOf(const ShardReader& shard, std::string file) {
+  const ShardHeader& header = shard.header();
+  ShardFooter footer;
+  std::memcpy(&footer, shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
+              sizeof footer);
+  return {std::move(file), footer.file_bytes, footer.table_crc, footer.header_crc};
+}
+
+Result<std::string> TextOf(const ShardReader& shard, SectionKind kind) {
+  LECTERN_ASSIGN(const auto bytes, shard.Section(kind, 0, 0));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+std::string CatalogPath(const std::string& store) { return store + "/catalog.db"; }
+
+std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation) {
+  return store + "/docs/" + ToHex(id) + "/" + std::to_string(generation);
+}
+
+std::string LayerFile(uint32_t layer) {
+  char name[32];
+  std::snprintf(name, sizeof name, "layer-%03u.shard", layer);
+  return name;
+}
+
+Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) {
+  const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
+    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
+    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/docs"));
+    LECTERN_ASSIGN(auto held, env.Lock(store + "/writer.lock", kLockTimeoutMs));
+    LECTERN_ASSIGN(const bool sealed, env.Exists(SealPath(store)));
+    if (!sealed) return held;
+    return Status(Code::kReadOnly, store + " is sealed; remove the file SEALED in it to undo that");
+  };
+  auto result = lock();
+  if (result.status().code() != Code::kReadOnly) return result;
+  return Status(Code::kReadOnly, result.status().message() +
+                                     "; documents in it can be asked, but not changed: make it "
+                                     "writable or give another --store");
+}
+
+Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& catalog) {
+  Collected collected;
+  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  for (const DocumentRow& row : rows) {
+    LECTERN_ASSIGN(const bool garbage, IsGarbage(env, store, row));
+    if (!garbage) continue;
+    LECTERN_ASSIGN(const bool removed,
+                   RemoveGeneration(env, DocumentDirectory(store, row.id, row.generation)));
+    ++(removed ? collected.generations : collected.in_use);
+    if (removed) LECTERN_RETURN_IF_ERROR(catalog.Forget(row.generation));
+  }
+  LECTERN_RETURN_IF_ERROR(RemoveLeftovers(env, store, rows, collected));
+  LECTERN_RETURN_IF_ERROR(RemoveEmptyDocuments(env, store));
+  LECTERN_ASSIGN(const std::vector<std::string> temporary, ListIfThere(env, store + "/tmp"));
+  for (const std::string& name : temporary) {
+    LECTERN_RETURN_IF_ERROR(env.RemoveTree(store + "/tmp/" + name));
+    ++collected.files;
+  }
+  return collected;
+}
+
+Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
+                         const DocumentRow& row) {
+  const std::string directory = DocumentDirectory(store, row.id, row.generation);
+  LECTERN_ASSIGN(const bool removed, RemoveGeneration(env, directory));
+  if (removed) return catalog.Forget(row.generation);
+  return Status(Code::kLocked, directory + ": another process reads it; try again later");
+}
+
+Status RemoveDocument(Env& env, const std::string& store, Catalog& catalog, const DocumentId& id) {
+  LECTERN_RETURN_IF_ERROR(catalog.MarkDead(id));
+  (void)CollectGarbage(env, store, catalog);  // what fails now, a later collection finishes
+  return {};
+}
+
+Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, const DocumentId& id,
+                                    uint64_t generation) {
+  CatalogEntry entry;
+  ShardReader::Expected expected = {.kind = ShardKind::kDocument,
+                                    .layer = 0,
+                                    .document_id = id.data(),
+                                    .fingerprint = nullptr,
+                                    .generation = generation,
+                                    .table_crc = std::nullopt};
+  const auto add = [&](const std::string& file) -> Result<std::unique_ptr<ShardReader>> {
+    LECTERN_ASSIGN(auto shard, ShardReader::Open(env, directory + "/" + file, expected));
+    LECTERN_RETURN_IF_ERROR(shard->VerifyAll());
+    entry.shards.push_back(SummaryOf(*shard, file));
+    entry.row.bytes_on_disk += entry.shards.back().bytes;
+    return shard;
+  };
+  LECTERN_ASSIGN(const auto document, add(kDocumentFile));
+  const ShardHeader& header = document->header();
+  LECTERN_ASSIGN(const std::string text, TextOf(*document, SectionKind::kText));
+  LECTERN_ASSIGN(entry.row.name, TextOf(*document, SectionKind::kName));
+  entry.row.id = id;
+  entry.row.generation = generation;
+  entry.row.state = DocumentState::kReady;
+  std::copy_n(header.fingerprint, entry.row.fingerprint.size(), entry.row.fingerprint.begin());
+  entry.row.num_tokens = header.num_tokens;
+  entry.row.text_bytes = text.size();
+  expected.kind = ShardKind::kLayer;
+  expected.fingerprint = entry.row.fingerprint.data();
+  for (uint32_t layer = 0; layer < header.num_layers; ++layer) {
+    expected.layer = layer;
+    LECTERN_ASSIGN(const auto shard, add(LayerFile(layer)));
+    if (shard->header().num_layers != header.num_layers ||
+        shard->header().num_tokens != header.num_tokens) {
+      return Status(Code::kCorrupt, shard->path() +
+                                        ": its shape is not the document's; index the "
+                                        "document again");
+    }
+  }
+  return entry;
+}
+
+namespace {
+
+// Every generation on disk that the catalog should have but lacks or, where it is replaced, all.
+class Recovery {
+ public:
+  Recovery(Env& env, const std::string& store,
+           const std::function<std::string(std::string_view)>& model_path)
+      : env_(env), store_(store), model_path_(model_path) {}
+
+  Result<Recovered> Run() {
+    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
+    LECTERN_RETURN_IF_ERROR(ReadCatalog());
+    LECTERN_RETURN_IF_ERROR(ReadShards());
+    recovered_.replaced = catalog_ == nullptr;
+    LECTERN_RETURN_IF_ERROR(catalog_ != nullptr ? catalog_->Adopt(entries_) : Replace());
+    return std::move(recovered_);
+  }
+
+ private:
+  // Leaves catalog_ open when everything in it is intact. Rows of a damaged one are kept.
+  Status ReadCatalog() {
+    auto catalog = Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite);
+    if (catalog.status().code() == Code::kCorrupt) return {};
+    LECTERN_RETURN_IF_ERROR(catalog.status());
+    auto salvaged = catalog.value()->Salvage();
+    if (salvaged.status().code() == Code::kCorrupt) return {};
+    LECTERN_RETURN_IF_ERROR(salvaged.status());
+    for (const DocumentRow& row : salvaged->documents) rows_[row.generation] = row;
+    if (!salvaged->damaged) catalog_ = std::move(catalog).value();
+    return {};
+  }
+
+  Status ReadShards() {
+    LECTERN_ASSIGN(const auto directories, ListGenerations(env_, store_));
+    for (const GenerationDirectory& directory : directories) {
+      const auto row = rows_.find(directory.generation);
+      const bool has_row = row != rows_.end() && row->second.id == directory.id;
+      if ((row != rows_.end() && !has_row) || !numbers_.insert(directory.generation).second) {
+        recovered_.refused.push_back(
+            {directory.path,
+             Status(Code::kCorrupt, directory.path + ": another document has this number; move "
+                                                     "it away and index the document again")});
+        continue;
+      }
+      if (has_row && row->second.state != DocumentState::kReady) {
+        if (catalog_ == nullptr) entries_.push_back({row->second, {}});
+        continue;
+      }
+      if (has_row && catalog_ != nullptr) continue;
+      LECTERN_RETURN_IF_ERROR(TakeUp(directory, has_row ? &row->second : nullptr));
+    }
+    MarkOlderDead();
+    return {};
+  }
+
+  Status TakeUp(const GenerationDirectory& directory, const DocumentRow* row) {
+    LECTERN_ASSIGN(const bool whole, env_.Exists(directory.path + "/" + kDocumentFile));
+    if (!whole) return {};  // was never finished
+    auto entry = ReadGeneration(env_, directory.path, directory.id, directory.generation);
+    if (!entry.ok()) {
+      recovered_.refused.push_back({directory.path, entry.status()});
+      return {};
+    }
+    if (row != nullptr) {
+      entry->row = *row;
+    } else {
+      LECTERN_RETURN_IF_ERROR(FindModelPath(directory, entry->row));
+    }
+    entries_.push_back(std::move(entry).value());
+    return {};
+  }
+
+  Status FindModelPath(const GenerationDirectory& directory, DocumentRow& row) {
+    if (!model_path_) return {};
+    LECTERN_ASSIGN(const auto shard, ShardReader::Open(env_, directory.path + "/" + kDocumentFile,
+                                                       {.kind = ShardKind::kDocument,
+                                                        .layer = 0,
+                                                        .document_id = directory.id.data(),
+                                                        .fingerprint = nullptr,
+                                                        .generation = directory.generation,
+                                                        .table_crc = std::nullopt}));
+    LECTERN_ASSIGN(const std::string model, TextOf(*shard, SectionKind::kModel));
+    row.model_path = model_path_(model);
+    return {};
+  }
+
+  // Of several whole generations of one id the last one counts. Newest first: it gets the name.
+  void MarkOlderDead() {
+    std::sort(entries_.begin(), entries_.end(), [](const CatalogEntry& a, const CatalogEntry& b) {
+      return a.row.generation > b.row.generation;
+    });
+    std::map<DocumentId, uint64_t> newest;  // that a reader sees
+    for (const auto& [generation, row] : rows_) {
+      if (catalog_ != nullptr && row.state == DocumentState::kReady) newest[row.id] = generation;
+    }
+    for (CatalogEntry& entry : entries_) {
+      if (entry.row.state != DocumentState::kReady) continue;
+      const auto [seen, first] = newest.emplace(entry.row.id, entry.row.generation);
+      if (!first && seen->second > entry.row.generation) {
+        entry.row.state = DocumentState::kDead;
+        entry.row.name.clear();
+      } else {
+        recovered_.documents.push_back(entry.row);
+      }
+    }
+  }
+
+  // A journal of the old catalog would be rolled back into the new one: it goes first.
+  Status Replace() {
+    const std::string path = CatalogPath(store_), temp = store_ + "/tmp/catalog.db";
+    LECTERN_RETURN_IF_ERROR(RemoveIfThere(env_, temp));
+    LECTERN_RETURN_IF_ERROR(RemoveIfThere(env_, temp + "-journal"));
+    {
+      LECTERN_ASSIGN(const auto catalog, Catalog::Open(env_, temp, Catalog::Mode::kReadWrite));
+      LECTERN_RETURN_IF_ERROR(catalog->Adopt(entries_));
+    }
+    LECTERN_RETURN_IF_ERROR(RemoveIfThere(env_, path + "-journal"));
+    LECTERN_RETURN_IF_ERROR(env_.SyncDirectory(store_));
+    LECTERN_RETURN_IF_ERROR(env_.Rename(temp, path));
+    return env_.SyncDirectory(store_);
+  }
+
+  Env& env_;
+  const std::string& store_;
+  const std::function<std::string(std::string_view)>& model_path_;
+  std::unique_ptr<Catalog> catalog_;      // null: to be replaced
+  std::map<uint64_t, DocumentRow> rows_;  // intact ones, by generation
+  std::set<uint64_t> numbers_;            // of generations seen
+  std::vector<CatalogEntry> entries_;     // to be added
+  Recovered recovered_;
+};
+
+}  // namespace
+
+Result<Recovered> RecoverCatalog(Env& env, const std::string& store,
+                                 const std::function<std::string(std::string_view)>& model_path) {
+  return Recovery(env, store, model_path).Run();
+}
+
+Status SealStore(Env& env, const std::string& store) {
+  LECTERN_ASSIGN(const bool sealed, env.Exists(SealPath(store)));
+  if (sealed) return {};
+  LECTERN_ASSIGN(const auto lock, LockStore(env, store));
+  const std::string catalog_path = CatalogPath(store), temp = store + "/tmp/SEALED";
+  {
+    LECTERN_ASSIGN(const auto catalog, Catalog::Open(env, catalog_path, Catalog::Mode::kReadWrite));
+    LECTERN_RETURN_IF_ERROR(CollectGarbage(env, store, *catalog).status());
+  }
+  // Closed and empty now, or it would not have been rolled back.
+  LECTERN_RETURN_IF_ERROR(RemoveIfThere(env, catalog_path + "-journal"));
+  LECTERN_ASSIGN(const auto file, env.OpenWritable(temp, /*exclusive=*/true));
+  LECTERN_RETURN_IF_ERROR(file->Sync());
+  LECTERN_RETURN_IF_ERROR(file->Close());
+  LECTERN_RETURN_IF_ERROR(env.Rename(temp, SealPath(store)));
+  return env.SyncDirectory(store);
+}
+
+}  // namespace lectern

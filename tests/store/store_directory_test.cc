@@ -1,0 +1,155 @@
+// The store's directory on a real disk: locks, leases, modes, collection, seal, recovery.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/store/sample_shard.h"
+#include "tests/store/sample_store.h"
+
+namespace lectern {
+namespace {
+
+class StoreDirectoryTest : public testing::Test {
+ protected:
+  CatalogEntry Add(uint8_t id, const std::string& name) {
+    auto entry = AddSampleDocument(env_, store_, SampleId(id), name, "Text of " + name);
+    EXPECT_TRUE(entry.ok()) << entry.status().message();
+    return *entry;
+  }
+  std::unique_ptr<Catalog> Open() {
+    auto catalog = Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite);
+    EXPECT_TRUE(catalog.ok()) << catalog.status().message();
+    return *std::move(catalog);
+  }
+  std::string Directory(const CatalogEntry& entry) const {
+    return DocumentDirectory(store_, entry.row.id, entry.row.generation);
+  }
+  bool Exists(const std::string& path) { return *env_.Exists(path); }
+
+  Env& env_ = Env::Default();
+  TempDirectory dir_;
+  const std::string store_ = dir_ / "store";
+};
+
+TEST_F(StoreDirectoryTest, EverythingBelongsToTheOwnerAlone) {
+  Add(1, "a");
+  size_t num_files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.path())) {
+    struct stat info {};
+    ASSERT_EQ(::lstat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, entry.is_directory() ? 0700u : 0600u) << entry.path();
+    ++num_files;
+  }
+  EXPECT_EQ(num_files,
+            10u);  // store, tmp, docs, id, generation, two shards, catalog, journal, lock
+}
+
+TEST_F(StoreDirectoryTest, OneWriterAtATime) {
+  auto first = LockStore(env_, store_);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(LockStore(env_, store_).status().code(), Code::kLocked);
+  first->reset();
+  EXPECT_TRUE(LockStore(env_, store_).ok());
+}
+
+TEST_F(StoreDirectoryTest, ALeaseKeepsTheFilesOfARemovedDocument) {
+  const CatalogEntry entry = Add(1, "a");
+  auto lease = env_.LockDirectory(Directory(entry), Lease::kShared);
+  ASSERT_TRUE(lease.ok());
+  const auto catalog = Open();
+  ASSERT_TRUE(RemoveDocument(env_, store_, *catalog, SampleId(1)).ok());
+  EXPECT_FALSE(*catalog->FindReady(SampleId(1)));
+  EXPECT_TRUE(ReadGeneration(env_, Directory(entry), SampleId(1), 1).ok());
+  const auto held = CollectGarbage(env_, store_, *catalog);
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(held->in_use, 1u);
+  lease->reset();
+  const auto freed = CollectGarbage(env_, store_, *catalog);
+  ASSERT_TRUE(freed.ok());
+  EXPECT_EQ(freed->generations, 1u);
+  EXPECT_FALSE(Exists(ParentDirectory(Directory(entry))));
+  EXPECT_TRUE(catalog->List()->empty());
+}
+
+TEST_F(StoreDirectoryTest, AReaderKeepsItsGenerationWhileANewOneIsMade) {
+  const CatalogEntry old = Add(1, "a");
+  auto lease = env_.LockDirectory(Directory(old), Lease::kShared);
+  const CatalogEntry next = Add(1, "a");
+  EXPECT_GT(next.row.generation, old.row.generation);
+  EXPECT_EQ((*Open()->FindReadyByName("a"))->generation, next.row.generation);
+  ASSERT_TRUE(CollectGarbage(env_, store_, *Open()).ok());
+  EXPECT_TRUE(ReadGeneration(env_, Directory(old), SampleId(1), old.row.generation).ok());
+  lease->reset();
+  ASSERT_TRUE(CollectGarbage(env_, store_, *Open()).ok());
+  EXPECT_FALSE(Exists(Directory(old)));
+  EXPECT_TRUE(Exists(Directory(next)));
+}
+
+TEST_F(StoreDirectoryTest, CollectsLeftoversAndNothingElse) {
+  const CatalogEntry entry = Add(1, "a");
+  const auto catalog = Open();
+  DocumentRow stopped;  // killed before its first checkpoint, and with one
+  stopped.id = SampleId(2);
+  stopped.generation = *catalog->BeginDocument(stopped);
+  DocumentRow resumable = stopped;
+  resumable.generation = *catalog->BeginDocument(resumable);
+  const std::string kept = DocumentDirectory(store_, resumable.id, resumable.generation);
+  const std::string leftover = DocumentDirectory(store_, SampleId(3), 77);
+  ASSERT_TRUE(env_.MakeDirectory(kept).ok() && env_.MakeDirectory(leftover).ok());
+  WriteBytes(kept + "/checkpoint", "…");
+  WriteBytes(leftover + "/spill-000", "…");
+  WriteBytes(store_ + "/tmp/x.part", "…");
+  WriteBytes(store_ + "/docs/README", "not ours");
+  const auto collected = CollectGarbage(env_, store_, *catalog);
+  ASSERT_TRUE(collected.ok()) << collected.status().message();
+  EXPECT_EQ(collected->generations, 2u);
+  EXPECT_EQ(collected->files, 1u);
+  EXPECT_TRUE(collected->unknown.empty());
+  EXPECT_TRUE(Exists(Directory(entry)) && Exists(kept) && Exists(store_ + "/docs/README"));
+  EXPECT_FALSE(Exists(leftover) || Exists(store_ + "/tmp/x.part"));
+  EXPECT_EQ(catalog->List()->size(), 2u);
+}
+
+// An index run after the catalog was lost must not sweep away what it does not know.
+TEST_F(StoreDirectoryTest, AWholeDocumentThatTheCatalogLacksIsKeptAndRecovered) {
+  const CatalogEntry lost = Add(1, "a");
+  std::filesystem::remove(CatalogPath(store_));
+  std::filesystem::remove(CatalogPath(store_) + "-journal");
+  const auto collected = CollectGarbage(env_, store_, *Open());
+  ASSERT_TRUE(collected.ok());
+  EXPECT_EQ(collected->unknown, std::vector<std::string>{Directory(lost)});
+  const auto recovered =
+      RecoverCatalog(env_, store_, [](std::string_view) { return std::string("/m"); });
+  ASSERT_TRUE(recovered.ok()) << recovered.status().message();
+  EXPECT_FALSE(recovered->replaced);
+  const auto row = *Open()->FindReadyByName("a");
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->model_path, "/m");
+  EXPECT_EQ(row->text_bytes, lost.row.text_bytes);
+  EXPECT_GT(Add(2, "b").row.generation, lost.row.generation);
+}
+
+TEST_F(StoreDirectoryTest, ANumberThatIsTakenIsNotOverwritten) {
+  Add(1, "a");
+  std::filesystem::remove(CatalogPath(store_));
+  Add(2, "b");  // generation 1 again, of another document
+  const auto recovered = RecoverCatalog(env_, store_, nullptr);
+  ASSERT_TRUE(recovered.ok());
+  ASSERT_EQ(recovered->refused.size(), 1u);
+  EXPECT_TRUE(*Open()->FindReadyByName("b"));
+}
+
+TEST_F(StoreDirectoryTest, ASealedStoreIsReadAndRefusesWriters) {
+  Add(1, "a");
+  ASSERT_TRUE(SealStore(env_, store_).ok());
+  ASSERT_TRUE(SealStore(env_, store_).ok());
+  EXPECT_FALSE(Exists(CatalogPath(store_) + "-journal"));
+  EXPECT_TRUE(ReadSampleStore(env_, store_).ok());
+  const Status refused = LockStore(env_, store_).status();
+  EXPECT_EQ(refused.code(), Code::kReadOnly);
+  EXPECT_NE(refused.message().find("SEALED"), std::string::npos);
+  std::filesystem::remove(store_ + "/SEALED");
+  Add(2, "b");
+}
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,323 @@
+// Every system call of the store and of SQLite, on a real file system: the process is killed there,
+// or the call fails, once or from then on. The store opens, shows what it showed before or after,
+// and doing the same again gets there.
+//
+// LECTERN_FAULT_STRIDE: every how many-th call is made to fail (11); 1: all. Killed is it at each.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+#include "store/bundle.h"
+#include "tests/store/sample_shard.h"
+#include "tests/store/sample_store.h"
+
+// ---- The calls. Ours come first when the program and SQLite's library look for them. ----
+
+namespace {
+
+enum class Fault { kNone, kKill, kError, kShortWrite };
+
+struct Plan {
+  Fault fault = Fault::kNone;
+  int error = 0;
+  bool sticky = false;
+  int64_t at = 0;
+  int64_t num_calls = 0;
+} plan;
+
+// What happens to this call. An interrupted call is not interrupted forever.
+Fault Next() {
+  const int64_t call = plan.num_calls++;
+  const int64_t last = plan.sticky ? (plan.error == EINTR ? plan.at + 20 : INT64_MAX) : plan.at;
+  return call >= plan.at && call <= last ? plan.fault : Fault::kNone;
+}
+
+// True: the call fails; errno says how.
+bool Fails() {
+  switch (Next()) {
+    case Fault::kKill:
+      kill(getpid(), SIGKILL);
+      return true;
+    case Fault::kError:
+      errno = plan.error;
+      return true;
+    default:
+      return false;
+  }
+}
+
+ssize_t PositionedWrite(int fd, const void* data, size_t bytes, off_t offset) {
+  const Fault fault = Next();
+  if (fault == Fault::kError) {
+    errno = plan.error;
+    return -1;
+  }
+  if (fault == Fault::kShortWrite || fault == Fault::kKill) bytes -= bytes / 2;
+  const ssize_t written = syscall(SYS_pwrite64, fd, data, bytes, offset);
+  if (fault == Fault::kKill) kill(getpid(), SIGKILL);
+  return written;
+}
+
+int OpenCall(const char* path, int flags, mode_t mode) {
+  if (Fails()) return -1;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+}  // namespace
+
+extern "C" {
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return OpenCall(path, flags, mode);
+}
+int open64(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return OpenCall(path, flags, mode);
+}
+ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
+  return PositionedWrite(fd, data, bytes, offset);
+}
+ssize_t pwrite64(int fd, const void* data, size_t bytes, off64_t offset) {
+  return PositionedWrite(fd, data, bytes, offset);
+}
+int fsync(int fd) { return Fails() ? -1 : static_cast<int>(syscall(SYS_fsync, fd)); }
+int fdatasync(int fd) { return Fails() ? -1 : static_cast<int>(syscall(SYS_fdatasync, fd)); }
+int close(int fd) {
+  const bool fails = Fails();
+  const int error = errno;
+  const int result = static_cast<int>(syscall(SYS_close, fd));  // closed in any case
+  if (fails) errno = error;
+  return fails ? -1 : result;
+}
+int ftruncate(int fd, off_t size) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, size));
+}
+int ftruncate64(int fd, off64_t size) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, size));
+}
+int rename(const char* from, const char* to) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
+}
+int unlink(const char* path) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_unlink, path));
+}
+int unlinkat(int directory, const char* name, int flags) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_unlinkat, directory, name, flags));
+}
+int mkdir(const char* path, mode_t mode) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_mkdir, path, mode));
+}
+int flock(int fd, int operation) noexcept {
+  return Fails() ? -1 : static_cast<int>(syscall(SYS_flock, fd, operation));
+}
+}
+
+namespace lectern {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t Stride() {
+  const char* const value = std::getenv("LECTERN_FAULT_STRIDE");
+  return value == nullptr ? (kIsSanitized ? 211 : 11) : std::strtoull(value, nullptr, 10);
+}
+
+struct Step {
+  const char* name;
+  std::function<Status(Env&, const std::string& store)> run;
+};
+
+template <typename Action>
+Status AsWriter(Env& env, const std::string& store, Action action) {
+  LECTERN_ASSIGN(const auto lock, LockStore(env, store));
+  LECTERN_ASSIGN(const auto catalog,
+                 Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite));
+  return action(*catalog);
+}
+
+Status Add(Env& env, const std::string& store, uint8_t id, const std::string& name) {
+  return AddSampleDocument(env, store, SampleId(id), name, "Text of " + name).status();
+}
+
+std::vector<Step> Life() {
+  return {
+      {"index a", [](Env& env, const std::string& store) { return Add(env, store, 1, "a"); }},
+      {"index b", [](Env& env, const std::string& store) { return Add(env, store, 2, "b"); }},
+      {"index a again", [](Env& env, const std::string& store) { return Add(env, store, 1, "a"); }},
+      {"remove b",
+       [](Env& env, const std::string& store) {
+         return AsWriter(env, store, [&](Catalog& catalog) {
+           const Status removed = RemoveDocument(env, store, catalog, SampleId(2));
+           return removed.code() == Code::kNotFound ? Status() : removed;  // before we were killed
+         });
+       }},
+      {"collect",
+       [](Env& env, const std::string& store) {
+         return AsWriter(env, store, [&](Catalog& catalog) {
+           return CollectGarbage(env, store, catalog).status();
+         });
+       }},
+      {"export and import",
+       [](Env& env, const std::string& store) {
+         const std::string bundle = ParentDirectory(store) + "/a.lectern", other = store + ".other";
+         (void)env.Remove(bundle);
+         (void)env.Remove(bundle + ".part");
+         return AsWriter(env, store, [&](Catalog& catalog) -> Status {
+           const auto row = catalog.FindReady(SampleId(1));
+           if (!row.ok()) return row.status();
+           LECTERN_RETURN_IF_ERROR(ExportDocument(env, store, **row, bundle));
+           return AsWriter(env, other, [&](Catalog& target) {
+             return ImportDocument(env, other, target, bundle, "").status();
+           });
+         });
+       }},
+      {"recover",
+       [](Env& env, const std::string& store) {
+         return RecoverCatalog(env, store, nullptr).status();
+       }},
+      {"seal", [](Env& env, const std::string& store) { return SealStore(env, store); }},
+  };
+}
+
+// Documents that a reader sees, with every byte verified.
+Result<std::string> Look(const std::string& store) {
+  Env& env = Env::Default();
+  std::string seen;
+  auto opened = Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadOnly);
+  if (opened.status().code() == Code::kNotFound) return seen;
+  LECTERN_ASSIGN(const auto catalog, std::move(opened));
+  LECTERN_ASSIGN(const auto rows, catalog->List());
+  for (const DocumentRow& row : rows) {
+    if (row.state != DocumentState::kReady) continue;
+    const std::string directory = DocumentDirectory(store, row.id, row.generation);
+    LECTERN_ASSIGN(const auto found, ReadGeneration(env, directory, row.id, row.generation));
+    seen += ToHex(row.id) + " " + row.name + " " + std::to_string(found.row.bytes_on_disk) + "\n";
+  }
+  return seen;
+}
+
+// In a child. 0: ok; 1: a typed error; 2: an internal one; -1: killed.
+int RunInChild(const Step& step, const std::string& store, const Plan& with) {
+  const pid_t child = fork();
+  if (child == 0) {
+    plan = with;
+    const Status status = step.run(Env::Default(), store);
+    plan = Plan();
+    if (status.code() == Code::kInternal) std::fprintf(stderr, "%s\n", status.message().c_str());
+    _exit(status.ok() ? 0 : status.code() == Code::kInternal ? 2 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+class SystemCallsTest : public testing::Test {
+ protected:
+  // A copy of the store as it is before the step.
+  void Reset() const {
+    fs::remove_all(work_);
+    fs::copy(before_, work_, fs::copy_options::recursive);
+  }
+
+  void Try(const Step& step, const Plan& with, const std::string& seen_before,
+           const std::string& seen_after) {
+    Reset();
+    const std::string store = work_ + "/store";
+    const int result = RunInChild(step, store, with);
+    const std::string where = std::string(step.name) + ", call " + std::to_string(with.at) +
+                              (with.sticky ? " and on" : "") + ", errno " +
+                              std::to_string(with.error);
+    ++num_tried_;
+    ASSERT_NE(result, 2) << where;
+    ASSERT_EQ(result == -1, with.fault == Fault::kKill) << where;
+    num_absorbed_ += result == 0;
+    const auto seen = Look(store);
+    ASSERT_TRUE(seen.ok()) << where << ": " << seen.status().message();
+    ASSERT_TRUE(*seen == seen_after || (result != 0 && *seen == seen_before)) << where << *seen;
+    const Status again = step.run(Env::Default(), store);
+    ASSERT_TRUE(again.ok()) << where << "; again: " << again.message();
+    ASSERT_EQ(*Look(store), seen_after) << where;
+  }
+
+  // Runs `check(step, number of calls, seen before, seen after)` for every step of a store's life.
+  void ForEachStep(const std::function<void(const Step&, int64_t, const std::string&,
+                                            const std::string&)>& check) {
+    fs::create_directory(before_);
+    for (const Step& step : Life()) {
+      Reset();
+      const std::string store = work_ + "/store", seen_before = *Look(store);
+      plan = Plan();
+      ASSERT_TRUE(step.run(Env::Default(), store).ok()) << step.name;
+      const int64_t num_calls = plan.num_calls;
+      const std::string seen_after = *Look(store);
+      check(step, num_calls, seen_before, seen_after);
+      if (HasFatalFailure()) return;
+      Reset();
+      ASSERT_TRUE(step.run(Env::Default(), store).ok());
+      fs::remove_all(before_);
+      fs::rename(work_, before_);
+    }
+  }
+
+  const TempDirectory dir_{MemoryDirectory()};
+  const std::string before_ = dir_ / "before", work_ = dir_ / "work";
+  uint64_t num_tried_ = 0, num_absorbed_ = 0;
+};
+
+void Report(const char* what, uint64_t tried, uint64_t absorbed,
+            std::chrono::steady_clock::time_point start) {
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::printf("trust: %s: %llu system calls, %llu absorbed, 0 stores damaged; %.1f s\n", what,
+              static_cast<unsigned long long>(tried), static_cast<unsigned long long>(absorbed),
+              seconds.count());
+}
+
+TEST_F(SystemCallsTest, BeingKilledAtAnyOfThemLosesNothing) {
+  const auto start = std::chrono::steady_clock::now();
+  ForEachStep([&](const Step& step, int64_t num_calls, const std::string& seen_before,
+                  const std::string& seen_after) {
+    for (int64_t at = 0; at < num_calls && !HasFatalFailure(); at += kIsSanitized ? 20 : 1) {
+      Try(step, {.fault = Fault::kKill, .at = at}, seen_before, seen_after);
+    }
+  });
+  Report("kill -9", num_tried_, num_absorbed_, start);
+}
+
+TEST_F(SystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
+  const auto start = std::chrono::steady_clock::now();
+  uint64_t which = 0;
+  ForEachStep([&](const Step& step, int64_t num_calls, const std::string& seen_before,
+                  const std::string& seen_after) {
+    for (const int error : {EIO, ENOSPC, EDQUOT, EINTR, EMFILE, EROFS, 0}) {
+      for (const bool sticky : {false, true}) {
+        const Fault fault = error == 0 ? Fault::kShortWrite : Fault::kError;
+        for (auto at = static_cast<int64_t>(++which % Stride());
+             at < num_calls && !HasFatalFailure(); at += static_cast<int64_t>(Stride())) {
+          Try(step, {.fault = fault, .error = error, .sticky = sticky, .at = at}, seen_before,
+              seen_after);
+        }
+      }
+    }
+  });
+  Report("EIO ENOSPC EDQUOT EINTR EMFILE EROFS short", num_tried_, num_absorbed_, start);
+}
+
+}  // namespace
+}  // namespace lectern
