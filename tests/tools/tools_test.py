@@ -155,7 +155,7 @@ class CommandLineTest(ToolsTest):
                      ["--rule", "best", "q"], ["--rule", "top-p", "--mass", "1", "q"],
                      ["--questions", "f", "q"]):
             self.check_error(2, "--help", "ask-document", *args)
-        for args in ([], ["gc"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
+        for args in ([], ["vacuum"], ["gc", "x"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
             self.check_error(2, "--help", "lectern-store", *args)
 
     def test_usage_errors_are_json_when_asked_for(self):
