@@ -199,7 +199,6 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
          .keys = {keys_[cache].data(), dtype, seen, config.head_dim},
          .values = {values_[cache].data(), dtype, seen, config.head_dim},
          .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
-         .bias = {},
          .visible = std::span<const uint32_t>(visible).subspan(begin, end - begin),
          .state = state,
          .logits = {},

@@ -227,7 +227,6 @@ class LayerAttention {
                          .keys = {},
                          .values = {},
                          .scale = scale_,
-                         .bias = {},
                          .visible = {},
                          .state = state,
                          .logits = {},

@@ -141,7 +141,6 @@ class DocumentPrefill {
          .keys = spill_.Keys(layer, head, seen),
          .values = spill_.Values(layer, head, seen),
          .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-         .bias = {},
          .visible = std::span<const uint32_t>(visible_).subspan(first, last - first),
          .state = state,
          .logits = {},

@@ -1,9 +1,9 @@
 // Attention of query rows over one contiguous run of keys and values, with online softmax.
 //
-// Every attention in Lectern is a sequence of Attend calls into an AttentionState: chunks of the
-// prefill, runs of selected document rows, the sinks and the window, the question's own rows and
-// the tail (centroids as keys, mean values as values, log key counts as bias). States of disjoint
-// key sets join exactly (log-sum-exp merge, as in FlashAttention and FlashInfer).
+// Every attention in Lectern is a sequence of calls into an AttentionState: Attend to chunks of the
+// prefill, runs of selected document rows, the sinks and the window, and the question's own rows;
+// AttendLogits to the tail (estimated masses, mean values). States of disjoint key sets join exactly
+// (log-sum-exp merge, as in FlashAttention and FlashInfer).
 #ifndef LECTERN_KERNELS_ATTENTION_H_
 #define LECTERN_KERNELS_ATTENTION_H_
 
@@ -29,8 +29,7 @@ struct AttendArgs {
   Rows<const float> queries;           // [R, head_dim]; after RoPE, not scaled
   TypedRows keys;                      // [n, head_dim]; any dtype
   TypedRows values;                    // [n, head_dim]; any dtype
-  float scale;                         // logit s_rj = scale * q_r . k_j + bias_j
-  std::span<const float> bias;         // [n], or empty: 0
+  float scale;                         // logit s_rj = scale * q_r . k_j
   std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
   AttentionState state;                // in: what was attended before; out: with this run added
   Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: not wanted
@@ -51,7 +50,7 @@ struct AttendLogitsArgs {
   AttentionState state;      // in/out, R rows
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
 };
-// Attend with logits that were estimated elsewhere: of clusters whose keys are known by row codes.
+// Attend with logits that were estimated elsewhere: of clusters, by row codes, or by centroid and variance.
 void AttendLogitsScalar(const AttendLogitsArgs& args);  // the definition; sums in double
 void AttendLogitsSimd(const AttendLogitsArgs& args);    // finished outputs within 1e-5 * max|v|
 

@@ -16,7 +16,7 @@ double Logit(const AttendArgs& args, size_t r, size_t j) {
     dot +=
         static_cast<double>(args.queries[r][c]) * LoadElement(args.keys.row(j), args.keys.dtype, c);
   }
-  return args.scale * dot + (args.bias.empty() ? 0.0 : args.bias[j]);
+  return args.scale * dot;
 }
 
 // Logits are computed anew wherever they are needed: the definition has nowhere to keep n of them.

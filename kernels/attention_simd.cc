@@ -37,7 +37,6 @@ struct KeyTile {
   size_t begin, num_keys;
   float* keys;     // panels of [head_dim][kPanel]
   float* values;   // panels of [num_keys][kPanel]; unused when values are read as stored
-  float* bias;     // [kTileKeys]
   float* weights;  // [kMaxRows][kTileKeys]: logits, then weights, of one block of rows
 };
 
@@ -53,17 +52,15 @@ size_t MaxVisible(const AttendArgs& args, size_t begin, size_t end) {
   return max;
 }
 
-// logits[j] <- scale * logits[j] + bias[j] for j < num_visible and -inf up to the next whole
-// vector. Returns the largest.
+// logits[j] <- scale * logits[j] for j < num_visible and -inf up to the next whole vector. Returns
+// the largest.
 HWY_INLINE float FinishLogits(const AttendArgs& args, const KeyTile& tile, size_t num_visible,
                               float* logits) {
   const FloatTag d;
   const FloatVector scale = hn::Set(d, args.scale), nothing = hn::Set(d, kNothing);
   FloatVector max = nothing;
   for (size_t j = 0; j < num_visible; j += kLanes) {
-    const FloatVector dot = hn::LoadU(d, logits + j);
-    FloatVector s = args.bias.empty() ? hn::Mul(dot, scale)
-                                      : hn::MulAdd(dot, scale, hn::LoadU(d, tile.bias + j));
+    FloatVector s = hn::Mul(hn::LoadU(d, logits + j), scale);
     if (num_visible - j < kLanes) s = hn::IfThenElse(hn::FirstN(d, num_visible - j), s, nothing);
     hn::StoreU(s, d, logits + j);
     max = hn::Max(max, s);
@@ -184,7 +181,6 @@ void Attend(const AttendArgs& args) {
   tile.values = tile.keys + kTileKeys * head_dim;
   tile.weights =
       tile.values + kTileKeys * ((args.values.num_cols + kMaxPanel - 1) / kMaxPanel * kMaxPanel);
-  tile.bias = tile.weights + kMaxTileRows * kTileKeys;
   for (tile.begin = 0; tile.begin < num_keys; tile.begin += kTileKeys) {
     const size_t end = std::min(tile.begin + kTileKeys, num_keys);
     tile.num_keys = end - tile.begin;
@@ -194,7 +190,6 @@ void Attend(const AttendArgs& args) {
       if (!as_stored) {
         ConvertPanels(args.values.Slice(tile.begin, read_end), tile.values, tile.num_keys * kPanel);
       }
-      if (!args.bias.empty()) std::copy_n(&args.bias[tile.begin], read_end - tile.begin, tile.bias);
     }
     for (size_t row = 0; row < num_rows; row += kMaxRows) {
       AttendBlock(args, tile, row, std::min(kMaxRows, num_rows - row), as_stored);
@@ -246,7 +241,7 @@ HWY_EXPORT(AttendLogits);
 
 size_t AttendScratch(size_t /*num_queries*/, size_t head_dim) {
   const size_t padded_dim = (head_dim + kMaxPanel - 1) / kMaxPanel * kMaxPanel;
-  return kTileKeys * (head_dim + padded_dim + kMaxTileRows + 1) + 16;  // kAlignFloats
+  return kTileKeys * (head_dim + padded_dim + kMaxTileRows) + 16;  // kAlignFloats
 }
 
 void AttendSimd(const AttendArgs& args) {
@@ -256,7 +251,6 @@ void AttendSimd(const AttendArgs& args) {
   assert(args.values.num_cols == args.state.out.num_cols);
   assert(args.state.num_rows() == args.queries.num_rows);
   assert(args.visible.empty() || args.visible.size() == args.queries.num_rows);
-  assert(args.bias.empty() || args.bias.size() == args.keys.num_rows);
   assert(args.scratch.size() >=
          AttendScratch(args.queries.num_rows, std::max(args.keys.num_cols, args.values.num_cols)));
   HWY_DYNAMIC_DISPATCH(Attend)(args);

@@ -62,7 +62,7 @@ recall() {
 missed() {
   local work=build-release/missed
   build release missed_mass
-  python3 tools/evaluate/make_documents.py "$work" --lengths 8192 --documents 8 --questions 40
+  python3 tools/evaluate/make_documents.py "$work" --lengths 8192 --documents 10 --questions 40
   build-release/tests/evaluation/missed_mass tools/reader/model 40 "$work"/*.jsonl
 }
 
