@@ -88,6 +88,7 @@ class Fields {
   std::string path_, prefix_;
 };
 
+constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
 constexpr uint64_t kMaxPositions = uint64_t{1} << 27;
 
 Status CheckArchitecture(const Fields& fields) {
@@ -300,6 +301,10 @@ Status ReadEpsilon(const Fields& fields, ModelConfig* config) {
 }  // namespace
 
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) {
+  if (json.size() > kMaxConfig) {
+    return Status(Code::kLimitExceeded,
+                  path + ": larger than " + std::to_string(kMaxConfig) + " bytes");
+  }
   Result<Json> parsed = ParseJson(json, {.max_depth = 16});
   if (!parsed.ok()) {
     return Status(parsed.status().code(), path + ": " + parsed.status().message());

@@ -10,12 +10,9 @@ namespace {
 
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
 
-Result<std::string> ReadConfig(Env& env, const std::string& path) {
+Result<ModelConfig> ReadConfig(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env.Map(env.Resolve(path)));
-  if (file->size() > (1u << 20)) {
-    return Status(Code::kLimitExceeded, path + ": a config.json of more than 1 MiB is refused");
-  }
-  return std::string(reinterpret_cast<const char*>(file->data()), file->size());
+  return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
 }
 
 template <typename T>
@@ -47,8 +44,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   }
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
-  LECTERN_ASSIGN(const std::string json, ReadConfig(env, folder + "/config.json"));
-  LECTERN_ASSIGN(model->config_, ParseConfig(json, folder + "/config.json"));
+  LECTERN_ASSIGN(model->config_, ReadConfig(env, folder + "/config.json"));
   LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_));
   LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 8;
 constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxIndex = size_t{16} << 20;  // bytes
 
 struct DtypeBits {
   std::string_view name;
@@ -194,6 +195,13 @@ Result<Json> ParseHeader(std::span<const std::byte> file, const std::string& pat
   return Status(header.status().code(), path + ": header is " + header.status().message());
 }
 
+Status CheckTensorName(const std::string& name, const std::string& path) {
+  if (!name.empty() && name.size() <= kMaxName) return Status();
+  return Status(Code::kMalformedModel, path + ": a tensor's name has " +
+                                           std::to_string(name.size()) +
+                                           " bytes; 1..1024 are allowed");
+}
+
 Status CheckFileName(const std::string& tensor, const std::string& file, const std::string& path) {
   if (IsPickleName(file)) return UnsafeFormat(path + " names " + QuotedName(file) + ", which");
   const bool is_plain = !file.empty() && file.size() <= 255 && file[0] != '.' &&
@@ -231,11 +239,7 @@ Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file,
       LECTERN_RETURN_IF_ERROR(CheckMetadata(json, path));
       continue;
     }
-    if (name.empty() || name.size() > kMaxName) {
-      return Status(Code::kMalformedModel, path + ": a tensor's name has " +
-                                               std::to_string(name.size()) +
-                                               " bytes; 1..1024 are allowed");
-    }
+    LECTERN_RETURN_IF_ERROR(CheckTensorName(name, path));
     LECTERN_ASSIGN(SafetensorsEntry entry,
                    EntryReader(json, path + ": tensor " + QuotedName(name)).Read());
     table.emplace(name, std::move(entry));
@@ -245,6 +249,10 @@ Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file,
 }
 
 Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path) {
+  if (json.size() > kMaxIndex) {
+    return Status(Code::kLimitExceeded,
+                  path + ": larger than " + std::to_string(kMaxIndex) + " bytes");
+  }
   Result<Json> parsed = ParseJson(json, {.max_depth = 16});
   if (!parsed.ok()) {
     return Status(parsed.status().code(), path + ": " + parsed.status().message());
@@ -255,6 +263,7 @@ Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std:
   }
   SafetensorsIndex index;
   for (const auto& [tensor, file] : *weight_map->object()) {
+    LECTERN_RETURN_IF_ERROR(CheckTensorName(tensor, path));
     if (file.string() == nullptr) {
       return Status(Code::kMalformedModel,
                     path + ": tensor " + QuotedName(tensor) + " is not mapped to a file name");

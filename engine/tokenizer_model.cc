@@ -145,8 +145,8 @@ class ModelReader {
     return Status();
   }
 
-  Status ReadNested(const Field& field, Taker take) {
-    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kBytes));
+  Status ReadNested(const Field& field, std::string_view name, Taker take) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, name, Wire::kBytes));
     return ReadMessage(field.bytes, field.bytes_offset, take);
   }
 
@@ -156,10 +156,10 @@ class ModelReader {
         return TakePiece(field);
       case 2:
         has_trainer_ = true;
-        return ReadNested(field, &ModelReader::TakeTrainerField);
+        return ReadNested(field, "trainer_spec", &ModelReader::TakeTrainerField);
       case 3:
         has_normalizer_ = true;
-        return ReadNested(field, &ModelReader::TakeNormalizerField);
+        return ReadNested(field, "normalizer_spec", &ModelReader::TakeNormalizerField);
       default:
         return Status();  // self tests, the denormaliser, extensions: not for encoding
     }
@@ -171,20 +171,20 @@ class ModelReader {
                     path_ + ": more than " + std::to_string(kMaxPieces) + " pieces");
     }
     model_.pieces.emplace_back();
-    return ReadNested(field, &ModelReader::TakePieceField);
+    return ReadNested(field, "pieces", &ModelReader::TakePieceField);
   }
 
   Status TakePieceField(const Field& field) {
     TokenizerPiece& piece = model_.pieces.back();
     switch (field.number) {
       case 1:
-        return Text(field, &piece.text);
+        return Text(field, "piece", &piece.text);
       case 2:
-        LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kFixed32));
+        LECTERN_RETURN_IF_ERROR(Expect(field, "score", Wire::kFixed32));
         piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.varint));
         return Status();
       case 3:
-        LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+        LECTERN_RETURN_IF_ERROR(Expect(field, "type", Wire::kVarint));
         if (field.varint < 1 || field.varint > 6) {
           return Malformed(field.offset,
                            "piece type " + std::to_string(field.varint) + " does not exist");
@@ -201,23 +201,23 @@ class ModelReader {
       case 3:
         return TakeKind(field);
       case 24:
-        LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+        LECTERN_RETURN_IF_ERROR(Expect(field, "treat_whitespace_as_suffix", Wire::kVarint));
         if (field.varint == 0) return Status();
         return Status(Code::kUnsupportedModel,
                       path_ + ": treat_whitespace_as_suffix is true; supported: false");
       case 35:
-        return Bool(field, &model_.byte_fallback);
+        return Bool(field, "byte_fallback", &model_.byte_fallback);
       case 46:
-        return Text(field, &model_.bos_piece);
+        return Text(field, "bos_piece", &model_.bos_piece);
       case 47:
-        return Text(field, &model_.eos_piece);
+        return Text(field, "eos_piece", &model_.eos_piece);
       default:
         return Status();
     }
   }
 
   Status TakeKind(const Field& field) {
-    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+    LECTERN_RETURN_IF_ERROR(Expect(field, "model_type", Wire::kVarint));
     if (field.varint != 1 && field.varint != 2) {
       const std::string kind = field.varint == 3   ? "word"
                                : field.varint == 4 ? "char"
@@ -232,33 +232,35 @@ class ModelReader {
   Status TakeNormalizerField(const Field& field) {
     switch (field.number) {
       case 2:
-        return Text(field, &model_.charsmap);
+        return Text(field, "precompiled_charsmap", &model_.charsmap);
       case 3:
-        return Bool(field, &model_.add_dummy_prefix);
+        return Bool(field, "add_dummy_prefix", &model_.add_dummy_prefix);
       case 4:
-        return Bool(field, &model_.remove_extra_whitespaces);
+        return Bool(field, "remove_extra_whitespaces", &model_.remove_extra_whitespaces);
       case 5:
-        return Bool(field, &model_.escape_whitespaces);
+        return Bool(field, "escape_whitespaces", &model_.escape_whitespaces);
       default:
         return Status();
     }
   }
 
-  Status Text(const Field& field, std::string* out) {
-    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kBytes));
+  Status Text(const Field& field, std::string_view name, std::string* out) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, name, Wire::kBytes));
     *out = field.bytes;
     return Status();
   }
 
-  Status Bool(const Field& field, bool* out) {
-    LECTERN_RETURN_IF_ERROR(Expect(field, Wire::kVarint));
+  Status Bool(const Field& field, std::string_view name, bool* out) {
+    LECTERN_RETURN_IF_ERROR(Expect(field, name, Wire::kVarint));
     *out = field.varint != 0;
     return Status();
   }
 
-  Status Expect(const Field& field, Wire wire) const {
+  // `name`: as in sentencepiece_model.proto.
+  Status Expect(const Field& field, std::string_view name, Wire wire) const {
     if (field.wire == wire) return Status();
-    return Malformed(field.offset, "field " + std::to_string(field.number) + " has wire type " +
+    return Malformed(field.offset, "field " + std::to_string(field.number) + " (" +
+                                       std::string(name) + ") has wire type " +
                                        std::to_string(static_cast<int>(field.wire)));
   }
 

@@ -13,17 +13,21 @@ namespace {
 
 using Members = std::map<std::string, std::string>;  // field -> JSON text; empty text removes it
 
+std::string ObjectJson(const Members& members) {
+  std::string json;
+  for (const auto& [name, value] : members) {
+    if (!value.empty()) json += (json.empty() ? "\"" : ",\"") + name + "\":" + value;
+  }
+  return "{" + json + "}";
+}
+
 std::string ConfigJson(const Members& changes = {}) {
   Members members = {{"model_type", "\"llama\""}, {"architectures", "[\"LlamaForCausalLM\"]"},
                      {"vocab_size", "100"},       {"hidden_size", "64"},
                      {"intermediate_size", "96"}, {"num_hidden_layers", "3"},
                      {"num_attention_heads", "4"}};
   for (const auto& [name, value] : changes) members[name] = value;
-  std::string json;
-  for (const auto& [name, value] : members) {
-    if (!value.empty()) json += (json.empty() ? "\"" : ",\"") + name + "\":" + value;
-  }
-  return "{" + json + "}";
+  return ObjectJson(members);
 }
 
 TEST(ParseConfigTest, AbsentFieldsHaveTheDefaultsOfTransformers) {
@@ -119,6 +123,17 @@ struct BadField {
   std::string word;  // in the message, besides the field
 };
 
+// A rope_scaling of the kind llama3 with one field changed, or without it.
+std::string Llama3(const std::string& field, const std::string& value) {
+  Members members = {{"type", "\"llama3\""},
+                     {"factor", "8"},
+                     {"low_freq_factor", "1"},
+                     {"high_freq_factor", "4"},
+                     {"original_max_position_embeddings", "8192"}};
+  members[field] = value;
+  return ObjectJson(members);
+}
+
 TEST(ParseConfigTest, RefusesEachBadFieldByName) {
   constexpr Code kMalformed = Code::kMalformedModel, kUnsupported = Code::kUnsupportedModel;
   const BadField cases[] = {
@@ -128,11 +143,15 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
       {"architectures", "[\"LlamaForSequenceClassification\"]", kUnsupported, "LlamaForCausalLM"},
       {"architectures", "[]", kUnsupported, "[]"},
       {"architectures", "\"LlamaForCausalLM\"", kMalformed, "list"},
+      {"architectures", "[7]", kUnsupported, "[7]"},
       {"hidden_act", "\"gelu\"", kUnsupported, "silu"},
       {"hidden_act", "7", kUnsupported, "silu"},
       {"attention_bias", "true", kUnsupported, "false"},
       {"mlp_bias", "true", kUnsupported, "false"},
       {"quantization_config", R"({"quant_method":"gptq"})", kUnsupported, "gptq"},
+      {"compression_config", R"({"format":"int"})", kUnsupported, "int"},
+      {"num_experts", "2", kUnsupported, "dense"},
+      {"n_routed_experts", "1.5", kUnsupported, "dense"},
       {"num_local_experts", "8", kUnsupported, "dense"},
       {"partial_rotary_factor", "0.5", kUnsupported, "0.5"},
       {"pretraining_tp", "2", kUnsupported, "2"},
@@ -140,6 +159,8 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
       {"layer_types", R"(["full_attention","full_attention","sliding_attention"])", kUnsupported,
        "sliding_attention"},
       {"layer_types", R"(["full_attention"])", kMalformed, "3 layers"},
+      {"layer_types", "\"full_attention\"", kMalformed, "list"},
+      {"layer_types", R"(["full_attention","full_attention",3])", kUnsupported, "3"},
       {"vocab_size", "", kMalformed, "missing"},
       {"vocab_size", "0", kMalformed, "1..4194304"},
       {"vocab_size", "4194305", kMalformed, "1..4194304"},
@@ -148,19 +169,35 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
       {"vocab_size", "\"100\"", kMalformed, "whole number"},
       {"vocab_size", "18446744073709551616", kMalformed, "whole number"},
       {"hidden_size", "131073", kMalformed, "131072"},
+      {"hidden_size", "", kMalformed, "missing"},
+      {"hidden_size", "0", kMalformed, "1..131072"},
       {"hidden_size", "66", kMalformed, "multiple"},
       {"hidden_size", "68", kMalformed, "even"},  // head_dim 17
       {"intermediate_size", "1048577", kMalformed, "1048576"},
+      {"intermediate_size", "", kMalformed, "missing"},
+      {"intermediate_size", "0", kMalformed, "1..1048576"},
+      {"num_hidden_layers", "", kMalformed, "missing"},
+      {"num_hidden_layers", "0", kMalformed, "1..1024"},
       {"num_hidden_layers", "1025", kMalformed, "1024"},
       {"num_attention_heads", "0", kMalformed, "1..1024"},
+      {"num_attention_heads", "", kMalformed, "missing"},
+      {"num_attention_heads", "1025", kMalformed, "1..1024"},
+      {"num_key_value_heads", "0", kMalformed, "1..1024"},
+      {"num_key_value_heads", "1025", kMalformed, "1..1024"},
       {"num_key_value_heads", "3", kMalformed, "divide"},
       {"num_key_value_heads", "8", kMalformed, "divide"},
       {"head_dim", "15", kMalformed, "even"},
+      {"head_dim", "0", kMalformed, "2..1024"},
+      {"head_dim", "1025", kMalformed, "2..1024"},
       {"head_dim", "2048", kMalformed, "1024"},
       {"max_position_embeddings", "134217729", kMalformed, "134217728"},
+      {"max_position_embeddings", "0", kMalformed, "1..134217728"},
       {"rms_norm_eps", "0", kMalformed, "above 0"},
       {"rms_norm_eps", "1", kMalformed, "below 1"},
       {"rms_norm_eps", "1e-60", kMalformed, "above 0"},
+      {"rms_norm_eps", "-1e-6", kMalformed, "0"},
+      {"rms_norm_eps", "1.5", kMalformed, "1.5"},
+      {"rms_norm_eps", "\"1e-6\"", kMalformed, "number"},
       {"rope_theta", "0.5", kMalformed, "0.5"},
       {"rope_theta", "1e13", kMalformed, "1"},
       {"rope_theta", "true", kMalformed, "number"},
@@ -173,11 +210,29 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
       {"rope_scaling", R"({"type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":4})",
        kMalformed, "above"},
       {"rope_scaling", "[1]", kMalformed, "object"},
+      {"rope_scaling", R"({"rope_type":7})", kMalformed, "rope_scaling.rope_type"},
+      {"rope_scaling", R"({"type":[]})", kMalformed, "rope_scaling.type"},
+      {"rope_scaling", Llama3("factor", "0.5"), kMalformed, "rope_scaling.factor"},
+      {"rope_scaling", Llama3("factor", "1000001"), kMalformed, "rope_scaling.factor"},
+      {"rope_scaling", Llama3("factor", "\"8\""), kMalformed, "rope_scaling.factor"},
+      {"rope_scaling", Llama3("factor", ""), kMalformed, "rope_scaling.factor"},
+      {"rope_scaling", Llama3("low_freq_factor", "0"), kMalformed, "rope_scaling.low_freq_factor"},
+      {"rope_scaling", Llama3("low_freq_factor", ""), kMalformed, "rope_scaling.low_freq_factor"},
+      {"rope_scaling", Llama3("high_freq_factor", "1000001"), kMalformed,
+       "rope_scaling.high_freq_factor"},
+      {"rope_scaling", Llama3("original_max_position_embeddings", "0"), kMalformed,
+       "rope_scaling.original_max_position_embeddings"},
+      {"rope_scaling", Llama3("original_max_position_embeddings", "134217729"), kMalformed,
+       "rope_scaling.original_max_position_embeddings"},
+      {"rope_parameters", R"({"rope_theta":0})", kMalformed, "rope_parameters.rope_theta"},
+      {"rope_parameters", R"({"factor":2})", kMalformed, "rope_parameters.rope_type"},
+      {"rope_parameters", "\"default\"", kMalformed, "object"},
       {"rope_parameters", R"({"rope_theta":1e4,"partial_rotary_factor":0.25})", kUnsupported,
        "0.25"},
       {"tie_word_embeddings", "1", kMalformed, "true or false"},
       {"eos_token_id", "100", kMalformed, "below 100"},
       {"eos_token_id", "[2,-1]", kMalformed, "-1"},
+      {"eos_token_id", "\"</s>\"", kMalformed, "token id"},
   };
   for (const BadField& bad : cases) {
     const Result<ModelConfig> config =
@@ -201,6 +256,13 @@ TEST(ParseConfigTest, RefusesContradictionsBetweenFields) {
   EXPECT_NE(message({{"rope_theta", "1e4"}, {"rope_parameters", R"({"rope_theta":5e5})"}})
                 .find("top level"),
             std::string::npos);
+  EXPECT_NE(message({{"original_max_position_embeddings", "4096"},
+                     {"rope_scaling", Llama3("original_max_position_embeddings", "8192")}})
+                .find("rope_scaling.original_max_position_embeddings\" is 8192"),
+            std::string::npos);
+  EXPECT_NE(message({{"sliding_window", "64"}, {"use_sliding_window", "true"}})
+                .find("\"sliding_window\" is 64"),
+            std::string::npos);
   EXPECT_NE(message({{"rope_scaling", R"({"type":"default"})"},
                      {"rope_parameters", R"({"rope_type":"default"})"}})
                 .find("together"),
@@ -214,6 +276,34 @@ TEST(ParseConfigTest, RefusesWhatIsNotAnObject) {
     ASSERT_FALSE(config.ok()) << text;
     EXPECT_EQ(config.status().code(), Code::kMalformedModel) << text;
   }
+}
+
+TEST(ParseConfigTest, EveryLimitHolds) {
+  std::string deep(16, '[');  // inside of the object: one too many
+  deep += std::string(16, ']');
+  std::string many = "[0";
+  for (int i = 1; i < 400000; ++i) many += ",0";
+  const struct {
+    std::string json;
+    Code code;
+    std::string word;
+  } cases[] = {
+      {ConfigJson({{"made_up", "\"" + std::string(1 << 20, 'x') + "\""}}), Code::kLimitExceeded,
+       "larger than 1048576 bytes"},
+      {ConfigJson({{"made_up", deep}}), Code::kMalformedModel, "nested deeper than 16"},
+      {ConfigJson({{"layer_types", many + "]"}}), Code::kMalformedModel, "layer_types"},
+      {ConfigJson({{"eos_token_id", "[100" + many.substr(2) + "]"}}), Code::kMalformedModel,
+       "eos_token_id"},
+  };
+  for (const auto& bad : cases) {
+    const Status status = ParseConfig(bad.json, "dir/config.json").status();
+    EXPECT_EQ(status.code(), bad.code) << status.message();
+    EXPECT_NE(status.message().find("dir/config.json: "), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(bad.word), std::string::npos) << status.message();
+  }
+  std::string full = ConfigJson();  // what just fits
+  full.resize(1 << 20, ' ');
+  EXPECT_TRUE(ParseConfig(full, "c").ok());
 }
 
 TEST(ParseConfigTest, EveryTruncationIsATypedError) {

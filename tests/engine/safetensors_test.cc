@@ -85,6 +85,8 @@ TEST(SafetensorsTest, RefusesEachMalformedFileWithItsReason) {
   const std::string good = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
   ASSERT_TRUE(Parse(OneTensor(good)).ok());
   const std::string deep = R"({"t":{"x":[[[[1]]]],)" + good + "}}";
+  std::string many_values = "0";
+  for (int i = 0; i < (1 << 20); ++i) many_values += ",0";
   const BadFile cases[] = {
       {"", Code::kTruncated, "0 bytes"},
       {"\x01\0\0", Code::kTruncated, "too few"},
@@ -101,6 +103,9 @@ TEST(SafetensorsTest, RefusesEachMalformedFileWithItsReason) {
       {File(deep, 8), kMalformed, "nested"},
       {File(R"({"__metadata__":[]})", 0), kMalformed, "__metadata__"},
       {File(R"({"__metadata__":{"a":1}})", 0), kMalformed, "not a string"},
+      {File("{\"__metadata__\":{\"a\":\"" + std::string((1 << 20) + 1, 'x') + "\"}}", 0),
+       Code::kLimitExceeded, "longer than 1048576"},
+      {File("{\"a\":[" + many_values + "]}", 0), Code::kLimitExceeded, "more than 1048576 values"},
       {File(R"({"t":3})", 8), kMalformed, "dtype"},
       {File("{\"\":{" + good + "}}", 8), kMalformed, "name"},
       {File("{\"" + std::string(1025, 'n') + "\":{" + good + "}}", 8), kMalformed, "1025"},
@@ -111,6 +116,9 @@ TEST(SafetensorsTest, RefusesEachMalformedFileWithItsReason) {
       {OneTensor(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), kMalformed, "size"},
       {OneTensor(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,8])"), kMalformed, "size"},
       {OneTensor(R"("dtype":"F32","shape":["2"],"data_offsets":[0,8])"), kMalformed, "size"},
+      {OneTensor(R"("dtype":"F32","shape":2,"data_offsets":[0,8])"), kMalformed, "shape"},
+      {OneTensor(R"("dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,8])"),
+       kMalformed, "size"},
       {OneTensor(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8])"), kMalformed,
        "dimensions"},
       {OneTensor(R"("dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8])"),
@@ -121,6 +129,13 @@ TEST(SafetensorsTest, RefusesEachMalformedFileWithItsReason) {
       {OneTensor(R"("dtype":"F4","shape":[3],"data_offsets":[0,8])"), kMalformed, "span 8"},
       {OneTensor(R"("dtype":"F32","shape":[2])"), kMalformed, "data_offsets is missing"},
       {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[0])"), kMalformed, "data_offsets"},
+      {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,4,8])"), kMalformed,
+       "data_offsets"},
+      {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":8)"), kMalformed, "data_offsets"},
+      {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":["0","8"])"), kMalformed,
+       "data_offsets"},
+      {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[0.5,8.5])"), kMalformed,
+       "data_offsets"},
       {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), kMalformed, "range"},
       {OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[-8,0])"), kMalformed, "range"},
       {OneTensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), kMalformed, "hole"},
@@ -190,6 +205,8 @@ TEST(SafetensorsIndexTest, RefusesEachMalformedIndexWithItsReason) {
   const auto mapped = [](const std::string& name) {
     return "{\"weight_map\":{\"a\":\"" + name + "\"}}";
   };
+  std::string many_values = "0";
+  for (int i = 0; i < (1 << 20); ++i) many_values += ",0";
   const BadFile cases[] = {
       {"", kMalformed, "JSON"},
       {"[]", kMalformed, "weight_map"},
@@ -197,6 +214,15 @@ TEST(SafetensorsIndexTest, RefusesEachMalformedIndexWithItsReason) {
       {R"({"weight_map":[]})", kMalformed, "weight_map"},
       {R"({"weight_map":{}})", kMalformed, "empty"},
       {R"({"weight_map":{"a":1}})", kMalformed, "file name"},
+      {R"({"weight_map":{"":"x.safetensors"}})", kMalformed, "0 bytes"},
+      {"{\"weight_map\":{\"" + std::string(1025, 'n') + "\":\"x.safetensors\"}}", kMalformed,
+       "1025 bytes"},
+      {R"({"weight_map":{"a":"x.safetensors"},"m":)" + std::string(16, '[') + std::string(16, ']') +
+           "}",
+       kMalformed, "nested deeper than 16"},
+      {R"({"weight_map":{"a":"x.safetensors"},"m":[)" + many_values + "]}", Code::kLimitExceeded,
+       "more than 1048576 values"},
+      {std::string((size_t{16} << 20) + 1, ' '), Code::kLimitExceeded, "larger than 16777216"},
       {R"({"weight_map":{"a":"x.safetensors","a":"y.safetensors"}})", kMalformed, "twice"},
       {mapped(""), kMalformed, "plain name"},
       {mapped("../x.safetensors"), kMalformed, "plain name"},
@@ -212,10 +238,11 @@ TEST(SafetensorsIndexTest, RefusesEachMalformedIndexWithItsReason) {
   };
   for (const BadFile& bad : cases) {
     const Result<SafetensorsIndex> index = ParseSafetensorsIndex(bad.file, "i.json");
-    ASSERT_FALSE(index.ok()) << bad.file;
-    EXPECT_EQ(index.status().code(), bad.code) << bad.file;
-    EXPECT_NE(index.status().message().find(bad.word), std::string::npos)
-        << index.status().message() << " lacks " << bad.word;
+    const std::string& message = index.status().message();
+    ASSERT_FALSE(index.ok()) << bad.file.substr(0, 120);
+    EXPECT_EQ(index.status().code(), bad.code) << message;
+    EXPECT_NE(message.find(bad.word), std::string::npos) << message << " lacks " << bad.word;
+    EXPECT_TRUE(message.starts_with("i.json")) << message;
   }
 }
 

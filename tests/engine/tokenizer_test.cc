@@ -418,9 +418,6 @@ TEST(TokenizerModelTest, RefusesEachMalformedProtobufWithItsOffset) {
       {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", kMalformed, "not a SentencePiece model"},
       {"\x0b\x0c", kMalformed, "not a SentencePiece model"},                  // a group
       {std::string("\x02\x00", 2), kMalformed, "not a SentencePiece model"},  // field 0
-      {"\x08\x01", kMalformed, "wire type 0"},                                // pieces as a number
-      {"\x0a\x02\x08\x01", kMalformed, "wire type 0"},           // piece text as a number
-      {"\x0a\x05\x0a\x01x\x10\x01", kMalformed, "wire type 0"},  // score as a number
       {"\x12\x03\xc0\x01\x01", Code::kUnsupportedModel, "treat_whitespace_as_suffix"},
       {std::string("\x0a\x05\x12\x00\x00\x00\x00", 7), kMalformed, ""},
   };
@@ -430,6 +427,63 @@ TEST(TokenizerModelTest, RefusesEachMalformedProtobufWithItsOffset) {
     EXPECT_EQ(model.status().code(), bad.code) << model.status().message();
     EXPECT_NE(model.status().message().find(bad.word), std::string::npos)
         << model.status().message();
+  }
+}
+
+// Every field that is read, with the wire type of another.
+TEST(TokenizerModelTest, NamesEachFieldOfTheWrongWireType) {
+  const std::string varint("\x01", 1), bytes("\x01x", 2), fixed64("12345678", 8);
+  const auto field = [](int number, int wire, const std::string& value) {
+    std::string tag(1, static_cast<char>((number << 3 | wire) & 0x7F));
+    if (number > 15) {
+      tag[0] = static_cast<char>(tag[0] | 0x80);
+      tag.push_back(static_cast<char>(number >> 4));
+    }
+    return tag + value;
+  };
+  const auto nested = [&](int number, const std::string& message) {
+    return field(number, 2, static_cast<char>(message.size()) + message);
+  };
+  const struct {
+    std::string tail, word;
+  } cases[] = {
+      {field(1, 0, varint), "field 1 (pieces) has wire type 0"},
+      {nested(1, field(1, 0, varint)), "field 1 (piece) has wire type 0"},
+      {nested(1, field(2, 0, varint)), "field 2 (score) has wire type 0"},
+      {nested(1, field(2, 1, fixed64)), "field 2 (score) has wire type 1"},
+      {nested(1, field(3, 2, bytes)), "field 3 (type) has wire type 2"},
+      {field(2, 0, varint), "field 2 (trainer_spec) has wire type 0"},
+      {nested(2, field(3, 2, bytes)), "field 3 (model_type) has wire type 2"},
+      {nested(2, field(24, 2, bytes)), "field 24 (treat_whitespace_as_suffix) has wire type 2"},
+      {nested(2, field(35, 2, bytes)), "field 35 (byte_fallback) has wire type 2"},
+      {nested(2, field(46, 0, varint)), "field 46 (bos_piece) has wire type 0"},
+      {nested(2, field(47, 0, varint)), "field 47 (eos_piece) has wire type 0"},
+      {field(3, 0, varint), "field 3 (normalizer_spec) has wire type 0"},
+      {nested(3, field(2, 0, varint)), "field 2 (precompiled_charsmap) has wire type 0"},
+      {nested(3, field(3, 2, bytes)), "field 3 (add_dummy_prefix) has wire type 2"},
+      {nested(3, field(4, 2, bytes)), "field 4 (remove_extra_whitespaces) has wire type 2"},
+      {nested(3, field(5, 1, fixed64)), "field 5 (escape_whitespaces) has wire type 1"},
+  };
+  const std::string good = Bytes(SmallModel());
+  for (const auto& bad : cases) {
+    const Status status = ParseTokenizerModel(good + bad.tail, "dir/tokenizer.model").status();
+    EXPECT_EQ(status.code(), Code::kMalformedModel) << bad.word;
+    EXPECT_TRUE(status.message().starts_with("dir/tokenizer.model: ")) << status.message();
+    EXPECT_NE(status.message().find(bad.word), std::string::npos) << status.message();
+  }
+}
+
+TEST(TokenizerModelTest, SizesAreLimitedBeforeAnythingIsMade) {
+  std::string pieces;
+  for (size_t i = 0; i < (size_t{1} << 20) + 1; ++i) pieces += std::string("\x0a\x00", 2);
+  const struct {
+    std::string bytes, word;
+  } cases[] = {{std::string((size_t{64} << 20) + 1, '\0'), "larger than 67108864 bytes"},
+               {pieces, "more than 1048576 pieces"}};
+  for (const auto& bad : cases) {
+    const Status status = ParseTokenizerModel(bad.bytes, "dir/tokenizer.model").status();
+    EXPECT_EQ(status.code(), Code::kLimitExceeded) << status.message();
+    EXPECT_EQ(status.message(), "dir/tokenizer.model: " + bad.word);
   }
 }
 
