@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -142,15 +141,6 @@ Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const 
   if (catalog.status().code() == Code::kNotFound) return std::optional<DocumentRow>();
   LECTERN_RETURN_IF_ERROR(catalog.status());
   return catalog.value()->FindReady(id);
-}
-
-// What the writer of a complete shard returned when it wrote it.
-ShardSummary SummaryOf(const ShardReader& shard, const std::string& file) {
-  const ShardHeader& header = shard.header();
-  ShardFooter footer;
-  std::memcpy(&footer, shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
-              sizeof footer);
-  return {file, footer.file_bytes, footer.table_crc, footer.header_crc};
 }
 
 // --- indexing ---------------------------------------------------------------------------------

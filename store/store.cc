@@ -110,14 +110,6 @@ Status RemoveEmptyDocuments(Env& env, const std::string& store) {
   return {};
 }
 
-ShardSummary SummaryOf(const ShardReader& shard, std::string file) {
-  const ShardHeader& header = shard.header();
-  ShardFooter footer;
-  std::memcpy(&footer, shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
-              sizeof footer);
-  return {std::move(file), footer.file_bytes, footer.table_crc, footer.header_crc};
-}
-
 Result<std::string> TextOf(const ShardReader& shard, SectionKind kind) {
   LECTERN_ASSIGN(const auto bytes, shard.Section(kind, 0, 0));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -186,6 +178,14 @@ Status RemoveDocument(Env& env, const std::string& store, Catalog& catalog, cons
   LECTERN_RETURN_IF_ERROR(catalog.MarkDead(id));
   (void)CollectGarbage(env, store, catalog);  // what fails now, a later collection finishes
   return {};
+}
+
+ShardSummary SummaryOf(const ShardReader& shard, std::string file) {
+  const ShardHeader& header = shard.header();
+  ShardFooter footer;
+  std::memcpy(&footer, shard.data() + header.payload_bytes + header.num_blocks * sizeof(uint32_t),
+              sizeof footer);
+  return {std::move(file), footer.file_bytes, footer.table_crc, footer.header_crc};
 }
 
 Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, const DocumentId& id,

@@ -15,6 +15,8 @@
 
 namespace lectern {
 
+class ShardReader;
+
 std::string CatalogPath(const std::string& store);
 // "docs/<id>/<generation>" under the store.
 std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation);
@@ -45,6 +47,9 @@ Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
 // The document is gone for readers when this returns; its files too, unless someone reads them or
 // removing them fails: then a later collection does it. kNotFound.
 Status RemoveDocument(Env& env, const std::string& store, Catalog& catalog, const DocumentId& id);
+
+// What the writer of a complete shard returned when it had written it, under this plain name.
+ShardSummary SummaryOf(const ShardReader& shard, std::string file);
 
 // A generation's shards, every byte verified: what the catalog says of it. Needs no lock and no
 // catalog. `name` and sizes come from the shards; report and model path stay empty.
