@@ -546,7 +546,9 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
     }
     return existed(ExistingReport(row));
   }
-  Indexer indexer(context, options, prepared, *catalog, progress);
+  IndexOptions chosen = options;
+  if (existing && chosen.name.empty()) chosen.name = existing->name;
+  Indexer indexer(context, chosen, prepared, *catalog, progress);
   indexer.report().seconds.read = read_seconds;
   LECTERN_ASSIGN(IndexReport report, indexer.Run());
   report.seconds.total = SecondsSince(start);
@@ -592,7 +594,7 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   }
   LECTERN_ASSIGN(estimate.free_bytes, context.env.FreeBytes(existing));
   LECTERN_ASSIGN(const auto row, FindReady(context, prepared.id));
-  estimate.existed = row.has_value();
+  estimate.existed = row.has_value() && !options.again;
   return estimate;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to read the document");

@@ -153,6 +153,7 @@ struct IndexOptions {
   float kv_budget = 0;      // (0, 1]: the default of later asks; 0: 0.1
   uint32_t num_levels = 0;  // of clusters: 1, 2 or 3; 0: 2
   uint64_t seed = 0;        // of the clustering; 0: 1234
+  bool again = false;       // also when it is there: replaced by a new generation when that is done
   // The plan of later asks: lectern_ask_options. Empty: "uniform", "global".
   std::string_view layer_budget = {}, head_budget = {};
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
@@ -340,6 +341,25 @@ struct DamageList {
   std::vector<Damage> damaged;  // empty: all good
   std::string json;
 };
+struct Collected {  // lectern_collected
+  uint64_t generations = 0, files = 0, in_use = 0, unknown = 0;
+  std::string json;
+};
+struct Refused {
+  std::string directory;  // stays as it is
+  Error error;
+};
+struct Recovered {
+  std::vector<Document> documents;  // taken up
+  std::vector<Refused> refused;
+  bool replaced = false;  // the catalog was damaged and is a new one now
+  std::string json;
+};
+struct Imported {
+  Document document;
+  bool existed = false;
+  std::string json;
+};
 
 // --- the engine ---------------------------------------------------------------------------------
 
@@ -462,16 +482,24 @@ class Engine {
     return Done{};
   }
 
-  // The maintenance of a store; the JSON is in lectern_c.h. kLocked, kReadOnly, kNotFound.
-  Result<std::string> Collect() {
-    return internal::TakeText([&](lectern_text** json, lectern_error** error) {
-      return lectern_engine_collect(handle_.get(), json, error);
+  // The maintenance of a store: lectern_c.h says what they do. kLocked, kReadOnly, kNotFound.
+  Result<Collected> Collect() {
+    auto c = internal::Sized<lectern_collected>();
+    auto json = internal::TakeText([&](lectern_text** out, lectern_error** error) {
+      return lectern_engine_collect(handle_.get(), &c, out, error);
     });
+    if (!json.ok()) return json.error();
+    return Collected{c.generations, c.files, c.in_use, c.unknown, std::move(*json)};
   }
-  Result<std::string> Recover() {
-    return internal::TakeText([&](lectern_text** json, lectern_error** error) {
-      return lectern_engine_recover(handle_.get(), json, error);
+  Result<Recovered> Recover() {
+    int32_t replaced = 0;
+    auto recovered = Collect<Recovered>([&](auto& add, lectern_text** json, lectern_error** error) {
+      return lectern_engine_recover(handle_.get(), internal::ItemFunction<lectern_document>(add),
+                                    internal::ItemFunction<lectern_refused>(add), &add, &replaced,
+                                    json, error);
     });
+    if (recovered.ok()) recovered->replaced = replaced != 0;
+    return recovered;
   }
   Result<Done> Seal() {
     lectern_error* error = nullptr;
@@ -488,11 +516,15 @@ class Engine {
     if (code != LECTERN_OK) return internal::TakeError(code, error);
     return Done{};
   }
-  Result<std::string> Import(std::string_view path, std::string_view name = {}) {
-    return internal::TakeText([&](lectern_text** json, lectern_error** error) {
+  Result<Imported> Import(std::string_view path, std::string_view name = {}) {
+    int32_t existed = 0;
+    auto imported = Collect<Imported>([&](auto& add, lectern_text** json, lectern_error** error) {
       return lectern_engine_import(handle_.get(), path.data(), path.size(), name.data(),
-                                   name.size(), json, error);
+                                   name.size(), internal::ItemFunction<lectern_document>(add), &add,
+                                   &existed, json, error);
     });
+    if (imported.ok()) imported->existed = existed != 0;
+    return imported;
   }
 
  private:
@@ -517,6 +549,16 @@ class Engine {
   }
   static void Append(DocumentDetails& details, const lectern_shard& item) {
     details.shards.push_back({{item.file, item.file_len}, item.bytes});
+  }
+  static void Append(Recovered& recovered, const lectern_document& item) {
+    recovered.documents.push_back(FromC(item));
+  }
+  static void Append(Recovered& recovered, const lectern_refused& item) {
+    recovered.refused.push_back(
+        {{item.directory, item.directory_len}, {item.code, {item.message, item.message_len}, {}}});
+  }
+  static void Append(Imported& imported, const lectern_document& item) {
+    imported.document = FromC(item);
   }
   static void Append(DamageList& list, const lectern_damage& item) {
     list.damaged.push_back({{item.document, item.document_len},
@@ -546,6 +588,7 @@ class Engine {
     c.kv_budget = options.kv_budget;
     c.num_levels = options.num_levels;
     c.seed = options.seed;
+    c.again = options.again ? 1 : 0;
     c.layer_budget = options.layer_budget.data();
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();

@@ -319,6 +319,7 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   if (read.kv_budget != 0) options.kv_budget = read.kv_budget;
   if (read.num_levels != 0) options.num_levels = read.num_levels;
   if (read.seed != 0) options.seed = read.seed;
+  options.again = read.again != 0;
   LECTERN_ASSIGN(const std::string layers,
                  Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
   LECTERN_ASSIGN(const std::string heads,
@@ -432,6 +433,11 @@ lectern_index_numbers ToC(const IndexReport& report) {
           report.seconds.total};
 }
 
+lectern_collected ToC(const Collected& collected) {
+  return {sizeof(lectern_collected), collected.generations, collected.files, collected.in_use,
+          collected.unknown.size()};
+}
+
 lectern_evidence ToC(const Evidence& evidence) {
   return {sizeof(lectern_evidence), evidence.begin,       evidence.end,
           evidence.text.c_str(),    evidence.text.size(), evidence.mass,
@@ -471,6 +477,16 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
       row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
       row.num_tokens,           row.text_bytes,      row.bytes_on_disk};
   on_document(&document, user);
+}
+
+void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user) {
+  if (!on_refused) return;
+  const std::string& message = refused.status.message();
+  const lectern_refused item = {
+      sizeof(lectern_refused),  refused.directory.c_str(),
+      refused.directory.size(), static_cast<lectern_code>(refused.status.code()),
+      message.c_str(),          message.size()};
+  on_refused(&item, user);
 }
 
 void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user) {
@@ -791,22 +807,27 @@ lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
   });
 }
 
-lectern_code lectern_engine_collect(lectern_engine* engine, lectern_text** json,
-                                    lectern_error** error) {
+lectern_code lectern_engine_collect(lectern_engine* engine, lectern_collected* collected,
+                                    lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
-    LECTERN_ASSIGN(const Collected collected, object->engine->Collect());
-    return json ? GiveText(CollectedJson(collected), json) : Status();
+    LECTERN_ASSIGN(const Collected done, object->engine->Collect());
+    if (collected) LECTERN_RETURN_IF_ERROR(WriteStruct(ToC(done), collected));
+    return json ? GiveText(CollectedJson(done), json) : Status();
   });
 }
 
-lectern_code lectern_engine_recover(lectern_engine* engine, lectern_text** json,
-                                    lectern_error** error) {
+lectern_code lectern_engine_recover(lectern_engine* engine, lectern_document_fn on_document,
+                                    lectern_refused_fn on_refused, void* user, int32_t* replaced,
+                                    lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
     LECTERN_ASSIGN(const Recovered recovered, object->engine->Recover());
+    for (const DocumentRow& row : recovered.documents) CallBack(row, on_document, user);
+    for (const Recovered::Refused& one : recovered.refused) CallBack(one, on_refused, user);
+    if (replaced) *replaced = recovered.replaced;
     return json ? GiveText(RecoveredJson(recovered), json) : Status();
   });
 }
@@ -830,14 +851,17 @@ lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
 }
 
 lectern_code lectern_engine_import(lectern_engine* engine, const char* path, size_t path_len,
-                                   const char* name, size_t name_len, lectern_text** json,
-                                   lectern_error** error) {
+                                   const char* name, size_t name_len,
+                                   lectern_document_fn on_document, void* user, int32_t* existed,
+                                   lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string file, Copy(path, path_len, "path"));
     LECTERN_ASSIGN(const std::string as, Copy(name, name_len, "name"));
     LECTERN_ASSIGN(const Imported imported, object->engine->Import(file, as));
+    CallBack(imported.row, on_document, user);
+    if (existed) *existed = imported.existed;
     return json ? GiveText(ImportedJson(imported), json) : Status();
   });
 }

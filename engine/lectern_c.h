@@ -148,7 +148,7 @@ typedef struct lectern_index_options {
   lectern_kv_type kv_type;
   float kv_budget;                 /* (0, 1]: the default of later asks; 0: 0.1 */
   uint32_t num_levels;             /* of clusters: 1, 2 or 3; 0: 2 */
-  uint32_t reserved;               /* 0 */
+  uint32_t again;                  /* 1: also when it is there, as a new generation: see below */
   uint64_t seed;                   /* of the clustering; 0: 1234 */
   lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work */
   void* progress_user;
@@ -184,7 +184,8 @@ typedef struct lectern_index_estimate {
 
 /* Prefills the text, clusters its keys and commits its shards. All or nothing: on error the store
  * is as before, except for a checkpoint from which the same call goes on. The same document again
- * does nothing (`existed`). One at a time: a second call gets LECTERN_LOCKED. */
+ * does nothing (`existed`); with `again` it is indexed anew and replaced when that is done:
+ * sessions that are open keep what they have. One at a time: a second call gets LECTERN_LOCKED. */
 LECTERN_API lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                               const lectern_index_options* options,
                                               lectern_index_report** report, lectern_error** error);
@@ -410,14 +411,38 @@ LECTERN_API lectern_code lectern_engine_plan(lectern_engine* engine, const char*
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);
 
+typedef struct lectern_collected {
+  size_t struct_size;
+  uint64_t generations; /* of documents, whose files were removed */
+  uint64_t files;       /* temporary ones, removed */
+  uint64_t in_use;      /* generations that are still being read: a later collection's */
+  uint64_t unknown;     /* directories with documents that the catalog does not know; left alone */
+} lectern_collected;
 /* Removes what no reader can reach: generations that were removed or replaced, what interrupted
- * writers left. `json`: {"generations","files","in_use","unknown":[directories]}; those in use are
- * a later collection's, unknown ones are for lectern_engine_recover. */
-LECTERN_API lectern_code lectern_engine_collect(lectern_engine* engine, lectern_text** json,
+ * writers left. Unknown directories are for lectern_engine_recover. *collected: may be NULL, else
+ * set its struct_size before; unchanged on failure. `json`, may be NULL: {"generations","files",
+ * "in_use","unknown":[directories]}. */
+LECTERN_API lectern_code lectern_engine_collect(lectern_engine* engine,
+                                                lectern_collected* collected, lectern_text** json,
                                                 lectern_error** error);
+
+typedef struct lectern_refused {
+  size_t struct_size;
+  const char* directory;
+  size_t directory_len;
+  lectern_code code;
+  const char* message;
+  size_t message_len;
+} lectern_refused;
+typedef void (*lectern_refused_fn)(const lectern_refused* refused, void* user);
 /* Rebuilds the catalog from the documents' shards where it is damaged, and adds what it lacks.
- * `json`: {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
-LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine, lectern_text** json,
+ * Calls back per document taken up and per directory refused, which stays as it is: LECTERN_OK also
+ * then. *replaced, may be NULL: 1 when the catalog itself was damaged and is a new one now. `json`,
+ * may be NULL: {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
+LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine,
+                                                lectern_document_fn on_document,
+                                                lectern_refused_fn on_refused, void* user,
+                                                int32_t* replaced, lectern_text** json,
                                                 lectern_error** error);
 /* Refuses changes from here on and leaves no journal: ready for a medium that cannot be written.
  * Removing the file SEALED in the store undoes it. */
@@ -426,11 +451,14 @@ LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_err
 LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
                                                size_t document_len, const char* path,
                                                size_t path_len, lectern_error** error);
-/* Takes such a file in; `name` empty: the name it had. All or nothing. The store is made where
- * there is none. `json`: {"document","name","existed"}. */
+/* Takes such a file in and calls back with the document; `name` empty: the name it had. All or
+ * nothing. The store is made where there is none. *existed, may be NULL: 1 when the document was
+ * there. `json`, may be NULL: {"document","name","existed"}. */
 LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const char* path,
                                                size_t path_len, const char* name, size_t name_len,
-                                               lectern_text** json, lectern_error** error);
+                                               lectern_document_fn on_document, void* user,
+                                               int32_t* existed, lectern_text** json,
+                                               lectern_error** error);
 
 /* --- JSON, for tools that print and read what the engine does -------------------------------- */
 

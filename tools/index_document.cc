@@ -39,13 +39,14 @@ struct IndexFlags {
   float kv_budget = 0;
   std::string layer_budget, head_budget;
   uint32_t num_levels = 0;
-  bool estimate = false, yes = false;
+  bool again = false, estimate = false, yes = false;
 
   api::IndexOptions options() const {
     return {.name = name,
             .kv_type = kKvTypes.at(kv_type),
             .kv_budget = kv_budget,
             .num_levels = num_levels,
+            .again = again,
             .layer_budget = layer_budget,
             .head_budget = head_budget};
   }
@@ -72,6 +73,8 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));
+  app.add_flag("--again", flags.again,
+               "Index it anew also when it is there; asks see the old one until it is done");
   app.add_flag("--estimate", flags.estimate, "Say what it would cost, and stop");
   app.add_flag("--yes", flags.yes, "Do not ask before a run of more than 10 minutes");
   app.add_option("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")

@@ -123,6 +123,34 @@ std::string VerifyText(const api::DamageList& list) {
   return text;
 }
 
+std::string Count(uint64_t number, const std::string& noun) {
+  return Grouped(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+std::string CollectedText(const api::Collected& collected) {
+  std::string text = "removed " + Count(collected.generations, "document generation") + " and " +
+                     Count(collected.files, "temporary file") + "\n";
+  if (collected.in_use > 0) {
+    text += "still being read: " + Count(collected.in_use, "generation") + "; run gc again later\n";
+  }
+  if (collected.unknown > 0) {
+    text += "not in the catalog: " + Count(collected.unknown, "document") +
+            "; lectern-store recover takes up what is whole\n";
+  }
+  return text;
+}
+
+std::string RecoveredText(const api::Recovered& recovered) {
+  std::string text = recovered.replaced ? "the catalog was damaged and has been made anew\n" : "";
+  for (const api::Document& document : recovered.documents) {
+    text += "recovered " + NameOrId(document.name, document.id) + "\n";
+  }
+  for (const api::Refused& refused : recovered.refused) {
+    text += "refused " + refused.directory + ": " + refused.error.message + "\n";
+  }
+  return text.empty() ? "nothing to recover\n" : text;
+}
+
 class Store {
  public:
   Store(const StoreFlags& flags, api::Engine engine) : flags_(flags), engine_(std::move(engine)) {}
@@ -177,9 +205,28 @@ class Store {
     return Print("{\"removed\":\"" + document.id + "\"}", "removed " + name + "\n");
   }
 
-  int Collect() { return PrintJson(engine_.Collect()); }
-  int Recover() { return PrintJson(engine_.Recover()); }
-  int Import() { return PrintJson(engine_.Import(flags_.file, flags_.name)); }
+  int Collect() {
+    auto collected = engine_.Collect();
+    if (!collected.ok()) return Fail(collected.error());
+    return Print(collected->json, CollectedText(*collected));
+  }
+
+  // A document that was refused is damage found.
+  int Recover() {
+    auto recovered = engine_.Recover();
+    if (!recovered.ok()) return Fail(recovered.error());
+    const int status = recovered->refused.empty() ? 0 : lectern_exit_status(LECTERN_CORRUPT);
+    return Print(recovered->json, RecoveredText(*recovered), status);
+  }
+
+  int Import() {
+    auto imported = engine_.Import(flags_.file, flags_.name);
+    if (!imported.ok()) return Fail(imported.error());
+    const api::Document& document = imported->document;
+    const std::string did = imported->existed ? "already there: " : "imported ";
+    return Print(imported->json, did + NameOrId(document.name, document.id) + ", " +
+                                     Grouped(document.tokens) + " tokens\n");
+  }
 
   int Seal() {
     auto sealed = engine_.Seal();
@@ -195,11 +242,6 @@ class Store {
 
  private:
   int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
-
-  int PrintJson(api::Result<std::string> json) {
-    if (!json.ok()) return Fail(json.error());
-    return Print(*json, *json + "\n");
-  }
 
   int Print(const std::string& json, const std::string& text, int status = 0) {
     Output output;

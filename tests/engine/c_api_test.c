@@ -113,6 +113,17 @@ static void CheckIsNoHandle(void* handle) {
   text = (void*)&not_a_handle;
   CHECK_FAILS(expected, lectern_engine_verify(engine, "a", 1, 0, NULL, NULL, &text, &error), text,
               error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_engine_collect(engine, NULL, &text, &error), text, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_engine_recover(engine, NULL, NULL, NULL, NULL, &text, &error), text,
+              error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected,
+              lectern_engine_import(engine, "a", 1, NULL, 0, NULL, NULL, NULL, &text, &error), text,
+              error);
+  CHECK_FAILS(expected, lectern_engine_export(engine, "a", 1, "b", 1, &error), NULL, error);
+  CHECK_FAILS(expected, lectern_engine_seal(engine, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_plan(engine, "a", 1, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_remove(engine, "a", 1, &error), NULL, error);
 
@@ -332,12 +343,16 @@ static void TestIndexing(lectern_engine* engine) {
   CHECK(strstr(lectern_text_data(json, NULL), "\"peak_bytes_on_disk\":") != NULL);
   CHECK(lectern_text_free(json) == LECTERN_OK);
 
-  for (int run = 0; run < 2; ++run) {
+  uint64_t generation = 0;
+  for (int run = 0; run < 3; ++run) { /* index, do nothing, index anew */
     lectern_index_numbers numbers = {.struct_size = sizeof numbers};
+    options.again = run == 2;
     CHECK_OK(lectern_engine_index(engine, document, strlen(document), &options, &report, &error),
              error);
     CHECK(lectern_index_report_numbers(report, &numbers) == LECTERN_OK);
-    CHECK(numbers.tokens > 0 && numbers.existed == (uint64_t)run);
+    CHECK(numbers.tokens > 0 && numbers.existed == (run == 1));
+    CHECK(run == 1 ? numbers.generation == generation : numbers.generation > generation);
+    generation = numbers.generation;
     size_t len = 0;
     CHECK(lectern_index_report_document(report, &len) != NULL && len == 32);
     CHECK(strcmp(lectern_index_report_name(report, NULL), "lease") == 0);
@@ -548,7 +563,45 @@ static void OnDamage(const lectern_damage* item, void* user) {
   *(int*)user += 1;
 }
 
-static void TestStore(lectern_engine* engine) {
+static void OnRefused(const lectern_refused* item, void* user) {
+  CHECK(strlen(item->directory) == item->directory_len && item->message_len > 0);
+  CHECK(item->code == LECTERN_TRUNCATED);
+  *(int*)user += 1000;
+}
+
+/* A document that leaves, comes back, and is taken up from its files. */
+static void TestMaintenance(lectern_engine* engine, const char* store) {
+  lectern_text* json = NULL;
+  lectern_error* error = NULL;
+  char path[5000];
+  int count = 0;
+  int32_t flag = -1;
+  const int len = snprintf(path, sizeof path, "%s/lease.lectern", store);
+  CHECK_OK(lectern_engine_export(engine, "lease", 5, path, (size_t)len, &error), error);
+  CHECK_OK(lectern_engine_import(engine, path, (size_t)len, NULL, 0, OnDocument, &count, &flag,
+                                 &json, &error),
+           error);
+  CHECK(count == 1 && flag == 1);
+  CHECK(strstr(lectern_text_data(json, NULL), "\"existed\":true") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  CHECK_OK(lectern_engine_remove(engine, "lease", 5, &error), error);
+  CHECK_OK(
+      lectern_engine_import(engine, path, (size_t)len, "lease", 5, NULL, NULL, &flag, NULL, &error),
+      error);
+  CHECK(flag == 0);
+  snprintf(path, sizeof path, "%s/catalog.db", store);
+  CHECK(remove(path) == 0);
+  lectern_collected collected = {.struct_size = sizeof collected};
+  CHECK_OK(lectern_engine_recover(engine, OnDocument, OnRefused, &count, &flag, NULL, &error),
+           error);
+  CHECK(count == 2 && flag == 0); /* a lost catalog is not a damaged one */
+  CHECK_OK(lectern_engine_collect(engine, &collected, &json, &error), error);
+  CHECK(collected.generations == 0 && collected.unknown == 0);
+  CHECK(strstr(lectern_text_data(json, NULL), "\"unknown\":[]") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+}
+
+static void TestStore(lectern_engine* engine, const char* store) {
   lectern_text* json = NULL;
   lectern_error* error = NULL;
   int count = 0;
@@ -574,6 +627,7 @@ static void TestStore(lectern_engine* engine) {
   CHECK_OK(lectern_engine_verify(engine, "lease", 5, 1, OnDamage, &count, NULL, &error), error);
   CHECK(count == 0);
   CHECK_FAILS(LECTERN_NOT_FOUND, lectern_engine_remove(engine, "other", 5, &error), NULL, error);
+  TestMaintenance(engine, store);
   CHECK_OK(lectern_engine_remove(engine, "lease", 5, &error), error);
   CHECK_OK(lectern_engine_list(engine, OnDocument, &count, NULL, &error), error);
   CHECK(count == 0);
@@ -599,7 +653,7 @@ int main(int argc, char** argv) {
     engine = CreateEngine(store, NULL);
     TestFallback(engine);
     TestFreeWhileAsking(engine);
-    TestStore(engine);
+    TestStore(engine, store);
     CHECK(lectern_engine_free(engine) == LECTERN_OK);
   } else {
     fprintf(stderr, "SKIPPED: no model given, only the half that needs none has run\n");

@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -236,6 +237,24 @@ class IndexTest(ToolsTest):
         self.assertTrue(all(set(level) == {"level", "centroids"} for level in report["levels"]))
         again = self.index(self.lease)
         self.assertEqual((again["document"], again["existed"]), (report["document"], True))
+
+    def test_again_makes_a_new_generation(self):
+        store = ("--store", self.path("again"))
+        first = self.index(*store, "--name", "lease", self.lease)
+        again = self.index(*store, "--again", "--name", "lease", self.lease)
+        self.assertEqual((again["document"], again["existed"]), (first["document"], False))
+        self.assertGreater(again["generation"], first["generation"])
+        out, _ = self.check(0, "lectern-store", *store, "--json", "show", "lease")
+        self.assertEqual(json.loads(out)["generation"], again["generation"])
+        generations = os.listdir(os.path.join(store[1], "docs", first["document"]))
+        self.assertEqual(generations, [str(again["generation"])])
+        out, _ = self.check(0, "index-document", *store, "--estimate", "--json", "--again",
+                            self.lease)
+        self.assertFalse(json.loads(out)["existed"])
+        # From a pipe, which has no name: the document keeps its own.
+        piped = self.index(*store, "--again", "-", stdin=self.text.encode())
+        self.assertEqual((piped["document"], piped["name"]), (first["document"], "lease"))
+        self.check(0, "lectern-store", *store, "verify", "--full", "lease")
 
     def test_names(self):
         self.assertEqual(self.index("--name", "other", self.lease)["name"], "other")
@@ -627,8 +646,12 @@ class StoreTest(ToolsTest):
         self.check_error(2, "already", "lectern-store", *self.store_flags, "export", "lease.txt",
                          bundle)
         out, _ = self.check(0, "lectern-store", *other, "import", bundle, "--name", "copy")
+        self.assertRegex(out, r"^imported copy, [\d,]+ tokens\n$")
+        out, _ = self.check(0, "lectern-store", *other, "--json", "import", bundle)
         self.assertEqual(json.loads(out), {"document": self.report["document"], "name": "copy",
-                                           "existed": False})
+                                           "existed": True})
+        out, _ = self.check(0, "lectern-store", *other, "import", bundle)
+        self.assertTrue(out.startswith("already there: copy, "), out)
         self.check(0, "lectern-store", *other, "verify", "--full")
         ask = ("ask-document", "--json", "--max-tokens", "8", "What is in it?")
         first, second = (json.loads(self.check(0, *ask, *flags)[0])
@@ -636,16 +659,45 @@ class StoreTest(ToolsTest):
         for key in ("answer", "evidence", "kv"):
             self.assertEqual(first[key], second[key])
 
+    def test_gc_and_recover_say_what_they_did(self):
+        docs = os.path.join(self.store_flags[1], "docs")
+        kept = self.path("kept")
+        shutil.copytree(docs, kept)
+        self.check(0, "lectern-store", *self.store_flags, "remove", "--yes", "lease.txt")
+        shutil.copytree(kept, docs, dirs_exist_ok=True)
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "gc")
+        self.assertEqual(out, "removed 0 document generations and 0 temporary files\n"
+                              "not in the catalog: 1 document; lectern-store recover takes up what "
+                              "is whole\n")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "recover")
+        self.assertEqual(out, "recovered lease.txt\n")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "recover")
+        self.assertEqual(out, "nothing to recover\n")
+
+    def test_recover_says_what_it_refused(self):
+        store = self.store_flags[1]
+        os.remove(os.path.join(store, "catalog.db"))
+        directory = os.path.join(store, "docs", self.report["document"],
+                                 str(self.report["generation"]))
+        os.truncate(os.path.join(directory, "layer-000.shard"), 4096)
+        out, _ = self.check(6, "lectern-store", *self.store_flags, "recover")
+        self.assertTrue(out.startswith(f"refused {directory}: "), out)
+        self.assertIn("layer-000.shard", out)
+        out, _ = self.check(6, "lectern-store", *self.store_flags, "--json", "recover")
+        [refused] = json.loads(out)["refused"]
+        self.assertEqual((refused["directory"], refused["code"]), (directory, "truncated"))
+
     def test_a_lost_catalog_is_rebuilt_and_a_sealed_store_refuses_changes(self):
         store = self.store_flags[1]
         os.remove(os.path.join(store, "catalog.db"))
-        out, _ = self.check(0, "lectern-store", *self.store_flags, "recover")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "recover")
         recovered = json.loads(out)
         self.assertEqual([d["name"] for d in recovered["documents"]], ["lease.txt"])
         self.assertEqual(recovered["refused"], [])
         self.check(0, "ask-document", *self.store_flags, "--max-tokens", "2", "What is in it?")
-        out, _ = self.check(0, "lectern-store", *self.store_flags, "gc")
-        self.assertEqual(json.loads(out)["unknown"], [])
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "gc")
+        self.assertEqual(json.loads(out),
+                         {"generations": 0, "files": 0, "in_use": 0, "unknown": []})
         self.check(0, "lectern-store", *self.store_flags, "seal")
         self.check_error(1, "SEALED", "lectern-store", *self.store_flags, "remove", "--yes",
                          "lease.txt")
