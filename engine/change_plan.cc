@@ -19,6 +19,8 @@ class PlanChanger {
   Status Run(const PlanChange& change) {
     LECTERN_RETURN_IF_ERROR(ReadOld(change));
     LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, old_.bytes_on_disk));
+    LECTERN_RETURN_IF_ERROR(
+        CheckQuota(context_.env, context_.store, context_.quota_bytes, old_.bytes_on_disk));
     row_.state = DocumentState::kBuilding;
     LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
     directory_ = DocumentDirectory(context_.store, row_.id, row_.generation);

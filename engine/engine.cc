@@ -45,6 +45,7 @@ class LocalEngine : public Engine {
         store_(Absolute(options.store)),
         model_(options.model.empty() ? "" : Absolute(options.model)),
         backend_(backend),
+        quota_bytes_(options.quota_bytes),
         threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
                                                                       : DefaultThreads())) {}
 
@@ -170,13 +171,17 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog,
                    Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
-    return ImportDocument(env_, store_, *catalog, Absolute(path), name);
+    return ImportDocument(env_, store_, *catalog, Absolute(path), name, quota_bytes_);
   }
 
  private:
   IndexContext Context(const Model& model) {
-    return {
-        .env = env_, .store = store_, .model = model, .backend = backend_, .threads = *threads_};
+    return {.env = env_,
+            .store = store_,
+            .model = model,
+            .backend = backend_,
+            .threads = *threads_,
+            .quota_bytes = quota_bytes_};
   }
 
   // Of a store whose catalog may be lost.
@@ -286,6 +291,7 @@ class LocalEngine : public Engine {
   Env& env_;
   const std::string store_, model_;
   const Backend& backend_;
+  const uint64_t quota_bytes_;
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
   std::mutex mutex_;                                             // guards what follows

@@ -29,6 +29,9 @@ struct EngineOptions {
   std::string store;       // directory; created by the first Index
   std::string model;       // Hugging Face folder; empty: the one a document was indexed with
   size_t num_threads = 0;  // 0: physical cores
+  // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
+  // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
+  uint64_t quota_bytes = 0;
 };
 
 // --- indexing ---------------------------------------------------------------------------------

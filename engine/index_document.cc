@@ -25,7 +25,6 @@ namespace lectern {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -84,6 +83,16 @@ Result<Prepared> Prepare(const Model& model, std::string_view bytes, const Index
   }
   prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype);
   return prepared;
+}
+
+struct DiskCost {
+  uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
+};
+DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, uint64_t tokens, uint64_t text_bytes) {
+  const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
+  const uint64_t finished = config.num_layers * layer_bytes + text_bytes + 20 * tokens;
+  const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
+  return {finished, std::max(finished, spills + layer_bytes + text_bytes + 24 * tokens)};
 }
 
 // What must be equal for an interrupted run to go on.
@@ -213,7 +222,7 @@ class Indexer {
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
     row_.report_json = BuildingReport(options_);
-    if (!found) LECTERN_RETURN_IF_ERROR(CheckSpace());
+    LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
     }
@@ -222,11 +231,13 @@ class Indexer {
     return {};
   }
 
-  Status CheckSpace() {
-    const uint64_t needed = SpillBytes(config_, SpillDtype(layout_.dtype), layout_.num_tokens) +
-                            ShardBytes(config_, layout_.dtype, layout_.num_tokens) +
-                            24 * layout_.num_tokens + prepared_.clean.text.size();
-    return CheckFreeSpace(context_.env, context_.store, needed);
+  Status CheckSpace(bool resumes) {
+    const uint64_t needed =
+        CostOnDisk(config_, layout_.dtype, layout_.num_tokens, prepared_.clean.text.size()).peak;
+    if (!resumes) LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
+    const std::string there =
+        resumes ? DocumentDirectory(context_.store, row_.id, row_.generation) : "";
+    return CheckQuota(context_.env, context_.store, context_.quota_bytes, needed, there);
   }
 
   Status RunPrefill() {
@@ -508,15 +519,6 @@ DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint,
   return id;
 }
 
-Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
-  needed += kSpareBytes;
-  LECTERN_ASSIGN(const uint64_t free, env.FreeBytes(store));
-  if (free >= needed) return {};
-  return {Code::kNoSpace, "this needs " + std::to_string(needed >> 20) + " MiB in " + store + ", " +
-                              std::to_string(free >> 20) +
-                              " MiB are free; free some or give another --store"};
-}
-
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
   const auto start = Clock::now();
@@ -562,14 +564,11 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
   const ModelConfig& config = context.model.config();
   const uint64_t tokens = prepared.tokens.ids.size();
-  const Dtype spill_dtype = SpillDtype(options.kv_dtype);
   IndexEstimate estimate;
   estimate.tokens = tokens;
-  const uint64_t layer_bytes = ShardBytes(config, options.kv_dtype, tokens);
-  estimate.bytes_on_disk =
-      config.num_layers * layer_bytes + prepared.clean.text.size() + 20 * tokens;
-  estimate.peak_bytes_on_disk =
-      std::max(estimate.bytes_on_disk, SpillBytes(config, spill_dtype, tokens) + layer_bytes);
+  const DiskCost cost = CostOnDisk(config, options.kv_dtype, tokens, prepared.clean.text.size());
+  estimate.bytes_on_disk = cost.finished;
+  estimate.peak_bytes_on_disk = cost.peak;
   const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
   const uint64_t activations =
       chunk * sizeof(float) *

@@ -21,6 +21,7 @@ struct IndexContext {
   const Model& model;
   const Backend& backend;
   ThreadPool& threads;
+  uint64_t quota_bytes = 0;  // of the store; 0: none
 };
 
 // As Engine::Index; the caller makes sure that one runs at a time in this process, other processes
@@ -29,9 +30,6 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
                                   const IndexOptions& options);
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options);
-
-// kNoSpace unless `needed` bytes, and some to spare, are free in the store.
-Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed);
 
 // First 16 bytes of SHA-256(text, fingerprint, what changes rows).
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype);

@@ -367,6 +367,7 @@ struct EngineOptions {
   std::string_view store = {};  // directory; created by the first Index. Required
   std::string_view model = {};  // Hugging Face folder; empty: the one a document was indexed with
   uint64_t num_threads = 0;     // 0: physical cores
+  uint64_t quota_bytes = 0;     // of the store: lectern_engine_options; 0: none
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the
@@ -379,6 +380,7 @@ class Engine {
     c.store = options.store.data(), c.store_len = options.store.size();
     c.model = options.model.data(), c.model_len = options.model.size();
     c.num_threads = options.num_threads;
+    c.quota_bytes = options.quota_bytes;
     auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
       return lectern_engine_create(&c, out, error);
     });

@@ -283,6 +283,7 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   LECTERN_ASSIGN(options.store, Copy(read.store, read.store_len, "store"));
   LECTERN_ASSIGN(options.model, Copy(read.model, read.model_len, "model"));
   options.num_threads = read.num_threads;
+  options.quota_bytes = read.quota_bytes;
   return options;
 }
 

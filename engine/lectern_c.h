@@ -108,6 +108,9 @@ typedef struct lectern_engine_options {
   const char* model; /* Hugging Face folder; empty: the one a document was indexed with */
   size_t model_len;
   uint64_t num_threads; /* 0: physical cores */
+  /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
+   * refused before it begins: LECTERN_NO_SPACE says what is used, needed and allowed. */
+  uint64_t quota_bytes;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */

@@ -14,7 +14,6 @@ namespace lectern {
 namespace {
 
 constexpr uint64_t kMaxHeadBytes = uint64_t{64} << 20;
-constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 constexpr size_t kCopyBytes = size_t{1} << 20;
 
 std::string FileName(uint32_t index) { return index == 0 ? kDocumentFile : LayerFile(index - 1); }
@@ -142,8 +141,9 @@ class MappedPart : public MappedFile {
 
 class Importer {
  public:
-  Importer(Env& env, const std::string& store, Catalog& catalog, const std::string& path)
-      : env_(env), store_(store), catalog_(catalog), path_(path) {}
+  Importer(Env& env, const std::string& store, Catalog& catalog, const std::string& path,
+           uint64_t quota_bytes)
+      : env_(env), store_(store), catalog_(catalog), path_(path), quota_bytes_(quota_bytes) {}
 
   Result<Imported> Run(const std::string& name) {
     LECTERN_RETURN_IF_ERROR(ReadHead());
@@ -156,8 +156,9 @@ class Importer {
       }
       return Imported{*std::move(there), /*existed=*/true};
     }
+    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env_, store_, header_.file_bytes));
+    LECTERN_RETURN_IF_ERROR(CheckQuota(env_, store_, quota_bytes_, header_.file_bytes));
     LECTERN_RETURN_IF_ERROR(OpenShards());
-    LECTERN_RETURN_IF_ERROR(CheckSpace());
     LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
     if (Status written = WriteShards(); !written.ok()) {
       (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection does
@@ -260,14 +261,6 @@ class Importer {
     return {};
   }
 
-  Status CheckSpace() const {
-    LECTERN_ASSIGN(const uint64_t free, env_.FreeBytes(store_));
-    if (free >= header_.file_bytes + kSpareBytes) return {};
-    return Status(Code::kNoSpace, "the document needs " + std::to_string(header_.file_bytes >> 20) +
-                                      " MiB in " + store_ + ", " + std::to_string(free >> 20) +
-                                      " MiB are free; free some");
-  }
-
   // Written anew: the generation is part of every block's checksum.
   Status WriteShards() {
     const std::string directory = DocumentDirectory(store_, row_.id, row_.generation);
@@ -295,6 +288,7 @@ class Importer {
   const std::string& store_;
   Catalog& catalog_;
   const std::string& path_;
+  const uint64_t quota_bytes_;
   std::shared_ptr<const MappedFile> file_;
   BundleHeader header_{};
   std::vector<BundleEntry> entries_;
@@ -310,8 +304,9 @@ Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row
 }
 
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
-                                const std::string& path, const std::string& name) {
-  return Importer(env, store, catalog, path).Run(name);
+                                const std::string& path, const std::string& name,
+                                uint64_t quota_bytes) {
+  return Importer(env, store, catalog, path, quota_bytes).Run(name);
 }
 
 }  // namespace lectern

@@ -55,10 +55,11 @@ struct Imported {
   bool existed = false;  // nothing was done: the same document was there
 };
 // Takes the document of a bundle into the store under `name` (empty: the one it had). All or
-// nothing. For the one who holds the store's lock. kTruncated, kChecksumMismatch, kCorrupt,
-// kUnsupportedVersion, kLimitExceeded, kNoSpace.
+// nothing. For the one who holds the store's lock. `quota_bytes` of the store; 0: none. kTruncated,
+// kChecksumMismatch, kCorrupt, kUnsupportedVersion, kLimitExceeded, kNoSpace.
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
-                                const std::string& path, const std::string& name);
+                                const std::string& path, const std::string& name,
+                                uint64_t quota_bytes = 0);
 
 }  // namespace lectern
 

@@ -14,6 +14,7 @@ namespace lectern {
 namespace {
 
 constexpr int kLockTimeoutMs = 2000;
+constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 
 std::string SealPath(const std::string& store) { return store + "/SEALED"; }
 
@@ -60,6 +61,17 @@ Result<std::vector<GenerationDirectory>> ListGenerations(Env& env, const std::st
     }
   }
   return found;
+}
+
+// Of the files in a directory, not of those in directories in it.
+Result<uint64_t> FileBytes(Env& env, const std::string& directory) {
+  uint64_t bytes = 0;
+  LECTERN_ASSIGN(const auto names, ListIfThere(env, directory));
+  for (const std::string& name : names) {
+    LECTERN_ASSIGN(const FileInfo info, env.Info(directory + "/" + name));
+    bytes += info.bytes;
+  }
+  return bytes;
 }
 
 // False: someone reads it. The removal is durable before the caller forgets the row: a crash must
@@ -143,6 +155,43 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
   return Status(Code::kReadOnly, result.status().message() +
                                      "; documents in it can be asked, but not changed: make it "
                                      "writable or give another --store");
+}
+
+Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
+  needed += kSpareBytes;
+  LECTERN_ASSIGN(const uint64_t free, env.FreeBytes(store));
+  if (free >= needed) return {};
+  return {Code::kNoSpace, "this needs " + std::to_string(needed >> 20) + " MiB in " + store + ", " +
+                              std::to_string(free >> 20) +
+                              " MiB are free; free some or give another --store"};
+}
+
+Result<uint64_t> StoreBytes(Env& env, const std::string& store) {
+  LECTERN_ASSIGN(uint64_t bytes, FileBytes(env, store));
+  LECTERN_ASSIGN(const uint64_t temporary, FileBytes(env, store + "/tmp"));
+  bytes += temporary;
+  LECTERN_ASSIGN(const auto generations, ListGenerations(env, store));
+  for (const GenerationDirectory& generation : generations) {
+    LECTERN_ASSIGN(const uint64_t of_generation, FileBytes(env, generation.path));
+    bytes += of_generation;
+  }
+  return bytes;
+}
+
+Status CheckQuota(Env& env, const std::string& store, uint64_t quota_bytes, uint64_t needed,
+                  const std::string& directory) {
+  if (quota_bytes == 0) return {};
+  LECTERN_ASSIGN(uint64_t used, StoreBytes(env, store));
+  if (!directory.empty()) {
+    LECTERN_ASSIGN(const uint64_t there, FileBytes(env, directory));
+    used -= std::min(used, there);
+  }
+  if (used <= quota_bytes && needed <= quota_bytes - used) return {};
+  return Status(Code::kNoSpace, "this needs " + std::to_string(needed) + " bytes beside the " +
+                                    std::to_string(used) + " that " + store +
+                                    " holds; its quota is " + std::to_string(quota_bytes) +
+                                    " bytes: remove a document or allow more")
+      .WithParam("quota");
 }
 
 Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& catalog) {

@@ -28,6 +28,16 @@ inline constexpr const char* kCheckpointFile = "checkpoint";
 // kReadOnly: also when the store is sealed.
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store);
 
+// kNoSpace unless `needed` bytes, and some to spare, are free in the store's file system. Needs no
+// lock.
+Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed);
+// Bytes of the store's files. Needs no lock.
+Result<uint64_t> StoreBytes(Env& env, const std::string& store);
+// kNoSpace unless `needed` bytes fit into `quota_bytes` (0: no quota) beside what the store holds.
+// `directory`: of a generation whose files are part of `needed`; empty: none.
+Status CheckQuota(Env& env, const std::string& store, uint64_t quota_bytes, uint64_t needed,
+                  const std::string& directory = "");
+
 // What a collection removed and what it left.
 struct Collected {
   uint64_t generations = 0;  // dead ones, unfinished ones without checkpoint, leftovers

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "tools/quantities.h"
+
 namespace lectern::tools {
 namespace {
 
@@ -38,6 +40,16 @@ api::Result<uint64_t> ThreadsFromEnvironment() {
                     "LECTERN_THREADS=\"" + std::string(text) +
                         "\" is not a number of threads (1 to " + std::to_string(kMaxThreads) + ")",
                     "LECTERN_THREADS"};
+}
+
+constexpr char kSizeWanted[] = " is not a size like 500MB or 2GiB";
+
+api::Result<uint64_t> ReadQuota(std::string_view flag) {
+  const std::string text(flag.empty() ? Variable("LECTERN_QUOTA") : flag);
+  if (text.empty()) return uint64_t{0};
+  if (const std::optional<uint64_t> bytes = ParseBytes(text)) return *bytes;
+  return api::Error{LECTERN_INVALID_ARGUMENT, "LECTERN_QUOTA=\"" + text + "\"" + kSizeWanted,
+                    "LECTERN_QUOTA"};
 }
 
 api::Result<std::string> DefaultStore() {
@@ -73,6 +85,15 @@ void AddStoreFlags(CLI::App& app, EngineFlags& flags) {
       ->check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
   app.add_flag_callback(
       "--json", [&flags] { flags.style = ErrorStyle::kJson; }, "Print JSON; errors too");
+}
+
+void AddQuotaFlag(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--quota", flags.quota,
+                 "What the store may come to on disk, as 500MB or 2GiB (LECTERN_QUOTA; else any)")
+      ->type_name("SIZE")
+      ->check([](const std::string& text) {
+        return ParseBytes(text) ? std::string() : text + kSizeWanted;
+      });
 }
 
 void AddModelFlags(CLI::App& app, EngineFlags& flags) {
@@ -124,6 +145,9 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
     flags.store = std::move(*store);
   }
   if (flags.model.empty()) flags.model = Variable("LECTERN_MODEL");
+  auto quota = ReadQuota(flags.quota);
+  if (!quota.ok()) return quota.error();
+  flags.quota_bytes = *quota;
   if (flags.num_threads == 0) {
     auto threads = ThreadsFromEnvironment();
     if (!threads.ok()) return threads.error();

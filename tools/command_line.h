@@ -20,14 +20,17 @@ struct EngineFlags {
   std::string store;                     // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
   std::string model;                     // --model, LECTERN_MODEL, empty
   uint64_t num_threads = 0;              // --threads, LECTERN_THREADS, 0: physical cores
+  std::string quota;                     // --quota, LECTERN_QUOTA, empty: none
+  uint64_t quota_bytes = 0;              // `quota`; set by WithEnvironment
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
-  api::EngineOptions options() const { return {store, model, num_threads}; }
+  api::EngineOptions options() const { return {store, model, num_threads, quota_bytes}; }
 };
 
-// Adds --store and --json; --model and --threads; --version.
+// Adds --store and --json; --quota, for tools that write; --model and --threads; --version.
 void AddStoreFlags(CLI::App& app, EngineFlags& flags);
+void AddQuotaFlag(CLI::App& app, EngineFlags& flags);
 void AddModelFlags(CLI::App& app, EngineFlags& flags);
 void AddVersionFlag(CLI::App& app);
 

@@ -54,6 +54,7 @@ struct IndexFlags {
 
 void AddFlags(CLI::App& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
+  AddQuotaFlag(app, flags.engine);
   AddModelFlags(app, flags.engine);
   app.add_option("--name", flags.name, "Name of the document (else the file's name)");
   app.add_option("--kv-type", flags.kv_type,

@@ -1,5 +1,6 @@
 #include "tools/quantities.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -30,6 +31,23 @@ std::string Bytes(uint64_t bytes) {
     unit = larger;
   }
   return OneDecimal(value) + unit;
+}
+
+std::optional<uint64_t> ParseBytes(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
+  std::string_view unit(at, static_cast<size_t>(end - at));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (unit.ends_with('B')) unit.remove_suffix(1);
+  const bool is_binary = unit.size() == 2 && unit.ends_with('i');
+  if (is_binary) unit.remove_suffix(1);
+  const size_t power = unit.empty() ? 0 : std::string_view(" kMGTP").find(unit == "K" ? "k" : unit);
+  if (unit.size() > 1 || unit == " " || power == std::string_view::npos) return std::nullopt;
+  value *= std::pow(is_binary ? 1024.0 : 1000.0, static_cast<double>(power));
+  if (!(value >= 1 && value < 0x1p63)) return std::nullopt;
+  return static_cast<uint64_t>(value);
 }
 
 std::string Duration(double seconds) {

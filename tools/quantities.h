@@ -3,12 +3,16 @@
 #define LECTERN_TOOLS_QUANTITIES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace lectern::tools {
 
 std::string Grouped(uint64_t number);  // "12,345"
 std::string Bytes(uint64_t bytes);     // "812 bytes", "1.2 GB" (powers of 1000)
+// The other way: "1500", "500 MB", "1.5G" (powers of 1000), "2GiB" (of 1024), at least 1 byte.
+std::optional<uint64_t> ParseBytes(std::string_view text);
 std::string Duration(double seconds);  // "850 ms", "12 s", "3 min 2 s", "2 h 5 min"
 std::string Percent(double share);     // 0.1034: "10.3 %"
 

@@ -275,6 +275,7 @@ int Main(int argc, char** argv) {
   app.footer(kExamples);
   StoreFlags flags;
   AddStoreFlags(app, flags.engine);
+  AddQuotaFlag(app, flags.engine);
   AddVersionFlag(app);
   const Commands commands = AddCommands(app, flags);
   if (const std::optional<int> status = ParseCommandLine(app, argc, argv)) return *status;

@@ -49,7 +49,7 @@ static int num_failures = 0;
 static uint64_t not_a_handle = 0x1234567890ABCDEF;
 
 static lectern_engine* CreateEngine(const char* store, const char* model) {
-  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0};
+  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0, 0};
   options.store = store;
   options.store_len = strlen(store);
   options.model = model;
@@ -601,6 +601,26 @@ static void TestMaintenance(lectern_engine* engine, const char* store) {
   CHECK(lectern_text_free(json) == LECTERN_OK);
 }
 
+/* A store with a quota of its own size: nothing more goes in, and the message has all numbers. */
+static void TestQuota(const char* store, const char* model) {
+  const lectern_engine_options options = {.struct_size = sizeof options,
+                                          .store = store,
+                                          .store_len = strlen(store),
+                                          .model = model,
+                                          .model_len = strlen(model),
+                                          .quota_bytes = 123456};
+  lectern_engine* engine = NULL;
+  lectern_index_report* report = NULL;
+  lectern_error* error = NULL;
+  CHECK_OK(lectern_engine_create(&options, &engine, &error), error);
+  CHECK(lectern_engine_index(engine, "Another text.", 13, NULL, &report, &error) ==
+        LECTERN_NO_SPACE);
+  CHECK(report == NULL && strcmp(lectern_error_param(error, NULL), "quota") == 0);
+  CHECK(strstr(lectern_error_message(error, NULL), "quota is 123456 bytes") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+}
+
 static void TestStore(lectern_engine* engine, const char* store) {
   lectern_text* json = NULL;
   lectern_error* error = NULL;
@@ -653,6 +673,7 @@ int main(int argc, char** argv) {
     engine = CreateEngine(store, NULL);
     TestFallback(engine);
     TestFreeWhileAsking(engine);
+    TestQuota(store, model);
     TestStore(engine, store);
     CHECK(lectern_engine_free(engine) == LECTERN_OK);
   } else {

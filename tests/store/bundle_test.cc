@@ -54,6 +54,19 @@ class BundleTest : public testing::Test {
   std::string bytes_;
 };
 
+TEST_F(BundleTest, WhatExceedsTheQuotaIsNotTakenIn) {
+  const auto lock = LockStore(env_, to_);
+  const auto catalog = *Catalog::Open(env_, CatalogPath(to_), Catalog::Mode::kReadWrite);
+  const uint64_t used = *StoreBytes(env_, to_);
+  const auto import = [&](uint64_t quota) {
+    return ImportDocument(env_, to_, *catalog, path_, "", quota).status();
+  };
+  EXPECT_EQ(import(used + bytes_.size() - 1).code(), Code::kNoSpace);
+  EXPECT_TRUE(catalog->List()->empty());
+  EXPECT_TRUE(import(used + bytes_.size()).ok());
+  EXPECT_TRUE(import(1).ok());  // it is there
+}
+
 TEST_F(BundleTest, ADocumentComesBackWhole) {
   ASSERT_TRUE(AddSampleDocument(env_, to_, SampleId(9), "other", "Other text.").ok());
   const auto imported = Import("b");

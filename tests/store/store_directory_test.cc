@@ -43,6 +43,36 @@ TEST_F(StoreDirectoryTest, EverythingBelongsToTheOwnerAlone) {
             10u);  // store, tmp, docs, id, generation, two shards, catalog, journal, lock
 }
 
+TEST_F(StoreDirectoryTest, TheQuotaCountsEveryFileOfTheStore) {
+  const CatalogEntry entry = Add(1, "a");
+  Add(2, "b");
+  WriteBytes(store_ + "/tmp/leftover", std::string(1000, 'x'));
+  uint64_t used = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(store_)) {
+    if (file.is_regular_file()) used += file.file_size();
+  }
+  EXPECT_EQ(*StoreBytes(env_, store_), used);
+  EXPECT_TRUE(CheckQuota(env_, store_, 0, UINT64_MAX).ok());
+  EXPECT_TRUE(CheckQuota(env_, store_, used + 5, 5).ok());
+  for (const auto& [quota, needed] : {std::pair<uint64_t, uint64_t>(used + 4, 5),
+                                      {used - 1, 0},
+                                      {1, 1},
+                                      {UINT64_MAX, UINT64_MAX}}) {
+    const Status status = CheckQuota(env_, store_, quota, needed);
+    EXPECT_EQ(status.code(), Code::kNoSpace) << quota << " " << needed;
+    EXPECT_EQ(status.param(), "quota");
+    for (const uint64_t number : {quota, needed, used}) {
+      EXPECT_NE(status.message().find(" " + std::to_string(number) + " "), std::string::npos)
+          << status.message();
+    }
+  }
+  // What is there of the document itself counts once.
+  const uint64_t part = entry.row.bytes_on_disk;
+  EXPECT_TRUE(CheckQuota(env_, store_, used + 5, part + 5, Directory(entry)).ok());
+  EXPECT_FALSE(CheckQuota(env_, store_, used + 4, part + 5, Directory(entry)).ok());
+  EXPECT_EQ(*StoreBytes(env_, dir_ / "none"), 0u);
+}
+
 TEST_F(StoreDirectoryTest, OneWriterAtATime) {
   auto first = LockStore(env_, store_);
   ASSERT_TRUE(first.ok());

@@ -172,6 +172,10 @@ class CommandLineTest(ToolsTest):
         for value in ("two", "0", "-1", "1.5", "99999999999999999999"):
             self.check_error(2, "LECTERN_THREADS", "lectern-store", "list",
                              env={"LECTERN_THREADS": value})
+        for value in ("two", "0", "-1", "1 XB", "5 KiBs", "5  MB", "nan", "inf", "1e3", "99999PB"):
+            self.check_error(2, "LECTERN_QUOTA.*not a size", "lectern-store", "list",
+                             env={"LECTERN_QUOTA": value})
+            self.check_error(2, "not a size", "lectern-store", "--quota=" + value, "list")
 
     def test_flag_beats_environment_beats_default(self):
         other = self.path("other")
@@ -255,6 +259,45 @@ class IndexTest(ToolsTest):
         piped = self.index(*store, "--again", "-", stdin=self.text.encode())
         self.assertEqual((piped["document"], piped["name"]), (first["document"], "lease"))
         self.check(0, "lectern-store", *store, "verify", "--full", "lease")
+
+    def test_what_exceeds_the_quota_is_refused_before_any_work(self):
+        store = ("--store", self.path("quota"))
+        note = self.write("note.txt", "A short note about a bridge.")
+        held = self.index(*store, "--quota", "1.5GB", note)["bytes_on_disk"]
+        used = sum(os.path.getsize(os.path.join(folder, name))
+                   for folder, _, names in os.walk(store[1]) for name in names)
+        self.assertGreaterEqual(used, held)
+        for tool, env, args in (
+                ("index-document", {}, ("--quota", "1MB", "--progress", "none", self.lease)),
+                ("index-document", {"LECTERN_QUOTA": "1000kB"}, ("--progress", "none", self.lease)),
+                ("lectern-store", {}, ("--quota", str(used + held - 1), "plan", "note.txt",
+                                       "--kv-budget", "0.5"))):
+            allowed = args[1] if tool == "lectern-store" else "1000000"
+            self.check_error(5, rf"needs \d+ bytes beside the {used} that .*quota is {allowed} ",
+                             tool, *store, *args, env=env)
+        [document] = json.loads(self.check(0, "lectern-store", *store, "--json", "list")[0])[
+            "documents"]
+        self.assertEqual(document["name"], "note.txt")
+        # Exactly enough for a second generation beside the first.
+        self.check(0, "lectern-store", *store, "--quota", str(used + held), "plan", "note.txt",
+                   "--kv-budget", "0.5")
+        # A bundle needs what its file has.
+        bundle = self.path("note.lectern")
+        self.check(0, "lectern-store", *store, "export", "note.txt", bundle)
+        other = ("--store", self.path("quota-import"))
+        self.check_error(5, "quota is 50000 ", "lectern-store", *other, "--quota", "50kB", "import",
+                         bundle)
+        self.check(0, "lectern-store", *other, "--quota", "1GiB", "import", bundle)
+
+    def test_an_interrupted_run_counts_once_against_the_quota(self):
+        store = self.path("quota-resumed")
+        text = self.write("long.txt", make_text(20000))
+        out, _ = self.check(0, "index-document", "--store", store, "--estimate", "--json", text)
+        quota = str(json.loads(out)["peak_bytes_on_disk"] + 200000)  # beside the catalog
+        self.interrupt([signal.SIGINT], store)
+        self.check_error(5, "quota", "index-document", "--store", store, "--quota", quota,
+                         "--progress", "none", self.write("more.txt", make_text(20000) + "x"))
+        self.check(0, "index-document", "--store", store, "--quota", quota, text)
 
     def test_names(self):
         self.assertEqual(self.index("--name", "other", self.lease)["name"], "other")
@@ -546,7 +589,7 @@ class FileSystemTest(ToolsTest):
         return folder
 
     def test_full_disk_is_found_before_any_work(self):
-        store = self.mount("17m") + "/store"
+        store = self.mount("18m") + "/store"
         small = self.write("small.txt", "A short note. Nothing else is in it.")
         flags = ("--store", store, "--progress", "none")
         self.check(0, "index-document", *flags, small)
