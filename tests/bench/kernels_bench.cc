@@ -70,7 +70,6 @@ void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, siz
                            .keys = keys.rows,
                            .values = values.rows,
                            .scale = 0.125f,
-                           .bias = {},
                            .visible = {},
                            .state = result,
                            .logits = {},
