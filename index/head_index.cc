@@ -196,8 +196,14 @@ Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
   LECTERN_RETURN_IF_ERROR(
       shard_->Verify(view.centroids_offset + clusters.begin * view.centroids.row_bytes(),
                      clusters.size() * view.centroids.row_bytes()));
-  return shard_->Verify(view.variances_offset + clusters.begin * sizeof(float),
-                        clusters.size() * sizeof(float));
+  LECTERN_RETURN_IF_ERROR(shard_->Verify(view.variances_offset + clusters.begin * sizeof(float),
+                                         clusters.size() * sizeof(float)));
+  for (const float variance : view.variances.subspan(clusters.begin, clusters.size())) {
+    if (variance >= 0 && variance < INFINITY) continue;
+    return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
+                                      " has a variance that is none; index the document again");
+  }
+  return {};
 }
 
 Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {

@@ -85,7 +85,8 @@ class HeadIndex {
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
   Status VerifyFineCodes(IndexRange rows) const;
-  Status VerifyCentroids(size_t level, IndexRange clusters) const;  // and their variances
+  // And their variances: kCorrupt where one is negative or no number.
+  Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
   Status VerifyRadii(size_t level, IndexRange clusters) const;
 

@@ -97,6 +97,7 @@ struct LookupArgs {
   SelectionRule rule = {};
 };
 
+// S has the variances in it and T, but for kThreshold, has not: elsewhere T only orders.
 // kDefault: where all finest centroids fit into a third of the budget (and there are row codes)
 // they are looked up at once. Otherwise clusters are opened best first (above the calibrated
 // threshold of their head and level before those below it) until the level's part of the lookup

@@ -162,6 +162,19 @@ struct Contradiction {
 
 void PrintTo(const Contradiction& contradiction, std::ostream* out) { *out << contradiction.name; }
 
+TEST(HeadIndexTest, AVarianceThatIsNoneIsFoundBeforeItIsUsed) {
+  for (const float bad : {-1.0f, NAN, INFINITY}) {
+    PatchedShard shard(LayerBytes(false));
+    std::memcpy(&shard.Numbers(SectionKind::kVariances, 1, 2)[3], &bad, sizeof bad);
+    const auto head = shard.Load(1);
+    ASSERT_TRUE(head.ok()) << head.status().message();
+    EXPECT_TRUE(head->VerifyCentroids(1, {0, 3}).ok());
+    const Status status = head->VerifyCentroids(1, {2, 5});
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_NE(status.message().find("layer-000.shard"), std::string::npos);
+  }
+}
+
 class HeadIndexCorruptTest : public ::testing::TestWithParam<Contradiction> {};
 
 TEST_P(HeadIndexCorruptTest, IsRefusedNamingTheHead) {
