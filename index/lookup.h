@@ -97,7 +97,9 @@ struct LookupArgs {
   SelectionRule rule = {};
 };
 
-// S has the variances in it and T, but for kThreshold, has not: elsewhere T only orders.
+// T is calibrated on masses without variances: kThreshold compares it with such an S, and for
+// kDefault, whose S has them, it only orders.
+//
 // kDefault: where all finest centroids fit into a third of the budget (and there are row codes)
 // they are looked up at once. Otherwise clusters are opened best first (above the calibrated
 // threshold of their head and level before those below it) until the level's part of the lookup

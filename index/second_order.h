@@ -17,13 +17,16 @@ inline float Norm(std::span<const float> x) {
 // log(1/N sum exp(x)) less the mean of x, for N logits of standard deviation `deviation`, taken as
 // draws of a normal distribution: deviation^2 / 2 as long as many of them carry the sum; from
 // deviation = sqrt(2 ln N) on the largest alone does, which lies about that many deviations above
-// the mean (the free energy of the random energy model: Derrida,
-// Phys. Rev. B 24, 2613, 1981). A key's logit differs from its centroid's
-// by scale * q . (k - C), whose deviation is scale * |q| * sqrt(variance) when the cluster is as
-// wide in every direction. For the few keys of a cluster the formula is up to half a deviation
-// above the mean of such draws; 0.8 of the deviation answered a little worse (KL 0.003 for 0.0007
-// at a budget of 0.05). The second cumulant alone grows far beyond what N keys can hold for the
-// sharp queries that matter: with it no answer was right. deviation >= 0; log_count = ln N >= 0.
+// the mean (the free energy of the random energy model: Derrida, Phys. Rev. B 24, 2613, 1981). A
+// key's logit differs from its centroid's by scale * q . (k - C), whose deviation is
+// scale * |q| * sqrt(variance) when the cluster is as wide in every direction.
+//
+// For the few keys of a cluster the formula is up to 0.65 deviations above the mean of such draws;
+// 0.8 of the deviation answered a little worse (KL 0.003 for 0.0007 at a budget of 0.05). The second
+// cumulant alone grows far beyond what N keys can hold for the sharp queries that matter: with it no
+// answer was right.
+//
+// deviation >= 0; log_count = ln N >= 0.
 inline float LogMeanExp(float deviation, float log_count) {
   const float largest = std::sqrt(2 * log_count);
   return deviation < largest ? deviation * deviation / 2 : deviation * largest - log_count;
