@@ -1,10 +1,10 @@
-// What the receipt says was not read is not read: it is overwritten with NaN, and nothing changes.
+// What the receipt says was not read is not read: it is overwritten with NaN (variances with huge
+// ones), and nothing changes.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -70,7 +70,8 @@ void RepairChecksums(std::string& shard) {
       &crc, 4);
 }
 
-// NaN over every float of the shard that is not in the set; returns how many bytes.
+// NaN, or what else shows, over every number of the shard that is not in the set; returns how many
+// bytes.
 size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& document,
                    const Reads& reads, bool tail) {
   std::string shard = ReadWholeFile(path);
@@ -83,11 +84,11 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
   const auto poison = [&](uint64_t offset, uint64_t bytes, size_t element) {
     const uint8_t factor = 0xFC;  // of a code: NaN
     const uint16_t half = 0x7E00;
-    const float whole = std::numeric_limits<float>::quiet_NaN();
-    const void* nan = element == 1 ? static_cast<const void*>(&factor) : &half;
-    if (element == 4) nan = &whole;
+    const float whole = 1e30f;  // of a variance, whose NaN is refused: the cluster of all mass
+    const void* number = element == 1 ? static_cast<const void*>(&factor) : &half;
+    if (element == 4) number = &whole;
     for (uint64_t at = offset; at < offset + bytes; at += element) {
-      std::memcpy(shard.data() + at, nan, element);
+      std::memcpy(shard.data() + at, number, element);
     }
     poisoned += bytes;
   };
@@ -174,18 +175,32 @@ const std::map<Rule, std::string> kRuleNames = {{Rule::kDefault, "default"},
                                                 {Rule::kCap, "cap"},
                                                 {Rule::kTopP, "top-p"}};
 
+// One text as shards of each number of levels, for all cases.
 class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
  protected:
+  static void SetUpTestSuite() { folder_ = std::make_unique<TempFolder>(); }
+  static void TearDownTestSuite() {
+    documents_.clear();
+    model_.reset();
+    folder_.reset();
+  }
+
   void SetUp() override {
-    auto model = Model::Load(Env::Default(), TinyModel());
-    ASSERT_TRUE(model.ok());
-    model_ = *model;
-    const auto tokens = model_->EncodeDocument(InventedText(26000, 11));
-    ASSERT_GT(tokens->ids.size(), 5000u);
-    testing::TokenDocumentOptions options;
-    options.kv_dtype = Dtype::kF16;
-    options.num_levels = GetParam().levels;
-    document_ = testing::IndexTokens(TinyModel(), tokens->ids, folder_.path(), options).document;
+    auto& document = documents_[GetParam().levels];
+    if (document == nullptr) {
+      model_ = Model::Load(Env::Default(), TinyModel()).value();
+      const auto tokens = model_->EncodeDocument(InventedText(26000, 11));
+      ASSERT_GT(tokens->ids.size(), 5000u);
+      testing::TokenDocumentOptions options;
+      options.kv_dtype = Dtype::kF16;
+      options.num_levels = GetParam().levels;
+      document = testing::IndexTokens(TinyModel(), tokens->ids, ShardsParent(), options).document;
+    }
+    document_ = document;
+  }
+
+  static std::string ShardsParent() {
+    return folder_->path() + "/" + std::to_string(GetParam().levels);
   }
 
   std::unique_ptr<DocumentSession> NewSession(std::shared_ptr<const Document> document) {
@@ -199,8 +214,9 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
 
   // Poisons a copy of the shards and opens it.
   std::shared_ptr<const Document> Poisoned(const Reads& reads) {
-    const std::string copy = folder_.path() + "/poisoned-" + std::to_string(++copies_);
-    std::filesystem::copy(folder_.path() + "/shards", copy);
+    const TempFolder folder;
+    const std::string copy = folder.path() + "/poisoned";
+    std::filesystem::copy(ShardsParent() + "/shards", copy);
     size_t poisoned = 0, total = 0;
     for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
       const std::string path = copy + "/" + LayerFile(layer);
@@ -212,11 +228,11 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     return Reopen(*document_, copy);
   }
 
-  TempFolder folder_;
+  static inline std::unique_ptr<TempFolder> folder_;
+  static inline std::shared_ptr<const Model> model_;
+  static inline std::map<uint32_t, std::shared_ptr<const Document>> documents_;  // by levels
   const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
-  std::shared_ptr<const Model> model_;
   std::shared_ptr<const Document> document_;
-  int copies_ = 0;
 };
 
 TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
