@@ -156,6 +156,7 @@ struct IndexOptions {
   bool again = false;       // also when it is there: replaced by a new generation when that is done
   // The plan of later asks: lectern_ask_options. Empty: "uniform", "global".
   std::string_view layer_budget = {}, head_budget = {};
+  std::string_view cluster_keys = {};  // lectern_index_options; empty: "stored"
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
   std::function<bool(const Progress&)> on_progress = {};
 };
@@ -595,6 +596,8 @@ class Engine {
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();
     c.head_budget_len = options.head_budget.size();
+    c.cluster_keys = options.cluster_keys.data();
+    c.cluster_keys_len = options.cluster_keys.size();
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {
