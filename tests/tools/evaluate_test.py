@@ -143,7 +143,8 @@ class EvaluateTest(unittest.TestCase):
         self.assertIn("same", lines["pyramid+uniform"])
 
     def test_switches_of_the_lookup_are_methods(self):
-        modes = ["block-1", "block-4096", "reuse-1", "reuse-0", "block-1/reuse-0", "rule-cap"]
+        modes = ["block-1", "block-4096", "reuse-1", "reuse-0", "block-1/reuse-0", "rule-cap",
+                 "rule-threshold", "rule-threshold-questions"]
         done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
                         "0.1", "--modes", ",".join(["default"] + modes), "--answers", "block-1",
                         self.questions)
@@ -173,6 +174,10 @@ class EvaluateTest(unittest.TestCase):
         self.assertEqual((both["question_errors"], both["answer_errors"]),
                          (blocks["question_errors"], reuse["answer_errors"]))
         self.assertLessEqual(of["rule-cap"]["read"], 0.1)
+        self.assertNotEqual(of["rule-threshold"]["read"], of["rule-threshold-questions"]["read"])
+        for rule in ("rule-threshold", "rule-threshold-questions"):
+            self.assertGreater(of[rule]["read"], 0.05)  # meets the budget in the mean, roughly
+            self.assertLess(of[rule]["read"], 0.3)
 
     def test_nobody_reads_more_than_the_budget(self):
         for (method, budget), row in self.rows.items():

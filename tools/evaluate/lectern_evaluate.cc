@@ -17,6 +17,7 @@
 #include "engine/ask.h"
 #include "engine/engine.h"
 #include "engine/json.h"
+#include "engine/missed_margin.h"
 #include "tools/command_line.h"
 #include "tools/evaluate/paper_lookup.h"
 #include "tools/evaluate/raw_results.h"
@@ -202,7 +203,12 @@ class DocumentEvaluation {
   // From the queries of the first questions, for all budgets.
   Status PreparePaper(const Method& method, const std::vector<Question>& questions) {
     if (!method.is_paper() || thresholds_.contains({method.mode, method.seed})) return {};
-    if (steps_.empty()) LECTERN_RETURN_IF_ERROR(CollectSteps(questions));
+    if (steps_.empty()) {
+      const size_t count = std::min<size_t>(flags_.calibration, questions.size());
+      for (size_t i = 0; i < count; ++i) {
+        LECTERN_RETURN_IF_ERROR(CollectSteps(questions[i].text, steps_));
+      }
+    }
     LECTERN_ASSIGN(const PaperLookup* const lookup, Paper(method.seed));
     LECTERN_ASSIGN(const auto session, Open());
     LECTERN_ASSIGN(thresholds_[std::pair(method.mode, method.seed)],
@@ -211,21 +217,30 @@ class DocumentEvaluation {
     return {};
   }
 
-  Status CollectSteps(const std::vector<Question>& questions) {
-    const size_t count = std::min<size_t>(flags_.calibration, questions.size());
-    for (size_t i = 0; i < count; ++i) {
-      LECTERN_ASSIGN(const auto session, Open());
-      session->on_layer = [&](const DocumentSession::LayerStep& step) {
-        session->selector = [&](uint32_t layer, const LookupArgs& args) {
-          steps_.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
-          return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
-        };
-        std::vector<float> ignored;
-        (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
-        session->selector = {};
+  // The queries of every layer and step of an exact answer.
+  Status CollectSteps(const std::string& question, std::vector<PaperLookup::Step>& steps) {
+    LECTERN_ASSIGN(const auto session, Open());
+    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+      session->selector = [&](uint32_t layer, const LookupArgs& args) {
+        steps.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
+        return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
       };
-      LECTERN_RETURN_IF_ERROR(session->Ask(questions[i].text, Exact()).status());
+      std::vector<float> ignored;
+      (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
+      session->selector = {};
+    };
+    return session->Ask(question, Exact()).status();
+  }
+
+  Status PrepareThresholds(const Method& method) {
+    if (!NeedsThresholds(method.mode) || !recalibrated_.layers.empty()) return {};
+    std::vector<PaperLookup::Step> steps;
+    for (const char* question : GenericQuestions()) {
+      LECTERN_RETURN_IF_ERROR(CollectSteps(question, steps));
     }
+    LECTERN_ASSIGN(document_, Open());
+    LECTERN_ASSIGN(recalibrated_,
+                   CalibrateOnSteps(document_->indexed(), document_->backend(), steps));
     return {};
   }
 
@@ -291,7 +306,9 @@ class DocumentEvaluation {
         return PaperSelect(method, budget, layer, args, scored);
       };
     } else {
-      session->selector = MakeSelector(method.mode, {.group = group_});
+      LECTERN_RETURN_IF_ERROR(PrepareThresholds(method));
+      session->selector =
+          MakeSelector(method.mode, {.group = group_, .recalibrated = &recalibrated_});
     }
     double divergence = 0;
     session->on_first_logits = [&](std::span<const float> logits) {
@@ -369,7 +386,9 @@ class DocumentEvaluation {
     if (missing.empty()) return {};
     TrueMass truth;
     for (ErrorFigures& figures : missing) {
-      figures.selector = MakeSelector(figures.method.mode, {group_, &truth, &figures.kept});
+      LECTERN_RETURN_IF_ERROR(PrepareThresholds(figures.method));
+      figures.selector =
+          MakeSelector(figures.method.mode, {group_, &truth, &figures.kept, &recalibrated_});
     }
     LECTERN_ASSIGN(const auto session, Open());
     Status failed;
@@ -461,9 +480,11 @@ class DocumentEvaluation {
   RawResults& results_;
   uint64_t num_tokens_ = 0;
   size_t group_ = 1;
-  std::map<size_t, ExactAnswer> exact_;  // of questions whose errors were measured
-  std::vector<PaperLookup::Step> steps_;
-  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;                          // by seed
+  std::map<size_t, ExactAnswer> exact_;   // of questions whose errors were measured
+  std::vector<PaperLookup::Step> steps_;  // of the questions that choose the paper's thresholds
+  std::unique_ptr<DocumentSession> document_;               // that recalibrated_ borrows
+  RecalibratedHeads recalibrated_;                          // made when first asked for
+  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;  // by seed
   std::map<std::pair<std::string, uint64_t>, PaperLookup::Thresholds> thresholds_;  // mode, seed
 };
 

@@ -258,6 +258,17 @@ void WithRule(LookupArgs& args) {
   args.rule = {.kind = kRule};
 }
 
+constexpr std::string_view kQuestionThresholds = "rule-threshold-questions";
+
+Selector ByQuestionThresholds(const SelectorInputs& inputs) {
+  return [heads = inputs.recalibrated](uint32_t layer, const LookupArgs& args) {
+    LookupArgs changed = args;
+    changed.heads = heads->layers[layer];
+    changed.rule = {.kind = Rule::kThreshold};
+    return Lookup(changed);
+  };
+}
+
 struct Mode {
   std::string_view name;  // a capital at its end stands for a number
   std::string_view meaning;
@@ -273,6 +284,8 @@ constexpr Mode kModes[] = {
     {"first-order", "masses of clusters by their centroids alone, without variances", true,
      With<WithoutVariances>},
     {"rule-threshold", "--rule threshold", true, With<WithRule<Rule::kThreshold>>},
+    {kQuestionThresholds, "the same with T from generic questions, not the document's last tokens",
+     true, ByQuestionThresholds},
     {"rule-cap", "--rule cap", true, With<WithRule<Rule::kCap>>},
     {"rule-top-p", "--rule top-p: 0.95 of the mass, whatever the budget", true,
      With<WithRule<Rule::kTopP>>},
@@ -348,6 +361,10 @@ std::string CheckMode(const std::string& mode, bool answers) {
                             : FindMode(mode, number) != nullptr;
   if (!known) return "unknown method: " + mode;
   return answers && mode == "oracle" ? "the oracle cannot answer" : "";
+}
+
+bool NeedsThresholds(const std::string& mode) {
+  return mode.find(kQuestionThresholds) != mode.npos;
 }
 
 bool HasTail(const std::string& mode) {

@@ -7,6 +7,7 @@
 
 #include "engine/document_attention.h"
 #include "index/budget_plan.h"
+#include "tools/evaluate/question_thresholds.h"
 #include "tools/evaluate/true_mass.h"
 
 namespace lectern::evaluate {
@@ -21,7 +22,8 @@ struct SelectorInputs {
   size_t group;                     // query heads of a kv head
   const TrueMass* truth = nullptr;  // of the running step and layer; the oracle's alone
   KeptSteps* kept = nullptr;        // counted where given
-  double number = 0;                // of the mode's name
+  const RecalibratedHeads* recalibrated = nullptr;  // of the modes that NeedsThresholds names
+  double number = 0;                                // of the mode's name
 };
 
 // Every mode: a new one is an entry of its list. Besides these,
@@ -31,6 +33,8 @@ std::string DescribeModes();
 // Empty, or why there is no such mode. `answers`: nor one that can answer, as the oracle, which
 // knows the exact run's attention and not that of its own, cannot.
 std::string CheckMode(const std::string& mode, bool answers);
+// Whether it needs thresholds calibrated on generic questions.
+bool NeedsThresholds(const std::string& mode);
 // Whether what is not read counts through the tail.
 bool HasTail(const std::string& mode);
 // The policies of LAYERS+HEADS.
