@@ -19,9 +19,9 @@
 #include "engine/json.h"
 #include "engine/missed_margin.h"
 #include "tools/command_line.h"
+#include "tools/evaluate/modes.h"
 #include "tools/evaluate/paper_lookup.h"
 #include "tools/evaluate/raw_results.h"
-#include "tools/evaluate/selectors.h"
 #include "tools/evaluate/true_mass.h"
 
 namespace lectern::evaluate {
