@@ -77,6 +77,9 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
   for (size_t h = 0; h < choices.size(); ++h) {
     const Choice& choice = choices[h];
     const auto& levels = args.heads[h].levels();
+    if (!args.heads[h].has_row_codes()) {
+      return Status(Code::kInvalidArgument, "this mode needs documents with row codes");
+    }
     size_t level = 0;
     while (choice.looked_up[level].empty()) ++level;
     HeadBuffers buffers;

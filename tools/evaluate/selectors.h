@@ -7,8 +7,8 @@
 namespace lectern::evaluate {
 
 // Of a question what any block of `rows` of its query rows would choose if it were alone, each with
-// the whole budget and its rows' weights; every row then attends to all of it. Documents with row
-// codes.
+// the whole budget and its rows' weights; every row then attends to all of it. kInvalidArgument
+// where there are no row codes, also below.
 Selector SelectByBlocks(size_t rows);
 
 // How many steps of layers could have kept a choice, and how many did.
