@@ -131,13 +131,16 @@ class EvaluateTest(unittest.TestCase):
 
     def test_policies_are_methods(self):
         done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
-                        "0.2", "--modes", "default,pyramid+global,uniform+global", "--answers",
+                        "0.2", "--modes",
+                        "default,pyramid+global,uniform+global,dense-first+global", "--answers",
                         "pyramid+uniform", self.questions)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = {line["mode"]: line for line in map(json.loads, done.stdout.splitlines())}
         self.assertAlmostEqual(lines["pyramid+global"]["read"], 0.2, delta=0.002)
         self.assertGreater(lines["pyramid+global"]["read_most"],
                            lines["default"]["read_most"] + 0.1)
+        self.assertAlmostEqual(lines["dense-first+global"]["read"], 0.2, delta=0.002)
+        self.assertEqual(lines["dense-first+global"]["read_most"], 1)
         for figure in ("question_errors", "answer_errors", "read"):
             self.assertEqual(lines["uniform+global"][figure], lines["default"][figure])
         self.assertIn("same", lines["pyramid+uniform"])
