@@ -156,9 +156,9 @@ struct IndexOptions {
   bool again = false;       // also when it is there: replaced by a new generation when that is done
   // The plan of later asks: lectern_ask_options. Empty: "uniform", "global".
   std::string_view layer_budget = {}, head_budget = {};
-  std::string_view cluster_keys = {};  // lectern_index_options; empty: "stored"
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
   std::function<bool(const Progress&)> on_progress = {};
+  std::string_view cluster_keys = {};  // lectern_index_options; empty: "stored"
 };
 
 // lectern_plan_options.
