@@ -41,6 +41,25 @@ std::vector<float> FloatRows(const Backend& backend, TypedRows rows, Dtype dtype
   return wide;
 }
 
+// Keys [n, head_dim] of positions `first` … with RoPE undone, but for a factor.
+std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, uint64_t first,
+                             std::span<const float> frequencies) {
+  const size_t half = frequencies.size(), dim = 2 * half;
+  std::vector<float> cosine(half), sine(half);
+  for (size_t row = 0; row < keys.size() / dim; ++row) {
+    for (size_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(first + row) * frequencies[i];
+      cosine[i] = std::cos(angle);
+      sine[i] = -std::sin(angle);
+    }
+    backend.rope({.heads = {keys.data() + row * dim, 1, dim},
+                  .head_dim = dim,
+                  .cosine = {cosine.data(), 1, half},
+                  .sine = {sine.data(), 1, half}});
+  }
+  return keys;
+}
+
 // Query rows of one kv head's group, token by token.
 std::vector<float> GroupQueries(const KvSpill& spill, uint32_t layer, uint32_t kv_head) {
   const Rows<const float> all = spill.Queries(layer);
@@ -164,7 +183,8 @@ class LayerShard {
 
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
-                                 const BuildOptions& options) try {
+                                 const BuildOptions& options,
+                                 std::span<const float> frequencies) try {
   auto start = std::chrono::steady_clock::now();
   const uint64_t begin = layout.num_sinks, end = layout.num_tokens - layout.num_window;
   const std::vector<float> keys = FloatRows(
@@ -172,9 +192,15 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   const std::vector<float> values = FloatRows(
       backend, spill.Values(layer, kv_head, layout.num_tokens).Slice(begin, end), layout.dtype);
   const size_t dim = spill.shape().head_dim;
+  BuildOptions build = options;
+  std::vector<float> unrotated;
+  if (!frequencies.empty()) {
+    unrotated = Unrotated(backend, keys, begin, frequencies);
+    build.assigned_by = {unrotated.data(), end - begin, dim};
+  }
   HeadClusters clusters;
   LECTERN_ASSIGN(clusters.tree, BuildTree(backend, {keys.data(), end - begin, dim},
-                                          {values.data(), end - begin, dim}, options));
+                                          {values.data(), end - begin, dim}, build));
   clusters.cluster_seconds = SecondsSince(start);
   start = std::chrono::steady_clock::now();
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);

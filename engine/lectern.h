@@ -158,6 +158,7 @@ struct IndexOptions {
   std::string_view layer_budget = {}, head_budget = {};
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
   std::function<bool(const Progress&)> on_progress = {};
+  std::string_view cluster_keys = {};  // lectern_index_options; empty: "stored"
 };
 
 // lectern_plan_options.
@@ -595,6 +596,8 @@ class Engine {
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();
     c.head_budget_len = options.head_budget.size();
+    c.cluster_keys = options.cluster_keys.data();
+    c.cluster_keys_len = options.cluster_keys.size();
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

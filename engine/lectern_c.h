@@ -160,6 +160,10 @@ typedef struct lectern_index_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
+  /* What keys are put into clusters by: "stored", as they are, or "unrotated", without their
+   * positions. Empty: "stored". */
+  const char* cluster_keys;
+  size_t cluster_keys_len;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -247,9 +251,10 @@ typedef struct lectern_ask_options {
   const char* rule;
   size_t rule_len;
   double mass; /* (0, 1), of "top-p" alone; 0: 0.95 */
-  /* Policies that share kv_budget out over layers: "uniform", "pyramid", "squeeze", "kv-compress";
-   * and over the kv heads of a layer: "global" (they compete for it), "uniform", "kv-compress".
-   * Empty: the document's. An unknown name: LECTERN_INVALID_ARGUMENT, the message lists all. */
+  /* Policies that share kv_budget out over layers: "uniform", "pyramid", "squeeze", "kv-compress",
+   * "dense-first"; and over the kv heads of a layer: "global" (they compete for it), "uniform",
+   * "kv-compress". Empty: the document's. An unknown name: LECTERN_INVALID_ARGUMENT, the message
+   * lists all. */
   const char* layer_budget;
   size_t layer_budget_len;
   const char* head_budget;

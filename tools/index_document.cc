@@ -37,7 +37,7 @@ struct IndexFlags {
   std::string file, name;
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
-  std::string layer_budget, head_budget;
+  std::string layer_budget, head_budget, cluster_keys = "stored";
   uint32_t num_levels = 0;
   bool again = false, estimate = false, yes = false;
 
@@ -48,7 +48,8 @@ struct IndexFlags {
             .num_levels = num_levels,
             .again = again,
             .layer_budget = layer_budget,
-            .head_budget = head_budget};
+            .head_budget = head_budget,
+            .cluster_keys = cluster_keys};
   }
 };
 
@@ -66,14 +67,21 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
       ->type_name("F")
       ->check(Share());
   app.add_option("--layer-budget", flags.layer_budget,
-                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress (else uniform)")
+                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first "
+                 "(else uniform)")
       ->type_name("P");
-  app.add_option("--head-budget", flags.head_budget,
-                 "How the heads of a layer share theirs: global, uniform, kv-compress (else global)")
+  app.add_option(
+         "--head-budget", flags.head_budget,
+         "How the heads of a layer share theirs: global, uniform, kv-compress (else global)")
       ->type_name("P");
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));
+  app.add_option("--cluster-keys", flags.cluster_keys,
+                 "What clusters are made by: keys as stored (default), or unrotated: without their "
+                 "positions")
+      ->type_name("K")
+      ->check(OneOf({"stored", "unrotated"}));
   app.add_flag("--again", flags.again,
                "Index it anew also when it is there; asks see the old one until it is done");
   app.add_flag("--estimate", flags.estimate, "Say what it would cost, and stop");
