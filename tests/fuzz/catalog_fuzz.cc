@@ -1,44 +1,16 @@
 // Catalog over damaged database files: typed errors, never a crash, and no write that succeeds
 // leaves something that cannot be read. Seeds: any catalog.db.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "store/catalog.h"
+#include "tests/store/simulated_disk.h"
 
 namespace lectern {
 namespace {
 
-constexpr const char* kSuffixes[] = {"-journal", "-wal", "-shm", ""};
-
-// A path of our own, in memory where there is such a thing: SQLite wants a file.
-struct ScratchFile {
-  ScratchFile() {
-    const bool has_memory = ::access("/dev/shm", W_OK) == 0;
-    directory = has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
-    directory += "/lectern-XXXXXX";
-    if (::mkdtemp(directory.data()) == nullptr) std::abort();
-    path = directory + "/catalog.db";
-  }
-  ~ScratchFile() {
-    Clear();
-    ::rmdir(directory.c_str());
-  }
-  void Clear() const {
-    for (const char* suffix : kSuffixes) ::unlink((path + suffix).c_str());
-  }
-  std::string directory, path;
-};
-
-void WriteFile(const std::string& path, const uint8_t* data, size_t size) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
-  ::close(fd);
-}
+const std::string kPath = std::string(kSimulatedRoot) + "/catalog.db";
 
 void ReadEverything(const Catalog& catalog) {
   const auto rows = catalog.List();
@@ -67,15 +39,17 @@ void WriteSomething(Catalog& catalog) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lectern;
-  static const ScratchFile scratch;
-  const std::string& path = scratch.path;
-  scratch.Clear();
-  WriteFile(path, data, size);
+  SimulatedDisk disk;
+  if (!disk.MakeDirectory(kSimulatedRoot).ok()) std::abort();
   {
-    const auto reader = Catalog::Open(Env::Default(), path, Catalog::Mode::kReadOnly);
+    const auto file = disk.OpenWritable(kPath, /*exclusive=*/true);
+    if (!file.ok() || !(*file)->WriteAt(0, data, size).ok()) std::abort();
+  }
+  {
+    const auto reader = Catalog::Open(disk, kPath, Catalog::Mode::kReadOnly);
     if (reader.ok()) ReadEverything(**reader);
   }
-  auto writer = Catalog::Open(Env::Default(), path, Catalog::Mode::kReadWrite);
+  auto writer = Catalog::Open(disk, kPath, Catalog::Mode::kReadWrite);
   if (writer.ok()) WriteSomething(**writer);
   return 0;
 }
