@@ -24,6 +24,8 @@ namespace {
 const std::string kStore = std::string(kSimulatedRoot) + "/store";
 const std::string kBundle = std::string(kSimulatedRoot) + "/bundle";
 
+enum Flag : uint32_t { kLeaveAll = 1, kLeaveMajor = 2, kLeaveSize = 4, kLeaveFiles = 8 };
+
 void Check(bool claim) {
   if (!claim) std::abort();
 }
@@ -46,13 +48,14 @@ void Repair(std::string& bytes) {
   BundleHeader header;
   if (bytes.size() < sizeof header) return;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if ((header.head_crc & 1) != 0) return;
+  const uint32_t flags = header.head_crc;
+  if ((flags & kLeaveAll) != 0) return;
   std::memcpy(header.magic, kBundleMagic, sizeof header.magic);
-  header.major = kBundleMajor;
-  header.file_bytes = bytes.size();
+  if ((flags & kLeaveMajor) == 0) header.major = kBundleMajor;
+  if ((flags & kLeaveSize) == 0) header.file_bytes = bytes.size();
   header.head_crc = 0;
   std::memcpy(bytes.data(), &header, sizeof header);
-  RepairEntries(bytes, header);
+  if ((flags & kLeaveFiles) == 0) RepairEntries(bytes, header);
   if (header.head_bytes > bytes.size()) return;
   header.head_crc = Crc32c(0, bytes.data(), header.head_bytes);
   std::memcpy(bytes.data(), &header, sizeof header);
@@ -115,6 +118,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto imported = ImportDocument(disk, kStore, **catalog, kBundle, "");
   if (imported.ok()) {
     CheckImported(disk, **catalog, imported->row);
+    const auto again = ImportDocument(disk, kStore, **catalog, kBundle, "another name");
+    Check(again.ok() && again->existed && again->row.name == "another name");
   } else {
     Check(imported.status().code() != Code::kInternal && !imported.status().message().empty());
     Check((*catalog)->List()->empty());

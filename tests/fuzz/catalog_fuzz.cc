@@ -12,11 +12,20 @@ namespace {
 
 const std::string kPath = std::string(kSimulatedRoot) + "/catalog.db";
 
+// What a sealed store lies on.
+class ReadOnlyDisk : public SimulatedDisk {
+ public:
+  using SimulatedDisk::SimulatedDisk;
+  Access AccessTo(const std::string&) override { return Access::kReadOnlyMedia; }
+};
+
 void ReadEverything(const Catalog& catalog) {
+  (void)catalog.Salvage().ok();
   const auto rows = catalog.List();
   if (!rows.ok()) return;
   for (const DocumentRow& row : *rows) {
     (void)catalog.FindReady(row.id).ok();
+    if (ParseDocumentId(ToHex(row.id)) != row.id) std::abort();
     (void)catalog.FindReadyByName(row.name).ok();
     (void)catalog.Shards(row.generation).ok();
   }
@@ -32,6 +41,29 @@ void WriteSomething(Catalog& catalog) {
   if (!catalog.CommitDocument(row, {{"document.shard", 1, 2, 3}}).ok()) return;
   const auto found = catalog.FindReadyByName("fuzz");
   if (found.ok() && (!*found || (*found)->generation != row.generation)) std::abort();
+  if (catalog.MoveName("moved", row.id).ok() && !catalog.FindReadyByName("moved").ok())
+    std::abort();
+}
+
+void RemoveEverything(Catalog& catalog) {
+  const auto rows = catalog.List();
+  if (!rows.ok()) return;
+  for (const DocumentRow& row : *rows) {
+    (void)catalog.MarkDead(row.id).ok();
+    if (catalog.Forget(row.generation).ok() && catalog.Shards(row.generation).ok()) std::abort();
+  }
+  const auto left = catalog.List();
+  if (left.ok() && !left->empty()) std::abort();
+}
+
+void AdoptSomething(Catalog& catalog) {
+  CatalogEntry entry;
+  entry.row.id[0] = 2;
+  entry.row.generation = 1000;
+  entry.row.state = DocumentState::kReady;
+  entry.row.name = "adopted";
+  entry.shards = {{"document.shard", 1, 2, 3}};
+  if (catalog.Adopt({entry}).ok() && !catalog.Shards(1000).ok()) std::abort();
 }
 
 }  // namespace
@@ -46,10 +78,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!file.ok() || !(*file)->WriteAt(0, data, size).ok()) std::abort();
   }
   {
-    const auto reader = Catalog::Open(disk, kPath, Catalog::Mode::kReadOnly);
+    ReadOnlyDisk sealed(disk.image());
+    const auto reader = Catalog::Open(sealed, kPath, Catalog::Mode::kReadOnly);
     if (reader.ok()) ReadEverything(**reader);
   }
   auto writer = Catalog::Open(disk, kPath, Catalog::Mode::kReadWrite);
-  if (writer.ok()) WriteSomething(**writer);
+  if (!writer.ok()) return 0;
+  ReadEverything(**writer);
+  WriteSomething(**writer);
+  AdoptSomething(**writer);
+  RemoveEverything(**writer);
   return 0;
 }

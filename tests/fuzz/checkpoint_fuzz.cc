@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/kv_spill.h"
 #include "store/crc32c.h"
@@ -64,15 +66,36 @@ void Put(Env& env, const std::string& name, const std::string& bytes) {
   Check(file.ok() && (*file)->WriteAt(0, bytes.data(), bytes.size()).ok());
 }
 
+// As prefill does, with rows that are zeros.
+void AppendRest(KvSpill& spill) {
+  Backend backend{};
+  backend.from_float_rows = [](Rows<const float> rows, Dtype type, std::byte* out) {
+    std::memset(out, 0, rows.num_rows * RowBytes(type, rows.num_cols));
+  };
+  const uint64_t begin = spill.tokens_done(), count = Shape().num_tokens - begin;
+  const std::vector<float> zeros(8, 0.0f);
+  const Rows<const float> rows = {zeros.data(), count, 2, 2};
+  spill.BeginChunk();
+  Check(spill.Append(backend, 0, begin, rows, rows).ok());
+  spill.AbandonChunk();
+  Check(spill.Append(backend, 0, begin, rows, rows).ok());
+  spill.KeepQueries(0, begin, rows);
+  spill.AddCosine(0, 1);
+  spill.Advance(Shape().num_tokens);
+}
+
 // What is taken up can be gone on with, and is found again.
-void GoOn(Env& env, KvSpill& spill) {
-  Check(spill.tokens_done() <= Shape().num_tokens);
-  (void)spill.MeanCosines();
-  Check(spill.Queries(0).num_rows == Shape().num_calibration);
-  const uint64_t done = spill.tokens_done();
-  Check(spill.Checkpoint().ok());
-  const auto again = KvSpill::Open(env, kGeneration, kTemporary, Shape());
+void GoOn(Env& env, std::unique_ptr<KvSpill> spill, bool has_rows) {
+  Check(spill->tokens_done() <= Shape().num_tokens);
+  Check(spill->Queries(0).num_rows == Shape().num_calibration);
+  (void)spill->MeanCosines();
+  if (has_rows && spill->tokens_done() < Shape().num_tokens) AppendRest(*spill);
+  const uint64_t done = spill->tokens_done();
+  Check(spill->Checkpoint().ok());
+  spill = nullptr;
+  auto again = KvSpill::Open(env, kGeneration, kTemporary, Shape());
   Check(again.ok() && (*again)->tokens_done() == done);
+  Check((*again)->RemoveLayer(0).ok() && (*again)->RemoveCheckpoint().ok());
 }
 
 }  // namespace
@@ -90,8 +113,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Check(disk.MakeDirectory(kTemporary).ok() && disk.MakeDirectory(kGeneration).ok());
   Put(disk, "checkpoint", checkpoint);
   if ((data[0] & 4) == 0) Put(disk, "spill-000", spill);
-  const auto opened = KvSpill::Open(disk, kGeneration, kTemporary, Shape());
+  auto opened = KvSpill::Open(disk, kGeneration, kTemporary, Shape());
   Check(opened.ok());
-  GoOn(disk, **opened);
+  const auto spilled = disk.Exists(kGeneration + "/spill-000");
+  GoOn(disk, *std::move(opened), spilled.ok() && *spilled);
   return 0;
 }
