@@ -7,7 +7,8 @@
 #   calls        kill -9, and errors of the system, at every system call of the same
 #   damage       flipped bits and wrong lengths
 #   allocations  the n-th allocation fails
-#   input        the corpora of tests/fuzz and mutations of them (libFuzzer: tests/full.sh fuzz)
+#   input        each field of each format with each wrong value; the corpora of tests/fuzz and
+#                mutations of them (libFuzzer: tests/full.sh fuzz)
 #   processes    indexers, readers, a remover and a collector, killed at random
 #
 # Without a PART all of them, two at a time. --quick (the default) is what tests/run.sh runs too, a
@@ -48,7 +49,7 @@ install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
 declare -A targets=(
   [crashes]=crash_states_test [errors]=crash_states_test [calls]=store_system_calls_test
-  [damage]=store_damage_test [allocations]=allocation_failures_test [input]=$fuzz_targets
+  [damage]=store_damage_test [allocations]=allocation_failures_test [input]="$fuzz_targets config_test safetensors_test store_test"
   [processes]=store_processes_test)
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
 wanted=$(for part in "${parts[@]}"; do echo "${targets[$part]}"; done)
@@ -66,7 +67,10 @@ allocations() {
     "$build/tests/engine/allocation_failures_test"
 }
 input() {
-  local target
+  local target test
+  for test in engine/config_test engine/safetensors_test store/store_test; do
+    "$build/tests/$test" --gtest_filter='*EveryField*:*EverySection*:*NoName*'
+  done
   for target in $fuzz_targets; do
     "$build/tests/fuzz/$target" --mutations "$mutations" --seed "$seed" \
       "tests/fuzz/${target%_fuzz_replay}_corpus"

@@ -125,6 +125,28 @@ using testing::TinyModel;
 
 constexpr char kQuestion[] = "Who crossed the old bridge?";
 
+// What the process of a failure tells.
+struct Outcome {
+  uint64_t num_allocations;
+  lectern_code code, again;
+  int64_t leaked;
+  int descriptors_leaked;
+  bool intact;
+  char failed_in[kLibraryBytes];
+  char message[256];  // of the first error
+};
+
+char* first_message = nullptr;  // where to write it; of Outcome
+
+void Take(lectern_error* error) {
+  size_t length = 0;
+  const char* const message = error ? lectern_error_message(error, &length) : nullptr;
+  if (message != nullptr && first_message != nullptr && first_message[0] == 0) {
+    std::strncpy(first_message, message, sizeof(Outcome::message) - 1);
+  }
+  lectern_error_free(error);
+}
+
 lectern_code CreateEngine(const std::string& store, uint64_t threads, lectern_engine** engine) {
   static const std::string model = TinyModel();
   lectern_engine_options options{};
@@ -136,14 +158,14 @@ lectern_code CreateEngine(const std::string& store, uint64_t threads, lectern_en
   options.num_threads = threads;
   lectern_error* error = nullptr;
   const lectern_code code = lectern_engine_create(&options, engine, &error);
-  lectern_error_free(error);
+  Take(error);
   return code;
 }
 
 lectern_code OpenSession(lectern_engine* engine, lectern_session** session) {
   lectern_error* error = nullptr;
   const lectern_code code = lectern_session_open(engine, "kept", 4, session, &error);
-  lectern_error_free(error);
+  Take(error);
   return code;
 }
 
@@ -155,7 +177,7 @@ lectern_code Ask(lectern_session* session) {
   lectern_error* error = nullptr;
   lectern_code code =
       lectern_session_ask(session, kQuestion, sizeof kQuestion - 1, &options, &answer, &error);
-  lectern_error_free(error);
+  Take(error);
   if (code == LECTERN_OK) {
     lectern_text* json = nullptr;
     code = lectern_answer_json(answer, LECTERN_OFFSET_UTF8, &json, nullptr);
@@ -174,7 +196,7 @@ lectern_code Index(lectern_engine* engine, const char* name, const std::string& 
   lectern_error* error = nullptr;
   const lectern_code code =
       lectern_engine_index(engine, text.data(), text.size(), &options, &report, &error);
-  lectern_error_free(error);
+  Take(error);
   lectern_index_report_free(report);
   return code;
 }
@@ -271,15 +293,6 @@ class IndexCase : public Case {
 
 // ---- One failure in a process of its own ----
 
-struct Outcome {
-  uint64_t num_allocations;
-  lectern_code code, again;
-  int64_t leaked;
-  int descriptors_leaked;
-  bool intact;
-  char failed_in[kLibraryBytes];
-};
-
 int OpenDescriptors() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -345,6 +358,7 @@ class Sweep {
     alarm(120);
     case_.SetUp();
     failed_in = outcome_->failed_in;
+    first_message = outcome_->message;
     const int descriptors = OpenDescriptors();
     const int64_t live = num_live;
     fails_on = sticky;
@@ -374,7 +388,7 @@ class Sweep {
     }
     ASSERT_EQ(status, 0) << where << ": the process ended by signal " << WTERMSIG(status);
     ASSERT_TRUE(o.code == LECTERN_OK || o.code == LECTERN_OUT_OF_MEMORY)
-        << where << ": " << lectern_code_name(o.code);
+        << where << ": " << lectern_code_name(o.code) << ", " << o.message;
     ASSERT_EQ(o.again, LECTERN_OK) << where << ": the repetition";
     ASSERT_TRUE(o.intact) << where << ": the store is damaged";
     ASSERT_EQ(o.leaked, 0) << where;
