@@ -15,7 +15,7 @@ product_packages=(
 # shellcheck disable=SC2034
 test_packages=(libbenchmark-dev libgtest-dev python3)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one
-fuzz_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
+fuzz_packages=(clang-14 llvm-14 libclang-rt-14-dev libomp-14-dev)
 
 # install_packages NAME…: those that are missing. With none missing it needs neither root nor network.
 install_packages() {
