@@ -189,7 +189,7 @@ class ServerTest(unittest.TestCase):
         self.assert_error(ask(question="x", exact=True, kv_budget=0.5), 400, "invalid_argument",
                           "exact")
         self.assert_error(ask(question="x", qestion="y"), 400, "invalid_argument", "qestion")
-        self.assert_error(ask(question="x", document="none"), 404, "not_found")
+        self.assert_error(ask(question="x", document="none"), 404, "not_found", "document")
         for body in ("", "{", "[]", "1", '{"question":"x","question":"y"}', "[" * 100,
                      '{"question":"x","kv_budget":NaN}'):
             self.assert_error(self.server.call("POST", "/v1/ask", body,
@@ -251,8 +251,10 @@ class ServerTest(unittest.TestCase):
                       "end="):
             self.assert_error(self.server.call("GET", "/v1/documents/lease.txt/text?" + query), 400,
                               "invalid_argument", "start")
-        self.assert_error(self.server.call("GET", "/v1/documents/none"), 404, "not_found")
-        self.assert_error(self.server.call("DELETE", "/v1/documents/none"), 404, "not_found")
+        self.assert_error(self.server.call("GET", "/v1/documents/none"), 404, "not_found",
+                          "document")
+        self.assert_error(self.server.call("DELETE", "/v1/documents/none"), 404, "not_found",
+                          "document")
 
     def upload(self, data, name="new.txt", server=None):
         return (server or self.server).call(
@@ -271,7 +273,8 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.server.call("GET", headers["Location"])[2], last)
         self.assertEqual(self.server.ask(document="new.txt", question="Who is it?")[0], 200)
         self.assertEqual(self.server.call("DELETE", "/v1/documents/new.txt")[0], 200)
-        self.assert_error(self.server.ask(document="new.txt", question="Who?"), 404, "not_found")
+        self.assert_error(self.server.ask(document="new.txt", question="Who?"), 404, "not_found",
+                          "document")
 
     def test_uploads_that_cannot_be(self):
         self.assert_error(self.upload(b"x" * 1000001), 413, "payload_too_large")
@@ -321,7 +324,8 @@ class ServerTest(unittest.TestCase):
         self.assertTrue(self.server.call("GET", "/version")[2]["index_allowed"])
         self.server.ask(question="Who pays?")
         for line in self.server.call("GET", "/metrics")[2].splitlines():
-            self.assertRegex(line, r'^(# (HELP|TYPE) lectern_\w+ .+|lectern_\w+(\{[^}]*\})? [\d.e+-]+)$')
+            self.assertRegex(
+                line, r'^(# (HELP|TYPE) lectern_\w+ .+|lectern_\w+(\{(\w+="[^"]*",?)+\})? [\d.e+-]+)$')
         self.assertGreater(self.server.metric("lectern_answer_tokens_total"), 0)
         self.assert_error(self.server.call("GET", "/v1/none"), 404, "not_found")
         self.assert_error(self.server.call("DELETE", "/v1/ask"), 405, "method_not_allowed")

@@ -156,17 +156,14 @@ class ConnectionThreads : public httplib::TaskQueue {
 // Deleted with the object.
 class UploadFile {
  public:
-  static std::optional<UploadFile> Create(const std::string& folder) {
+  static std::unique_ptr<UploadFile> Create(const std::string& folder) {
     std::string path = folder + "/upload-XXXXXX";
     const int fd = ::mkostemp(path.data(), O_CLOEXEC);
-    if (fd < 0) return std::nullopt;
-    return UploadFile(std::move(path), fd);
+    return fd < 0 ? nullptr : std::unique_ptr<UploadFile>(new UploadFile(std::move(path), fd));
   }
-  UploadFile(UploadFile&& other) noexcept
-      : path_(std::exchange(other.path_, {})), fd_(std::exchange(other.fd_, -1)) {}
   ~UploadFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!path_.empty()) ::unlink(path_.c_str());
+    ::close(fd_);
+    ::unlink(path_.c_str());
   }
   bool Write(std::string_view bytes) const {
     while (!bytes.empty()) {
@@ -177,12 +174,13 @@ class UploadFile {
     }
     return true;
   }
+  UploadFile(const UploadFile&) = delete;
   const std::string& path() const { return path_; }
 
  private:
   UploadFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  std::string path_;
-  int fd_;
+  const std::string path_;
+  const int fd_;
 };
 
 class SinkStream : public ResponseStream {
@@ -256,7 +254,7 @@ class HttpGuard::Server : public httplib::Server {
       if (refusal->status > 0) Refuse(connection, *refusal, request);
       return;
     }
-    std::optional<UploadFile> file;
+    std::unique_ptr<UploadFile> file;
     if (auto refusal = ReadBody(connection, std::move(begun), request, file)) {
       return Refuse(connection, *refusal, request);
     }
@@ -300,7 +298,7 @@ class HttpGuard::Server : public httplib::Server {
   }
 
   std::optional<Refusal> ReadBody(const Connection& connection, std::string begun,
-                                  HttpRequest& request, std::optional<UploadFile>& file) const {
+                                  HttpRequest& request, std::unique_ptr<UploadFile>& file) const {
     if (request.head.method != "POST") return std::nullopt;
     std::string_view type = request.head.Header("content-type");
     type = type.substr(0, type.find(';'));
@@ -326,7 +324,7 @@ class HttpGuard::Server : public httplib::Server {
   }
 
   std::optional<Refusal> ReadUpload(const Connection& connection, std::string_view begun,
-                                    HttpRequest& request, std::optional<UploadFile>& file) const {
+                                    HttpRequest& request, std::unique_ptr<UploadFile>& file) const {
     uint64_t left = request.head.content_length;
     if (left > options_.max_upload_bytes) return TooLarge(options_.max_upload_bytes);
     file = UploadFile::Create(options_.upload_folder);

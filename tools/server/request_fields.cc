@@ -17,18 +17,19 @@ std::string Range(double least, double most) {
 }  // namespace
 
 Result<RequestFields> RequestFields::Parse(std::string_view body) {
-  auto json = ParseJson(body, kLimits);
+  const auto json = ParseJson(body, kLimits);
   if (!json.ok()) {
     return Status(Code::kInvalidArgument, "the body is not JSON: " + json.status().message());
   }
-  if (!json->object()) return Status(Code::kInvalidArgument, "the body is not a JSON object");
-  return RequestFields(std::move(json).value());
+  const Json::Object* const members = json.value().object();
+  if (!members) return Status(Code::kInvalidArgument, "the body is not a JSON object");
+  return RequestFields(*members);
 }
 
 const Json* RequestFields::Any(const char* name) {
   known_.insert(name);
-  const Json* const member = json_.Find(name);
-  return member && !member->is_null() ? member : nullptr;
+  const auto member = members_.find(name);
+  return member != members_.end() && !member->second.is_null() ? &member->second : nullptr;
 }
 
 std::optional<std::string> RequestFields::String(const char* name) {
@@ -91,7 +92,7 @@ void RequestFields::Fail(const char* name, std::string message) {
 
 Status RequestFields::Finish() const {
   if (!failed_.ok()) return failed_;
-  for (const auto& [name, value] : *json_.object()) {
+  for (const auto& [name, value] : members_) {
     if (!known_.contains(name)) {
       return Status(Code::kInvalidArgument, "there is no field \"" + name + "\" here")
           .WithParam(name);

@@ -34,8 +34,8 @@ class RequestFields {
   Status Finish() const;
 
  private:
-  explicit RequestFields(Json json) : json_(std::move(json)) {}
-  Json json_;
+  explicit RequestFields(Json::Object members) : members_(std::move(members)) {}
+  Json::Object members_;
   std::set<std::string, std::less<>> known_;
   Status failed_;
 };

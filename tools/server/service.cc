@@ -160,8 +160,15 @@ HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
 
 // --- documents ----------------------------------------------------------------------------------
 
-HttpResponse Service::ListModels(const HttpRequest& request, const std::string&) {
+// A store that no document has been put into yet has none.
+api::Result<api::DocumentList> Service::List() {
   auto list = engine_.List();
+  if (list.ok() || list.error().code != LECTERN_NOT_FOUND) return list;
+  return api::DocumentList{{}, R"({"documents":[]})"};
+}
+
+HttpResponse Service::ListModels(const HttpRequest& request, const std::string&) {
+  auto list = List();
   if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
   Json::Array models;
   for (const api::Document& document : list->documents) {
@@ -180,7 +187,7 @@ HttpResponse Service::ListModels(const HttpRequest& request, const std::string&)
 }
 
 HttpResponse Service::ListDocuments(const HttpRequest& request, const std::string&) {
-  auto list = engine_.List();
+  auto list = List();
   if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
   return JsonResponse(std::move(list->json));
 }

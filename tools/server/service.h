@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/lectern.h"
+#include "store/status.h"
 #include "tools/server/answering.h"
 #include "tools/server/http.h"
 #include "tools/server/index_jobs.h"
@@ -59,6 +60,7 @@ class Service {
   HttpResponse CancelJob(const HttpRequest&, const std::string& id);
   HttpResponse Ask(const HttpRequest&, const std::string&);
   HttpResponse ChatCompletions(const HttpRequest&, const std::string&);
+  api::Result<api::DocumentList> List();
   HttpResponse NotAllowedToIndex(const HttpRequest&) const;
 
   api::Engine& engine_;
