@@ -183,6 +183,7 @@ int Serve(Flags flags) {
   HttpGuard& guard = *std::get<std::unique_ptr<HttpGuard>>(listening);
   service.num_connections = [&] { return guard.num_connections(); };
 
+  const tools::Interrupts::Scope scope(interrupts, [] {});
   const std::string host = flags.guard.host == "::1" ? "[::1]" : flags.guard.host;
   const std::string url = "http://" + host + ":" + std::to_string(guard.port()) + "/";
   std::cout << (flags.engine.json() ? "{\"url\":\"" + url + "\"}" : "listening on " + url)
@@ -198,7 +199,6 @@ int Serve(Flags flags) {
     }
     service.EndAll();
   });
-  const tools::Interrupts::Scope scope(interrupts, [] {});
   guard.Run();
   return 0;
 }
