@@ -21,9 +21,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kReadBytes = 64 * 1024;
-constexpr int kBacklog = 1024;    // httplib's 5 makes a burst of clients wait a second
-constexpr int kLingerReads = 16;  // of what a refused client still sends, so that it sees why
-constexpr int kLingerMs = 20;     // for each
+constexpr int kBacklog = 1024;  // httplib's 5 makes a burst of clients wait a second
+// What a refused client still sends is taken, up to this, so that it comes to read why.
+constexpr size_t kLingerBytes = 2 << 20;
+constexpr int kLingerMs = 100;  // without a byte
 
 int MillisecondsUntil(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -36,9 +37,11 @@ class Connection : public Peer {
   Connection(int fd, int write_ms) : fd_(fd), write_ms_(write_ms) {}
   ~Connection() override {
     ::shutdown(fd_, SHUT_WR);
-    char ignored[4096];
-    for (int i = 0; i < kLingerReads && WaitFor(POLLIN, kLingerMs); ++i) {
-      if (::recv(fd_, ignored, sizeof ignored, MSG_DONTWAIT) <= 0) break;
+    char ignored[16 * 1024];
+    for (size_t taken = 0; taken < kLingerBytes && WaitFor(POLLIN, kLingerMs);) {
+      const ssize_t n = ::recv(fd_, ignored, sizeof ignored, MSG_DONTWAIT);
+      if (n <= 0) break;
+      taken += static_cast<size_t>(n);
     }
     ::close(fd_);
   }
