@@ -25,6 +25,7 @@ constexpr int kBacklog = 1024;  // httplib's 5 makes a burst of clients wait a s
 // What a refused client still sends is taken, up to this, so that it comes to read why.
 constexpr size_t kLingerBytes = 2 << 20;
 constexpr int kLingerMs = 100;  // without a byte
+constexpr auto kLinger = std::chrono::seconds(2);
 
 int MillisecondsUntil(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -38,9 +39,10 @@ class Connection : public Peer {
   ~Connection() override {
     ::shutdown(fd_, SHUT_WR);
     char ignored[16 * 1024];
+    const auto deadline = Clock::now() + kLinger;
     for (size_t taken = 0; taken < kLingerBytes && WaitFor(POLLIN, kLingerMs);) {
       const ssize_t n = ::recv(fd_, ignored, sizeof ignored, MSG_DONTWAIT);
-      if (n <= 0) break;
+      if (n <= 0 || Clock::now() > deadline) break;
       taken += static_cast<size_t>(n);
     }
     ::close(fd_);
