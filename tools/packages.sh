@@ -5,6 +5,7 @@
 product_packages=(
   g++ cmake ninja-build pkg-config
   libcli11-dev          # command lines
+  libcpp-httplib-dev    # the server, behind our guard
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
   libhwy-dev            # SIMD
   libopenblas-dev       # BLAS and LAPACK
