@@ -319,8 +319,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to start");
 } catch (const std::system_error& error) {
-  return Status(Code::kLimitExceeded,
-                std::string("cannot start so many threads: ") + error.what());
+  return Status(Code::kLimitExceeded, std::string("cannot start so many threads: ") + error.what());
 }
 
 }  // namespace lectern

@@ -66,7 +66,7 @@ fuzz() {
 fuzz_table() {
   local work name executions total=0
   echo "**fuzz, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: libFuzzer, ASan and UBSan;"
-  echo "executions in all runs with this corpus, and what they and the corpus cover"
+  echo "executions in all runs, of earlier versions of a target too, and what the last ones cover"
   echo
   echo '| target | executions | found | of | lines | branches |'
   echo '|---|---:|---:|---|---|---|'
