@@ -150,9 +150,7 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
   }
   std::unique_ptr<DocumentSession> session(
       new DocumentSession(std::move(document), std::move(model), backend, std::move(threads)));
-  // Every layer has all rows of all heads: its bytes follow from the header alone.
-  session->dense_bytes_ = uint64_t{2} * shape.num_kv_heads * shape.num_tokens *
-                          RowBytes(session->document_->kv_dtype(), shape.head_dim);
+  session->dense_bytes_ = session->document_->LayerBytes();
   session->open_ms_ = open_ms;
   return session;
 }
@@ -208,8 +206,8 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 }
 
 // Document and question are two attention states, joined exactly.
-Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tokens,
-                                                  double kv_budget, bool tail,
+Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint32_t layer,
+                                                  size_t num_tokens, double kv_budget, bool tail,
                                                   const CancelFlag* cancel, LayerStates& states,
                                                   Proof proof) {
   const ModelConfig& config = model_->config();
@@ -230,20 +228,20 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
   const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
   // The document's margin is that of the default rule's estimates by the document's plan; others
   // have to prove it.
-  const bool is_measured = rule.kind == Rule::kDefault && policies == document_->policies();
-  const double margin = is_measured ? document_->missed_margin() : INFINITY;
-  LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(kv_budget, tail));
+  const bool is_measured = rule.kind == Rule::kDefault && policies == document.policies();
+  const double margin = is_measured ? document.missed_margin() : INFINITY;
+  LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(document, kv_budget, tail));
   std::span<const double> head_budgets;
   if (plan != nullptr && !plan->heads.empty()) {
     head_budgets = std::span(plan->heads).subspan(layer * config.num_kv_heads, config.num_kv_heads);
   }
   LECTERN_ASSIGN(DocumentRead read,
-                 AttendDocument({.document = *document_,
+                 AttendDocument({.document = document,
                                  .backend = transformer_.backend(),
                                  .threads = *threads_,
                                  .layer = layer,
                                  .queries = queries,
-                                 .kv_budget = plan != nullptr ? plan->layers[layer] : kv_budget,
+                                 .kv_budget = plan != nullptr ? plan->layers[layer] : 1,
                                  .tail = tail,
                                  .head_budgets = head_budgets,
                                  .max_missed = max_missed_,
@@ -272,7 +270,8 @@ Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tok
                                                   std::vector<float>& output, Proof proof) {
   output.resize(activations_->queries.size());
   LayerStates states(model_->config(), num_tokens, output.data());
-  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states, proof);
+  const Document& document = attended_again != nullptr ? *attended_again : *document_;
+  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, proof);
 }
 
 // Of the last token, whose attention chooses the next one.
@@ -310,7 +309,7 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
     LECTERN_RETURN_IF_ERROR(StoreRows(layer, num_tokens));
     LayerStates states(config, num_tokens, activations_->attended.data());
     LECTERN_ASSIGN(const DocumentRead read,
-                   AttendLayer(layer, num_tokens, kv_budget, tail, cancel, states));
+                   AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states));
     if (on_layer) {
       const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
       on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
@@ -391,13 +390,14 @@ Result<double> DocumentSession::SmallestServed(bool tail) const {
   return document_->SmallestBudget(policies, tail);
 }
 
-Result<const BudgetPlan*> DocumentSession::PlanFor(double kv_budget, bool tail) {
-  if (kv_budget >= 1 || !document_->has_clusters()) return static_cast<const BudgetPlan*>(nullptr);
+Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,
+                                                   bool tail) {
+  if (document.ReadsAll(kv_budget)) return static_cast<const BudgetPlan*>(nullptr);
   const bool has_floors = HasByteBudget(rule.kind);
-  if (!plan_ || plan_->policies != policies || plan_->kv_budget != kv_budget ||
-      plan_->tail != tail || plan_->has_floors != has_floors) {
-    LECTERN_ASSIGN(BudgetPlan plan, document_->Plan(policies, kv_budget, tail, has_floors));
-    plan_ = {policies, kv_budget, tail, has_floors, std::move(plan)};
+  if (!plan_ || plan_->document != &document || plan_->policies != policies ||
+      plan_->kv_budget != kv_budget || plan_->tail != tail || plan_->has_floors != has_floors) {
+    LECTERN_ASSIGN(BudgetPlan plan, document.Plan(policies, kv_budget, tail, has_floors));
+    plan_ = {&document, policies, kv_budget, tail, has_floors, std::move(plan)};
   }
   return &plan_->plan;
 }
@@ -406,7 +406,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
                                                         const AskOptions& options, double& budget,
                                                         Answer& answer) {
   in_prefill_ = true;
-  const bool exact = budget >= 1 || !document_->has_clusters();
+  const bool exact = document_->ReadsAll(budget);
   mass_.assign(exact ? 0 : document_->tokens().size(), 0.0);
   document_mass_ = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
@@ -465,7 +465,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
-  LECTERN_RETURN_IF_ERROR(PlanFor(budget, options.tail).status());
+  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
   LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
   std::vector<int32_t> ids = question_ids;
   if (pending_ >= 0) ids.insert(ids.begin(), pending_);
@@ -538,8 +538,9 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     answer.timings_ms.per_token = (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
     answer.kv.read_fraction_decode = totals_.read_decode / steps;
   }
-  const bool exact = budget >= 1 || !document_->has_clusters();
-  answer.kv.budget = exact ? 1.0f : static_cast<float>(budget);
+  const bool exact = document_->ReadsAll(budget);
+  answer.kv.budget =
+      exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
   answer.kv.rule = exact ? "exact" : options.rule;
   if (!exact) {
     answer.kv.layer_budget = policies.layers;
@@ -553,7 +554,12 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     answer.kv.missed_mass_bound = totals_.missed_bound / (steps + 1);
     answer.kv.max_missed_by = bound_held_everywhere_ ? "bound" : "estimate";
   }
-  if (exact && budget < 1) {
+  answer.kv.keep = document_->retention().keep;
+  if (answer.kv.keep < 1) answer.kv.retention = document_->retention().method;
+  if (exact && budget < 1 && document_->has_clusters()) {
+    AddNote(answer, "the document keeps " + Percent(document_->kept_share()) +
+                        " of its rows, and all of them were read");
+  } else if (exact && budget < 1) {
     AddNote(answer, "the document is under 2,048 tokens: it has no clusters and was read densely");
   }
   AddEvidence(options, answer);

@@ -34,8 +34,8 @@ class DocumentSession : public Session {
 
   // --- for tests and evaluations ---
 
-  // One forward pass: `ids` follow what the session has seen. Returns the logits of the last one.
-  // On error the session stands where it stood.
+  // One forward pass at this share of the document's bytes: `ids` follow what the session has seen.
+  // Returns the logits of the last one. On error the session stands where it stood.
   Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
                                       const CancelFlag* cancel);
   // Called in each layer of a step after its attention.
@@ -58,6 +58,9 @@ class DocumentSession : public Session {
   // Of Lookup, and of the plan (at first the document's). Ask sets them from its options.
   SelectionRule rule;
   PlanPolicies policies;
+  // Where set, what AttendAgain attends to in the place of the session's document: one of the same
+  // text, model and shape. Borrowed.
+  const Document* attended_again = nullptr;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
   // heads][R, head_dim] (only from within on_layer). `proof`: what else to find.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
@@ -79,10 +82,10 @@ class DocumentSession : public Session {
   Status CheckOptions(const AskOptions& options) const;
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
   // asked for.
-  Result<const BudgetPlan*> PlanFor(double kv_budget, bool tail);
-  Result<DocumentRead> AttendLayer(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
-                                   const CancelFlag* cancel, LayerStates& states,
-                                   Proof proof = Proof::kNone);
+  Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
+  Result<DocumentRead> AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
+                                   double kv_budget, bool tail, const CancelFlag* cancel,
+                                   LayerStates& states, Proof proof = Proof::kNone);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   Status StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
@@ -122,6 +125,7 @@ class DocumentSession : public Session {
   } totals_;
   bool in_prefill_ = true;
   struct KeptPlan {
+    const Document* document;
     PlanPolicies policies;
     double kv_budget = 0;
     bool tail = false, has_floors = false;

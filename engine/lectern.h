@@ -156,6 +156,10 @@ struct IndexOptions {
   bool again = false;       // also when it is there: replaced by a new generation when that is done
   // The plan of later asks: lectern_ask_options. Empty: "uniform", "global".
   std::string_view layer_budget = {}, head_budget = {};
+  // Share of the rows that is stored, and which: lectern_index_options. 0: all.
+  double keep = 0;
+  std::string_view retention = {};
+  double representatives = 0;
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
   std::function<bool(const Progress&)> on_progress = {};
 };
@@ -319,6 +323,8 @@ struct Document {
   std::string model;  // folder it was indexed with
   std::string fingerprint;
   uint64_t generation = 0, tokens = 0, text_bytes = 0, bytes_on_disk = 0;
+  double keep = 1;        // share of its rows that is stored
+  std::string retention;  // which of them; empty: all
 };
 struct Shard {
   std::string file;
@@ -541,7 +547,9 @@ class Engine {
             item.generation,
             item.tokens,
             item.text_bytes,
-            item.bytes_on_disk};
+            item.bytes_on_disk,
+            item.keep,
+            {item.retention, item.retention_len}};
   }
   static void Append(DocumentList& list, const lectern_document& item) {
     list.documents.push_back(FromC(item));
@@ -595,6 +603,9 @@ class Engine {
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();
     c.head_budget_len = options.head_budget.size();
+    c.keep = options.keep;
+    c.retention = options.retention.data(), c.retention_len = options.retention.size();
+    c.representatives = options.representatives;
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

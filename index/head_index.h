@@ -48,6 +48,7 @@ class HeadIndex {
   const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
   std::span<const float> thresholds() const { return thresholds_; }
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
+  // K and V of all rows that are stored.
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
   // In which order blocks of the rows matter least (index/policies/kv_compress.h); verified,
