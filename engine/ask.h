@@ -10,6 +10,7 @@
 #include "engine/document_attention.h"
 #include "engine/engine.h"
 #include "engine/evidence.h"
+#include "engine/session_rows.h"
 #include "engine/transformer.h"
 
 namespace lectern {
@@ -67,6 +68,11 @@ class DocumentSession : public Session {
                                    std::vector<float>& output, Proof proof = Proof::kNone);
   // The smallest budget that every layer can serve; 0 without clusters.
   Result<double> SmallestServed(bool tail) const;
+  // Rows of the conversation that CompressRows leaves, per layer and kv head in the mean; 0: all.
+  // Ask sets it from its options, and compresses after the answer.
+  uint32_t max_session_rows = 0;
+  void CompressRows();
+  const SessionRows& rows() const { return rows_; }
   void Forget();                                 // everything after the fixed context
   size_t num_past() const { return num_past_; }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
@@ -87,7 +93,7 @@ class DocumentSession : public Session {
                                    double kv_budget, bool tail, const CancelFlag* cancel,
                                    LayerStates& states, Proof proof = Proof::kNone);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
-  Status StoreRows(uint32_t layer, size_t num_tokens);
+  void StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
   // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
   // options.fallback says, is repeated with everything read: `budget` is 1 then.
@@ -100,6 +106,7 @@ class DocumentSession : public Session {
   void AddEvidence(const AskOptions& options, Answer& answer) const;
   void CollectEvidence(uint32_t layer, size_t num_tokens, const DocumentRead& read,
                        const LayerStates& states);
+  void CollectSessionAttention(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void Truncate(size_t num_tokens);
 
   const std::shared_ptr<const Document> document_;
@@ -112,9 +119,7 @@ class DocumentSession : public Session {
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
   LookupWorkspace workspace_;
-  // K and V of the tokens after the fixed context, rounded like the document's: [layers * kv
-  // heads].
-  std::vector<std::vector<std::byte>> keys_, values_;
+  SessionRows rows_;  // of the tokens after the fixed context, rounded like the document's
   size_t num_past_ = 0;
   int32_t pending_ = -1;  // last token of the last answer: said, not yet fed
 

@@ -136,6 +136,10 @@ struct AskOptions {
   // and over the kv heads of a layer ("global": they compete, "uniform", "kv-compress"); empty: the
   // document's.
   std::string layer_budget, head_budget;
+  // After the answer at most this many rows of the conversation stay for each layer and kv head, in
+  // the mean: blocks of rows that later tokens attended to least go, wherever they are
+  // (KV-Compress). Rows of the document stay. At least 64; 0: all stay.
+  uint32_t max_session_rows = 0;
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
@@ -169,6 +173,10 @@ struct KvReceipt {
   // to rows that are not stored is no part of any figure.
   double keep = 1;
   std::string retention;
+  // Rows of the conversation so far that a next question attends to, per layer and kv head in the
+  // mean: one for each token of questions and answers but the last, but for what max_session_rows
+  // took away.
+  uint64_t session_rows = 0;
 };
 
 struct Answer {

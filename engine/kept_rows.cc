@@ -35,14 +35,16 @@ class HeadWindow {
 
 Signatures LayerSignatures(const Backend& backend, const KvSpill& spill, uint32_t layer,
                            double keep) {
-  std::vector<std::vector<double>> attention;
+  Signatures signatures;
+  signatures.num_heads = spill.shape().query_cols / spill.shape().head_dim;
+  size_t query_head = 0;
   for (uint32_t head = 0; head < spill.shape().num_kv_heads; ++head) {
     const HeadWindow window(backend, spill, layer, head);
-    for (std::vector<double>& of_head : WindowSums(window.args(), 1)) {
-      attention.push_back(std::move(of_head));
+    for (const std::vector<double>& attention : WindowSums(window.args(), 1)) {
+      signatures.SetHead(query_head++, attention, keep);
     }
   }
-  return MakeSignatures(attention, keep);
+  return signatures;
 }
 
 RowStatistics ScoreStatistics(const Backend& backend, const KvSpill& spill, uint32_t layer,

@@ -208,6 +208,8 @@ struct AskOptions {
   double mass = 0;        // (0, 1), of "top-p" alone; 0: 0.95
   // How layers, and the heads of a layer, share kv_budget: lectern_ask_options. Empty: as stored.
   std::string layer_budget = {}, head_budget = {};
+  // Rows of the conversation that stay after the answer: lectern_ask_options. 0: all.
+  uint64_t max_session_rows = 0;
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
@@ -303,6 +305,7 @@ class Session {
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();
     c.head_budget_len = options.head_budget.size();
+    c.max_session_rows = options.max_session_rows;
     c.text_user = &callback;
     if (options.on_text) {
       c.on_text = [](const char* text, size_t len, void* user) {

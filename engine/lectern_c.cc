@@ -382,6 +382,8 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   LECTERN_ASSIGN(options.layer_budget,
                  Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
   LECTERN_ASSIGN(options.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  options.max_session_rows =
+      static_cast<uint32_t>(std::min<uint64_t>(read.max_session_rows, UINT32_MAX));
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it
@@ -471,6 +473,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
                           : answer.kv.max_missed_by == "bound" ? 1
                                                                : 2;
   receipt.keep = answer.kv.keep;
+  receipt.session_rows = answer.kv.session_rows;
   return receipt;
 }
 

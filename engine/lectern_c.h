@@ -263,6 +263,9 @@ typedef struct lectern_ask_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
+  /* After the answer at most this many rows of the conversation stay for each layer and kv head, in
+   * the mean: those that later tokens attended to least go. At least 64; 0: all stay. */
+  uint64_t max_session_rows;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -296,6 +299,8 @@ typedef struct lectern_receipt {
   uint64_t max_missed_by;   /* 1: max_missed was kept by that bound in every step and layer; 2: in
                                some by the estimate and the document's margin; 0: no limit */
   double keep;              /* share of the document's rows that is stored, in (0, 1] */
+  uint64_t session_rows;    /* of the conversation so far that a next question attends to, per layer
+                            and    kv head in the mean */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

@@ -76,6 +76,7 @@ Json KvValue(const KvReceipt& kv) {
       {"fallback", kv.fallback},
       {"keep", Share(kv.keep)},
       {"retention", StringOrNull(kv.retention)},
+      {"session_rows", kv.session_rows},
   };
 }
 

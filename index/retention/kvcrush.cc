@@ -9,65 +9,70 @@
 namespace lectern {
 namespace {
 
-// The signature of the page that begins there.
-std::vector<uint8_t> PageSignature(const Signatures& signatures, uint32_t begin, uint32_t page) {
-  std::vector<uint8_t> bits(size_t{page} * signatures.num_heads, 0);
-  const size_t end = std::min<size_t>(begin + page, signatures.num_rows());
-  for (size_t row = begin; row < end; ++row) {
-    const std::span<const uint8_t> of_row = signatures.of(row);
-    std::copy(of_row.begin(), of_row.end(),
-              bits.begin() + static_cast<ptrdiff_t>((row - begin) * signatures.num_heads));
-  }
-  return bits;
-}
-
-std::vector<uint8_t> MakeAnchor(const KvCrush& crush,
-                                const std::vector<std::vector<uint8_t>>& signatures,
-                                std::mt19937_64& random) {
-  std::vector<uint8_t> anchor(signatures.front().size());
-  for (size_t bit = 0; bit < anchor.size(); ++bit) {
-    switch (crush.anchor) {
-      case Anchor::kRandom:
-        anchor[bit] = random() >> 63;
-        break;
-      case Anchor::kMean: {
-        size_t ones = 0;
-        for (const auto& signature : signatures) ones += signature[bit];
-        anchor[bit] = 2 * ones > signatures.size();
-        break;
-      }
-      case Anchor::kAlternating:
-        anchor[bit] = bit % 2;
-        break;
+// One page's signature after the other, [pages][page rows * query heads].
+class PageSignatures {
+ public:
+  PageSignatures(const Signatures& signatures, std::span<const uint32_t> pages, uint32_t page)
+      : num_bits_(page * signatures.num_heads), bits_(pages.size() * num_bits_, 0) {
+    for (size_t i = 0; i < pages.size(); ++i) {
+      const size_t begin = pages[i] * signatures.num_heads;
+      const size_t end = std::min(begin + num_bits_, signatures.bits.size());
+      std::copy(signatures.bits.begin() + static_cast<ptrdiff_t>(begin),
+                signatures.bits.begin() + static_cast<ptrdiff_t>(end),
+                bits_.begin() + static_cast<ptrdiff_t>(i * num_bits_));
     }
   }
-  return anchor;
-}
 
-uint32_t Hamming(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
-  uint32_t distance = 0;
-  for (size_t i = 0; i < a.size(); ++i) distance += a[i] != b[i];
-  return distance;
-}
+  std::vector<uint8_t> MakeAnchor(Anchor kind, std::mt19937_64& random) const {
+    std::vector<uint8_t> anchor(num_bits_);
+    for (size_t bit = 0; bit < num_bits_; ++bit) {
+      switch (kind) {
+        case Anchor::kRandom:
+          anchor[bit] = random() >> 63;
+          break;
+        case Anchor::kMean:
+          anchor[bit] = IsMajority(bit);
+          break;
+        case Anchor::kAlternating:
+          anchor[bit] = bit % 2;
+          break;
+      }
+    }
+    return anchor;
+  }
+
+  // Of Hamming, of the i-th page.
+  uint32_t Distance(size_t i, const std::vector<uint8_t>& anchor) const {
+    uint32_t distance = 0;
+    for (size_t bit = 0; bit < num_bits_; ++bit) {
+      distance += bits_[i * num_bits_ + bit] != anchor[bit];
+    }
+    return distance;
+  }
+
+ private:
+  bool IsMajority(size_t bit) const {
+    size_t ones = 0;
+    for (size_t at = bit; at < bits_.size(); at += num_bits_) ones += bits_[at];
+    return 2 * ones * num_bits_ > bits_.size();
+  }
+  const size_t num_bits_;
+  std::vector<uint8_t> bits_;
+};
 
 }  // namespace
 
-Signatures MakeSignatures(std::span<const std::vector<double>> attention, double keep) {
-  Signatures signatures;
-  signatures.num_heads = attention.size();
-  const size_t num_rows = attention.front().size();
-  signatures.bits.resize(num_rows * attention.size());
-  const auto kept = static_cast<size_t>(std::lround(keep * static_cast<double>(num_rows)));
-  const size_t last = std::clamp<size_t>(kept, 1, num_rows) - 1;
-  for (size_t head = 0; head < attention.size(); ++head) {
-    std::vector<double> sorted = attention[head];
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(last), sorted.end(),
-                     std::greater<>());
-    for (size_t row = 0; row < num_rows; ++row) {
-      signatures.bits[row * attention.size() + head] = attention[head][row] >= sorted[last];
-    }
+void Signatures::SetHead(size_t head, std::span<const double> attention, double keep) {
+  const size_t rows = attention.size();
+  bits.resize(rows * num_heads);
+  const auto kept = static_cast<size_t>(std::lround(keep * static_cast<double>(rows)));
+  const size_t last = std::clamp<size_t>(kept, 1, rows) - 1;
+  std::vector<double> sorted(attention.begin(), attention.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(last), sorted.end(),
+                   std::greater<>());
+  for (size_t row = 0; row < rows; ++row) {
+    bits[row * num_heads + head] = attention[row] >= sorted[last];
   }
-  return signatures;
 }
 
 std::vector<uint32_t> Representatives(const KvCrush& crush, const Signatures& signatures,
@@ -76,14 +81,11 @@ std::vector<uint32_t> Representatives(const KvCrush& crush, const Signatures& si
   assert(count <= pages.size());
   if (count == 0) return {};
   std::mt19937_64 random(seed);
-  std::vector<std::vector<uint8_t>> of_pages;
-  for (const uint32_t begin : pages) {
-    of_pages.push_back(PageSignature(signatures, begin, crush.page));
-  }
-  const std::vector<uint8_t> anchor = MakeAnchor(crush, of_pages, random);
+  const PageSignatures of_pages(signatures, pages, crush.page);
+  const std::vector<uint8_t> anchor = of_pages.MakeAnchor(crush.anchor, random);
   std::vector<std::pair<uint32_t, uint32_t>> by_distance;
   for (size_t i = 0; i < pages.size(); ++i) {
-    by_distance.emplace_back(Hamming(of_pages[i], anchor), pages[i]);
+    by_distance.emplace_back(of_pages.Distance(i, anchor), pages[i]);
   }
   std::sort(by_distance.begin(), by_distance.end());
   std::vector<uint32_t> chosen;

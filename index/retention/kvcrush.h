@@ -15,13 +15,10 @@ struct Signatures {
   size_t num_heads = 0;
   std::vector<uint8_t> bits;  // [rows][num_heads], 0 or 1
   size_t num_rows() const { return num_heads == 0 ? 0 : bits.size() / num_heads; }
-  std::span<const uint8_t> of(size_t row) const {
-    return std::span(bits).subspan(row * num_heads, num_heads);
-  }
+  // From the attention [rows] of a query head, of whose rows the share `keep` is kept: its
+  // threshold is that of its round(keep * rows) best rows (at least one); what equals it is above.
+  void SetHead(size_t head, std::span<const double> attention, double keep);
 };
-// `attention`: [query heads][rows]. A head's threshold is that of its round(keep * rows) best rows
-// (at least one); what equals it is above.
-Signatures MakeSignatures(std::span<const std::vector<double>> attention, double keep);
 
 // What distances are measured from.
 enum class Anchor {

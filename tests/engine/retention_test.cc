@@ -7,7 +7,6 @@
 #include <set>
 
 #include "engine/index_document.h"
-#include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -120,41 +119,6 @@ TEST_P(KeptDocumentTest, RowsAreThoseOfTheirPositions) {
                        shape.num_layers * shape.num_kv_heads));
 }
 
-// The oracle attends to the rows that are kept, and to the question.
-TEST_P(KeptDocumentTest, ReadingEverythingEqualsTheDenseOracleOverTheKeptRows) {
-  const auto model = Model::Load(Env::Default(), TinyModel());
-  const auto session = OpenSession(SharedEngine(), GetParam());
-  const Document& document = session->indexed();
-  testing::DenseOracle oracle(TinyModel(), "f16");
-  const std::vector<int32_t> tokens(document.tokens().begin(), document.tokens().end());
-  oracle.Append(tokens);
-  testing::DenseOracle::Kept kept(document.num_layers());
-  for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
-    const auto heads = *document.Heads(layer);
-    for (const HeadIndex& head : heads) {
-      kept[layer].emplace_back(tokens.size(), false);
-      for (const uint32_t position : head.positions()) kept[layer].back()[position] = true;
-    }
-  }
-  oracle.RestrictTo(std::move(kept));
-  std::vector<int32_t> next = *(*model)->EncodeQuestion("Which quiet farmer crossed the river?");
-  for (int step = 0; step < 4; ++step) {
-    // At half of everything, which is more than is kept, as at 1.
-    const auto logits = session->Step(next, step % 2 == 0 ? 1 : 0.5, true, nullptr);
-    ASSERT_TRUE(logits.ok());
-    const std::vector<double> expected = oracle.Append(next).back();
-    double squares = 0, sum = 0;
-    for (const double x : expected) squares += x * x, sum += x;
-    const double n = static_cast<double>(expected.size());
-    const double spread = std::sqrt(squares / n - sum / n * (sum / n));
-    for (size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_NEAR((*logits)[i], expected[i], 2e-3 * spread);
-    }
-    next = {static_cast<int32_t>(std::max_element(expected.begin(), expected.end()) -
-                                 expected.begin())};
-  }
-}
-
 TEST_P(KeptDocumentTest, BudgetsAreSharesOfTheWholeDocument) {
   const auto session = OpenSession(SharedEngine(), GetParam());
   EXPECT_EQ(session->dense_bytes(),
@@ -221,7 +185,7 @@ TEST(KeptStoreTest, AResumedRunHasTheSameBytes) {
     IndexOptions options = Keep(0.25, "kvcrush");
     options.checkpoint_seconds = 0;
     int calls = 0;
-    options.on_progress = [&](const IndexProgress&) { return ++calls <= 2 + runs; };
+    options.on_progress = [&](const IndexProgress&) { return ++calls <= 2 + 3 * runs; };
     report = MakeEngine(store.path())->Index(Text(), options);
     if (report.ok()) break;
     ASSERT_EQ(report.status().code(), Code::kCancelled) << report.status().message();
@@ -292,6 +256,86 @@ TEST(KeptStoreTest, WrongValuesAreRefused) {
   EXPECT_EQ(refused(Keep(0.01, "kvcrush")).param(), "keep");
   EXPECT_EQ(refused(Keep(0.5, "none")).param(), "retention");
   EXPECT_EQ(refused(Keep(0.5, "kvcrush", 2)).param(), "representatives");
+}
+
+// --- conversations ---
+
+// Two heads of 100 rows, of which 128 may stay: 8 blocks. Nobody looks at the second head's first
+// rows, so it loses all but its last 32; the first head only a block of four rows.
+TEST(SessionRowsTest, HeadsCompeteForTheCap) {
+  SessionRows rows(2, Dtype::kF32, 4);
+  const std::vector<float> numbers(400, 1.0f);
+  for (size_t head = 0; head < 2; ++head) {
+    std::vector<float> keys(400);
+    for (size_t i = 0; i < 400; ++i) keys[i] = static_cast<float>(i / 4 + 1000 * head);
+    rows.Append(*DefaultBackend(), head, {keys.data(), 100, 4}, {numbers.data(), 100, 4});
+    for (size_t i = 0; i < 100; ++i) {
+      rows.squared_attention(head)[i] = head == 0 ? static_cast<float>(i % 50 + 1) : 0.0f;
+    }
+  }
+  rows.Compress(64);
+  EXPECT_EQ(rows.num_rows(0), 96u);
+  EXPECT_EQ(rows.num_rows(1), 32u);
+  EXPECT_EQ(rows.tokens(1)[0], 68u);
+  // Of the first head, of scores 1 … 50, 1 … 50, the four least of the first 68.
+  EXPECT_EQ(rows.tokens(0)[0], 2u);
+  EXPECT_EQ(rows.tokens(0)[47], 49u);
+  EXPECT_EQ(rows.tokens(0)[48], 52u);
+  const std::vector<float> keys = testing::Floats(rows.Keys(0, 96));
+  for (size_t i = 0; i < 96; ++i) EXPECT_EQ(keys[4 * i], static_cast<float>(rows.tokens(0)[i]));
+  rows.Truncate(80);
+  EXPECT_EQ(rows.num_rows(0), 76u);
+  EXPECT_EQ(rows.num_rows(1), 12u);
+}
+
+const std::string& Conversation(size_t i) {
+  static const std::vector<std::string> questions = [] {
+    std::vector<std::string> made;
+    for (uint64_t seed = 0; seed < 5; ++seed) made.push_back(InventedText(150, seed));
+    return made;
+  }();
+  return questions[i];
+}
+
+TEST(ConversationTest, StaysWithinItsCap) {
+  const auto session = OpenSession(SharedEngine(), "kv-compress");
+  AskOptions options;
+  options.max_tokens = 8;
+  options.max_session_rows = 64;
+  const size_t heads = session->indexed().num_layers() * session->indexed().shape().num_kv_heads;
+  size_t tokens = 0;
+  for (size_t i = 0; i < 5; ++i) {
+    const auto answer = session->Ask(Conversation(i), options);
+    ASSERT_TRUE(answer.ok()) << answer.status().message();
+    tokens = session->num_past();
+    EXPECT_LE(answer->kv.session_rows, 64u);
+    EXPECT_LE(session->rows().total_rows(), 64 * heads);
+    for (size_t h = 0; h < heads; ++h) {
+      const auto kept = session->rows().tokens(h);
+      for (size_t j = 1; j <= std::min<size_t>(32, tokens); ++j) {
+        EXPECT_EQ(kept[kept.size() - j], tokens - j);
+      }
+    }
+  }
+  EXPECT_GT(tokens, 128u);
+}
+
+TEST(ConversationTest, ACapThatIsNotReachedChangesNothing) {
+  const auto session = OpenSession(SharedEngine(), "kv-compress");
+  const auto capped = OpenSession(SharedEngine(), "kv-compress");
+  AskOptions options;
+  options.max_tokens = 8;
+  for (size_t i = 0; i < 2; ++i) {
+    options.max_session_rows = 0;
+    const auto answer = session->Ask(Conversation(i), options);
+    options.max_session_rows = 100000;
+    const auto same = capped->Ask(Conversation(i), options);
+    EXPECT_EQ(same->text, answer->text);
+    EXPECT_EQ(same->kv.bytes_read, answer->kv.bytes_read);
+    EXPECT_EQ(same->kv.session_rows, session->num_past());
+  }
+  options.max_session_rows = 63;
+  EXPECT_EQ(capped->Ask("Who?", options).status().param(), "max_session_rows");
 }
 
 }  // namespace

@@ -27,8 +27,17 @@ const std::vector<std::vector<double>> kAttention = {{9, 8, 7, 6, 1, 2, 3, 4},
                                                      {1, 2, 3, 9, 8, 7, 6, 4},
                                                      {1, 9, 8, 2, 3, 7, 4, 6}};
 
+Signatures SignaturesOf(const std::vector<std::vector<double>>& attention, double keep) {
+  Signatures signatures;
+  signatures.num_heads = attention.size();
+  for (size_t head = 0; head < attention.size(); ++head) {
+    signatures.SetHead(head, attention[head], keep);
+  }
+  return signatures;
+}
+
 TEST(KvCrushTest, OneBitPerHeadForTheBetterHalf) {
-  const Signatures signatures = MakeSignatures(kAttention, 0.5);
+  const Signatures signatures = SignaturesOf(kAttention, 0.5);
   EXPECT_EQ(signatures.num_rows(), 8u);
   EXPECT_EQ(signatures.bits,
             (std::vector<uint8_t>{1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 0,
@@ -37,7 +46,7 @@ TEST(KvCrushTest, OneBitPerHeadForTheBetterHalf) {
 
 // The mean anchor is 0000: each head's bit is set in four rows of eight, which is no majority.
 TEST(KvCrushTest, BucketsAreOfRowsAtLikeDistanceFromTheAnchor) {
-  const Signatures signatures = MakeSignatures(kAttention, 0.5);
+  const Signatures signatures = SignaturesOf(kAttention, 0.5);
   const std::vector<uint32_t> rows = {0, 1, 2, 3, 4, 5, 6, 7};
   EXPECT_EQ(Representatives({.share = 1}, signatures, rows, 8, 1), rows);
   // About 0000: {0, 7}, {1, 4}, {5, 6}, {2, 3}. About 0101: {2, 7}, {1, 4}, {5, 6}, {0, 3}.
@@ -61,7 +70,7 @@ TEST(KvCrushTest, BucketsAreOfRowsAtLikeDistanceFromTheAnchor) {
 // {4, 5} 01100011, {6, 7} 01100001. More than two of the four have the second bit, and the eighth:
 // 01000001, at distances 3, 6, 2 and 1.
 TEST(KvCrushTest, PagesHaveTheBitsOfTheirRows) {
-  const Signatures signatures = MakeSignatures(kAttention, 0.5);
+  const Signatures signatures = SignaturesOf(kAttention, 0.5);
   const std::vector<uint32_t> pages = {0, 2, 4, 6};
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto chosen = Representatives({.share = 1, .page = 2}, signatures, pages, 2, seed);
@@ -72,7 +81,7 @@ TEST(KvCrushTest, PagesHaveTheBitsOfTheirRows) {
 }
 
 TEST(KvCrushTest, SeedsDrawOthersAndTheSameAgain) {
-  const Signatures signatures = MakeSignatures(kAttention, 0.5);
+  const Signatures signatures = SignaturesOf(kAttention, 0.5);
   const std::vector<uint32_t> rows = {0, 1, 2, 3, 4, 5, 6, 7};
   for (const Anchor anchor : {Anchor::kRandom, Anchor::kMean, Anchor::kAlternating}) {
     const KvCrush crush = {.share = 1, .anchor = anchor};
@@ -101,7 +110,7 @@ std::vector<RowStatistics> RandomHeads(uint64_t seed) {
       for (auto& of_head : rows.attention) of_head.push_back(std::pow(uniform(random), 1.0 + h));
       rows.squared.push_back(static_cast<float>(std::log(uniform(random)) * (1.0 + h)));
     }
-    rows.signatures = MakeSignatures(rows.attention, 0.25);
+    rows.signatures = SignaturesOf(rows.attention, 0.25);
     heads.push_back(std::move(rows));
   }
   return heads;

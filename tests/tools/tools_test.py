@@ -424,7 +424,8 @@ class AskTest(ToolsTest):
                          {"budget", "rule", "layer_budget", "head_budget",
                           "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
-                          "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention"})
+                          "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention",
+                          "session_rows"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
 
@@ -475,6 +476,7 @@ class AskTest(ToolsTest):
     def test_rules(self):
         self.check_error(2, "cap,top-p", "ask-document", "--rule", "best", "q")
         self.check_error(2, "top-p alone", "ask-document", "--mass", "0.9", "q")
+        self.check_error(2, "--max-session-rows", "ask-document", "--max-session-rows", "10", "q")
         for rule, args in (("default", ()), ("threshold", ()), ("cap", ()),
                            ("top-p", ("--mass", "0.9"))):
             [answer] = self.ask("--rule", rule, *args, "--max-tokens", "4", self.QUESTION)
