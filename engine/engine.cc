@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <system_error>
 
 #include "engine/ask.h"
 #include "engine/change_plan.h"
@@ -315,8 +316,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
         .WithParam("LECTERN_BACKEND");
   }
   return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(options, *backend));
-} catch (const std::exception& error) {
-  return Status(Code::kInternal, std::string("cannot start: ") + error.what());
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to start");
+} catch (const std::system_error& error) {
+  return Status(Code::kLimitExceeded,
+                std::string("cannot start so many threads: ") + error.what());
 }
 
 }  // namespace lectern

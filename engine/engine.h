@@ -53,6 +53,9 @@ struct IndexOptions {
   uint32_t num_levels = 2;  // 1, 2 or 3
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
+  // What keys are put into clusters by: "stored", as they are, or "unrotated", with RoPE undone, so
+  // that what recurs at other positions meets. Everything else is of the keys as they are.
+  std::string cluster_keys = "stored";
   uint64_t seed = 1234;            // of the clustering, and of a retention's representatives
   bool again = false;              // also when it is there: a new generation, seen when it is ready
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
@@ -132,9 +135,9 @@ struct AskOptions {
   // (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
-  // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress")
-  // and over the kv heads of a layer ("global": they compete, "uniform", "kv-compress"); empty: the
-  // document's.
+  // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
+  // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
+  // "kv-compress"); empty: the document's.
   std::string layer_budget, head_budget;
   // After the answer at most this many rows of the conversation stay for each layer and kv head, in
   // the mean: blocks of rows that later tokens attended to least go, wherever they are

@@ -52,6 +52,10 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
   if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
     return wrong("kv_budget", "kv_budget must be in (0, 1]");
   }
+  if (options.cluster_keys != "stored" && options.cluster_keys != "unrotated") {
+    return wrong("cluster_keys",
+                 "cluster_keys must be stored or unrotated, not \"" + options.cluster_keys + "\"");
+  }
   LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
   LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
   if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
@@ -127,6 +131,7 @@ std::string RetentionText(const Retention& retention, uint64_t seed) {
 std::string OptionsSignature(const IndexOptions& options) {
   return Json(Json::Object{{"levels", Json(int64_t{options.num_levels})},
                            {"seed", Json(options.seed)},
+                           {"cluster_keys", Json(options.cluster_keys)},
                            {"faiss", Json(FaissVersion())}})
       .Dump();
 }
@@ -374,7 +379,7 @@ class Indexer {
       build.seed = options_.seed + 7919 * (uint64_t{layer} * heads + head);
       build.is_cancelled = [this] { return progress_.Stopped(); };
       Result<HeadClusters> result =
-          ClusterHead(context_.backend, *spill_, layer, head, layout_, build);
+          ClusterHead(context_.backend, *spill_, layer, head, layout_, build, UndoneFrequencies());
       progress_.items_done_.fetch_add(1, std::memory_order_relaxed);
       std::lock_guard lock(mutex);
       if (!result.ok()) {
@@ -412,6 +417,12 @@ class Indexer {
     }
     report_.seconds.write += SecondsSince(write_start);
     return {};
+  }
+
+  // Of the RoPE that clusters are to be made without.
+  std::span<const float> UndoneFrequencies() const {
+    if (options_.cluster_keys == "stored") return {};
+    return context_.model.inverse_frequencies();
   }
 
   ShardHeader Header() const {
@@ -484,6 +495,7 @@ class Indexer {
                          {"head_budget", Json(options_.head_budget)},
                          {"levels", Json(int64_t{layout_.num_levels})},
                          {"seed", Json(options_.seed)},
+                         {"cluster_keys", Json(options_.cluster_keys)},
                          {"faiss", Json(FaissVersion())}};
     if (missed_margin_) json["missed_margin"] = Json(*missed_margin_);
     if (!layout_.retention.keeps_all()) {
@@ -626,8 +638,9 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
       chunk * sizeof(float) *
       (2ull * config.hidden_size + 3ull * config.num_heads * config.head_dim +
        2ull * config.num_kv_heads * config.head_dim + 2ull * config.intermediate_size);
+  const uint64_t copies = options.cluster_keys == "stored" ? 5 : 6;  // of a head's keys
   const uint64_t clustering =
-      tokens * config.head_dim * sizeof(float) * 5 * context.threads.num_threads();
+      tokens * config.head_dim * sizeof(float) * copies * context.threads.num_threads();
   estimate.anonymous_bytes = std::max(activations, clustering);
   estimate.flops = PrefillFlops(config, static_cast<double>(tokens));
   const double cluster_flops =

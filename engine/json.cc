@@ -228,7 +228,7 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
   try {
     return ParseOrThrow(text, limits);
   } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "not enough memory to read JSON");
+    throw;  // says nothing about the text
   } catch (const std::exception& error) {
     return Status(Code::kMalformedModel, std::string("not valid JSON: ") + error.what());
   }

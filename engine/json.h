@@ -60,7 +60,8 @@ struct JsonLimits {
   size_t max_string = 1u << 20;  // bytes of one string or key
 };
 // Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
-// kMalformedModel (message has the byte offset) or kLimitExceeded.
+// kMalformedModel (message has the byte offset) or kLimitExceeded. Throws bad_alloc: "is this JSON?"
+// must not be answered with no because memory ran out.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace lectern

@@ -34,6 +34,26 @@ std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype 
   return stored;
 }
 
+// Keys [n, head_dim] of these positions with RoPE undone, but for a factor.
+std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys,
+                             std::span<const uint32_t> positions,
+                             std::span<const float> frequencies) {
+  const size_t half = frequencies.size(), dim = 2 * half;
+  std::vector<float> cosine(half), sine(half);
+  for (size_t row = 0; row < keys.size() / dim; ++row) {
+    for (size_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(positions[row]) * frequencies[i];
+      cosine[i] = std::cos(angle);
+      sine[i] = -std::sin(angle);
+    }
+    backend.rope({.heads = {keys.data() + row * dim, 1, dim},
+                  .head_dim = dim,
+                  .cosine = {cosine.data(), 1, half},
+                  .sine = {sine.data(), 1, half}});
+  }
+  return keys;
+}
+
 // The order in which KV-Compress would evict the head's stored rows. Sinks and window stay.
 std::vector<float> ScoreBlocks(const Backend& backend, TypedRows keys, Rows<const float> queries,
                                size_t group, const RowLayout& layout,
@@ -178,7 +198,8 @@ class LayerShard {
 
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
-                                 const BuildOptions& options) try {
+                                 const BuildOptions& options,
+                                 std::span<const float> frequencies) try {
   auto start = std::chrono::steady_clock::now();
   const std::vector<uint32_t> stored =
       StoredPositions(backend, spill, layer, kv_head, layout, options.seed);
@@ -190,8 +211,14 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
                                             clusters.positions, layout.dtype);
   const std::vector<float> values = FloatRows(
       backend, spill.Values(layer, kv_head, layout.num_tokens), clusters.positions, layout.dtype);
-  LECTERN_ASSIGN(clusters.tree, BuildTree(backend, {keys.data(), count, dim},
-                                          {values.data(), count, dim}, options));
+  BuildOptions build = options;
+  std::vector<float> unrotated;
+  if (!frequencies.empty()) {
+    unrotated = Unrotated(backend, keys, clusters.positions, frequencies);
+    build.assigned_by = {unrotated.data(), count, dim};
+  }
+  LECTERN_ASSIGN(clusters.tree,
+                 BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
   clusters.cluster_seconds = SecondsSince(start);
   start = std::chrono::steady_clock::now();
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);

@@ -31,10 +31,13 @@ struct HeadClusters {
 };
 
 // Clusters the head's keys as they will be stored and calibrates with the spill's queries of its
-// group. Where not all rows are kept the spill must know how many. Single-threaded.
+// group. `frequencies`: of RoPE, [head_dim / 2]; keys are then put into clusters by what they are
+// without it; empty: as they are. Where not all rows are
+// kept the spill must know how many. Single-threaded.
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
-                                 const BuildOptions& options);
+                                 const BuildOptions& options,
+                                 std::span<const float> frequencies = {});
 
 // Writes layer-NNN.shard. `heads`: one per kv head, empty when layout.num_levels is 0.
 Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,

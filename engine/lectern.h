@@ -156,12 +156,13 @@ struct IndexOptions {
   bool again = false;       // also when it is there: replaced by a new generation when that is done
   // The plan of later asks: lectern_ask_options. Empty: "uniform", "global".
   std::string_view layer_budget = {}, head_budget = {};
+  // On the calling thread, at least every 250 ms of work. Returning false cancels.
+  std::function<bool(const Progress&)> on_progress = {};
+  std::string_view cluster_keys = {};  // lectern_index_options; empty: "stored"
   // Share of the rows that is stored, and which: lectern_index_options. 0: all.
   double keep = 0;
   std::string_view retention = {};
   double representatives = 0;
-  // On the calling thread, at least every 250 ms of work. Returning false cancels.
-  std::function<bool(const Progress&)> on_progress = {};
 };
 
 // lectern_plan_options.
@@ -208,11 +209,11 @@ struct AskOptions {
   double mass = 0;        // (0, 1), of "top-p" alone; 0: 0.95
   // How layers, and the heads of a layer, share kv_budget: lectern_ask_options. Empty: as stored.
   std::string layer_budget = {}, head_budget = {};
-  // Rows of the conversation that stay after the answer: lectern_ask_options. 0: all.
-  uint64_t max_session_rows = 0;
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
+  // Rows of the conversation that stay after the answer: lectern_ask_options. 0: all.
+  uint64_t max_session_rows = 0;
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
@@ -606,6 +607,8 @@ class Engine {
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();
     c.head_budget_len = options.head_budget.size();
+    c.cluster_keys = options.cluster_keys.data();
+    c.cluster_keys_len = options.cluster_keys.size();
     c.keep = options.keep;
     c.retention = options.retention.data(), c.retention_len = options.retention.size();
     c.representatives = options.representatives;

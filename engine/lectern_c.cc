@@ -327,6 +327,9 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
                  Copy(read.head_budget, read.head_budget_len, "head_budget"));
   if (!layers.empty()) options.layer_budget = layers;
   if (!heads.empty()) options.head_budget = heads;
+  LECTERN_ASSIGN(const std::string cluster_keys,
+                 Copy(read.cluster_keys, read.cluster_keys_len, "cluster_keys"));
+  if (!cluster_keys.empty()) options.cluster_keys = cluster_keys;
   if (read.keep != 0) options.retention.keep = read.keep;
   LECTERN_ASSIGN(const std::string retention,
                  Copy(read.retention, read.retention_len, "retention"));

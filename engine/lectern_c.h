@@ -160,6 +160,10 @@ typedef struct lectern_index_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
+  /* What keys are put into clusters by: "stored", as they are, or "unrotated", without their
+   * positions. Empty: "stored". */
+  const char* cluster_keys;
+  size_t cluster_keys_len;
   /* Share of the document's rows (keys and values) that is stored, in (0, 1]; 0: 1, all. Below 1
    * `retention` chooses them: "kv-compress" (or empty), "pyramid", "snapkv", "kvcrush", …; an
    * unknown name: LECTERN_INVALID_ARGUMENT, the message lists all. Both are part of the document:
@@ -256,9 +260,10 @@ typedef struct lectern_ask_options {
   const char* rule;
   size_t rule_len;
   double mass; /* (0, 1), of "top-p" alone; 0: 0.95 */
-  /* Policies that share kv_budget out over layers: "uniform", "pyramid", "squeeze", "kv-compress";
-   * and over the kv heads of a layer: "global" (they compete for it), "uniform", "kv-compress".
-   * Empty: the document's. An unknown name: LECTERN_INVALID_ARGUMENT, the message lists all. */
+  /* Policies that share kv_budget out over layers: "uniform", "pyramid", "squeeze", "kv-compress",
+   * "dense-first"; and over the kv heads of a layer: "global" (they compete for it), "uniform",
+   * "kv-compress". Empty: the document's. An unknown name: LECTERN_INVALID_ARGUMENT, the message
+   * lists all. */
   const char* layer_budget;
   size_t layer_budget_len;
   const char* head_budget;

@@ -6,7 +6,6 @@
 namespace lectern {
 namespace {
 
-// Of the kinds that documents are asked, but about none of them.
 constexpr const char* kQuestions[] = {"What is this document about?", "Who is responsible for it?",
                                       "How much does it cost, and when does it end?",
                                       "What is the name of the second one?"};
@@ -19,6 +18,8 @@ double LogOdds(double share) {
 }
 
 }  // namespace
+
+std::span<const char* const> GenericQuestions() { return kQuestions; }
 
 double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> lse,
                    std::span<const float> weights) {

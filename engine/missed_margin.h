@@ -40,6 +40,9 @@ using LookedUp = std::function<void(double kv_budget, const DocumentSession::Lay
 Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
                     Proof proof, const LookedUp& body);
 
+// Of the kinds that documents are asked, but about none of them.
+std::span<const char* const> GenericQuestions();
+
 // What generic questions miss. Empty where there are no clusters, or no such budget can be served.
 // kCancelled when `stopped` says so.
 Result<std::vector<Missed>> SampleMissed(DocumentSession& session,

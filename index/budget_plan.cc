@@ -44,6 +44,20 @@ std::vector<double> LayerRows(const PolicyInput& input, const std::vector<double
   return rows;
 }
 
+// Rows that the floors of MakePlan come to in each layer.
+std::vector<double> LayerFloors(const PolicyInput& input, const std::vector<double>& layer_rows,
+                                std::span<const double> floors, bool compete) {
+  std::vector<double> rows(input.num_layers, 0.0);
+  if (compete) {
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = std::ceil(floors[i] * layer_rows[i]);
+    return rows;
+  }
+  for (size_t i = 0; i < input.rows.size(); ++i) {
+    rows[i / input.num_kv_heads] += std::ceil(floors[i] * static_cast<double>(input.rows[i]));
+  }
+  return rows;
+}
+
 double Wanted(const PlanPart& part, double level) {
   return std::clamp(level * part.wanted, static_cast<double>(part.floor),
                     static_cast<double>(part.rows));
@@ -71,7 +85,7 @@ bool HeadsCompete(const PlanPolicies& policies) {
   return policy.ok() && (*policy)->heads_compete;
 }
 
-Result<BudgetPlan> MakePlan(const PlanPolicies& policies, const PolicyInput& input,
+Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
                             std::span<const double> floors) {
   LECTERN_ASSIGN(const Policy* const of_layers, FindPolicy(policies.layers, Decides::kLayers));
   LECTERN_ASSIGN(const Policy* const of_heads, FindPolicy(policies.heads, Decides::kHeads));
@@ -79,10 +93,11 @@ Result<BudgetPlan> MakePlan(const PlanPolicies& policies, const PolicyInput& inp
   LECTERN_RETURN_IF_ERROR(CheckStatistics(*of_heads, input, "head_budget"));
   const bool compete = of_heads->heads_compete;
   const std::vector<double> ones(input.rows.size(), 1.0);
+  const std::vector<double> all_rows = LayerRows(input, ones);
+  input.floors = LayerFloors(input, all_rows, floors, compete);
   const std::vector<double> layer_rows = LayerRows(input, of_layers->shares(input));
   const std::vector<double> head_shares = of_heads->shares(input);
   const std::vector<double> head_rows = LayerRows(input, head_shares);
-  const std::vector<double> all_rows = LayerRows(input, ones);
 
   std::vector<PlanPart> parts;
   const auto add = [&](double wanted, double rows) {

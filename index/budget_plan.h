@@ -30,7 +30,7 @@ Status CheckPolicies(const PlanPolicies& policies);
 // `floors`: the least share that can be read, [layers][kv heads], or [layers] where heads compete
 // (as HeadsCompete says). kInvalidArgument also when the document lacks the statistics of a policy;
 // kBudgetTooSmall (param kv_budget) when the floors alone exceed the budget.
-Result<BudgetPlan> MakePlan(const PlanPolicies& policies, const PolicyInput& input,
+Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
                             std::span<const double> floors);
 bool HeadsCompete(const PlanPolicies& policies);
 

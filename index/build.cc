@@ -58,8 +58,9 @@ class Builder {
   Builder(const Backend& backend, Rows<const float> keys, Rows<const float> values,
           const BuildOptions& options)
       : backend_(backend), keys_(keys), values_(values), options_(options) {
+    const Rows<const float> points = options.assigned_by.num_rows > 0 ? options.assigned_by : keys;
     unit_.resize(keys.num_rows * keys.num_cols);
-    for (size_t row = 0; row < keys.num_rows; ++row) Normalize(row);
+    for (size_t row = 0; row < keys.num_rows; ++row) Normalize(points, row);
   }
 
   Result<CentroidTree> Run() {
@@ -97,8 +98,8 @@ class Builder {
     return all;
   }
 
-  void Normalize(size_t row) {
-    const float* key = keys_[row];
+  void Normalize(Rows<const float> points, size_t row) {
+    const float* key = points[row];
     double squares = 0;
     for (size_t c = 0; c < dim(); ++c) squares += double{key[c]} * key[c];
     // A shorter key has no direction: its inverse length would not be a float.
@@ -385,7 +386,7 @@ class Builder {
   const Backend& backend_;
   const Rows<const float> keys_, values_;
   const BuildOptions& options_;
-  std::vector<float> unit_;      // [n, head_dim]: keys at unit length
+  std::vector<float> unit_;      // [n, head_dim]: keys, or what assigns them, at unit length
   std::vector<float> gathered_;  // of the members being clustered
 };
 
@@ -405,6 +406,7 @@ std::vector<double> LevelFractions(uint32_t num_levels) {
 Result<CentroidTree> BuildTree(const Backend& backend, Rows<const float> keys,
                                Rows<const float> values, const BuildOptions& options) {
   assert(keys.num_rows >= 1 && keys.num_rows == values.num_rows && !options.fractions.empty());
+  assert(options.assigned_by.num_rows == 0 || options.assigned_by.num_rows == keys.num_rows);
   return Builder(backend, keys, values, options).Run();
 }
 

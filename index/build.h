@@ -17,6 +17,9 @@ struct BuildOptions {
   uint32_t num_iterations = 10;
   uint64_t seed = 1234;
   bool row_codes = true;  // index/row_codes.h
+  // [n, head_dim]: what puts keys into clusters in the place of themselves; no rows: nothing does.
+  // Centroids, radii, variances and codes are those of the keys.
+  Rows<const float> assigned_by = {};
   std::function<bool()> is_cancelled;
 };
 

@@ -47,6 +47,12 @@ class HeadIndex {
   uint32_t num_exact() const { return num_exact_; }
   const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
   std::span<const float> thresholds() const { return thresholds_; }
+  // The same head with others, borrowed, of as many levels: for evaluations.
+  HeadIndex WithThresholds(std::span<const float> thresholds) const {
+    HeadIndex head = *this;
+    head.thresholds_ = thresholds;
+    return head;
+  }
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
   // K and V of all rows that are stored.
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }

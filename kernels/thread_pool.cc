@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <exception>
 #include <set>
 #include <utility>
 
@@ -20,15 +21,23 @@ struct ThreadPool::Job {
   std::mutex done_mutex;
   std::condition_variable done;
   size_t num_done = 0;
+  std::exception_ptr thrown;  // guarded by done_mutex: the first
 };
 
 ThreadPool::ThreadPool(size_t num_threads) {
-  for (size_t i = 1; i < std::max<size_t>(num_threads, 1); ++i) {
-    workers_.emplace_back([this] { WorkerLoop(); });
+  try {
+    for (size_t i = 1; i < std::max<size_t>(num_threads, 1); ++i) {
+      workers_.emplace_back([this] { WorkerLoop(); });
+    }
+  } catch (...) {
+    Stop();  // those that did start
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -37,15 +46,23 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// Takes items until none is left. The last one done wakes the caller.
+// Takes items until none is left; after one that throws, the rest are taken but not run. The last
+// one done wakes the caller.
 void ThreadPool::RunItems(Job& job, size_t slot) {
   size_t done = 0;
+  std::exception_ptr thrown;
   for (size_t item; (item = job.next.fetch_add(1, std::memory_order_relaxed)) < job.num_items;) {
-    job.body(item, slot);
     ++done;
+    if (thrown) continue;
+    try {
+      job.body(item, slot);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
   }
   if (done == 0) return;
   std::lock_guard lock(job.done_mutex);
+  if (!job.thrown) job.thrown = std::move(thrown);
   job.num_done += done;
   if (job.num_done == job.num_items) job.done.notify_all();
 }
@@ -89,8 +106,11 @@ void ThreadPool::ParallelFor(size_t num_items,
   std::unique_lock lock(job->done_mutex);
   job->done.wait(lock, [&] { return job->num_done == job->num_items; });
   lock.unlock();
-  std::lock_guard list_lock(mutex_);
-  std::erase(jobs_, job);
+  {
+    std::lock_guard list_lock(mutex_);
+    std::erase(jobs_, job);
+  }
+  if (job->thrown) std::rethrow_exception(std::exchange(job->thrown, nullptr));
 }
 
 namespace {

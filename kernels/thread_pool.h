@@ -16,7 +16,8 @@ namespace lectern {
 // Thread-safe: several threads may call ParallelFor at once; workers help whichever has items.
 class ThreadPool {
  public:
-  explicit ThreadPool(size_t num_threads);  // >= 1; 1 starts no thread
+  // >= 1; 1 starts no thread. Throws system_error where the system gives no more threads.
+  explicit ThreadPool(size_t num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -25,16 +26,19 @@ class ThreadPool {
 
   // Calls body(item, slot) once for each item < num_items and returns when all are done. Items run
   // in any order; slot < num_threads() is distinct among calls that run at the same time, so it
-  // may index scratch. `body` must not throw and must not call ParallelFor of the same pool.
+  // may index scratch. `body` must not call ParallelFor of the same pool. What it throws
+  // (bad_alloc) is thrown here, the first of several, when no item runs any more; items may then
+  // not have run.
   void ParallelFor(size_t num_items, const std::function<void(size_t item, size_t slot)>& body);
 
  private:
   struct Job;
+  void Stop();  // and joins the workers
   void WorkerLoop();
   static void RunItems(Job& job, size_t slot);
 
   std::mutex mutex_;
-  std::condition_variable work_;       // jobs_ may have something, or stop_
+  std::condition_variable work_;            // jobs_ may have something, or stop_
   std::vector<std::shared_ptr<Job>> jobs_;  // with items left to hand out
   bool stop_ = false;
   std::vector<std::thread> workers_;

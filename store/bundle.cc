@@ -208,7 +208,7 @@ class Importer {
         uint64_t{header_.name_bytes} + header_.model_path_bytes + header_.report_bytes;
     const uint64_t strings_at = sizeof header_ + uint64_t{header_.num_files} * sizeof(BundleEntry);
     if (header_.num_files < 2 || header_.num_files > kMaxLayers + 1 || header_.reserved != 0 ||
-        strings_at + strings > head.size()) {
+        header_.generation == 0 || strings_at + strings > head.size()) {
       return Error(Code::kCorrupt, "its head contradicts itself");
     }
     entries_.resize(header_.num_files);

@@ -694,7 +694,9 @@ class Transaction {
         path_(path),
         begun_(Statement(db, path, kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN").Run()) {}
   ~Transaction() {
-    if (begun_.ok() && !sqlite3_get_autocommit(db_)) (void)Statement(db_, path_, "ROLLBACK").Run();
+    if (begun_.ok() && !sqlite3_get_autocommit(db_)) {
+      sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+    }
   }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;

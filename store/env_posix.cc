@@ -154,12 +154,13 @@ class PosixWritableFile : public WritableFile {
 
 class PosixMappedFile : public MappedFile {
  public:
-  PosixMappedFile(void* data, uint64_t size) : data_(data), size_(size) {}
+  PosixMappedFile() = default;
   ~PosixMappedFile() override {
     if (size_ > 0) ::munmap(data_, size_);
   }
   PosixMappedFile(const PosixMappedFile&) = delete;
   PosixMappedFile& operator=(const PosixMappedFile&) = delete;
+  void Take(void* data, uint64_t size) { data_ = data, size_ = size; }
 
   const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
   uint64_t size() const override { return size_; }
@@ -180,8 +181,8 @@ class PosixMappedFile : public MappedFile {
     ::madvise(static_cast<char*>(data_) + begin, end - begin, advice);
   }
 
-  void* data_;
-  uint64_t size_;
+  void* data_ = nullptr;
+  uint64_t size_ = 0;
 };
 
 class PosixFileLock : public FileLock {
@@ -261,12 +262,13 @@ class PosixEnv : public Env {
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
     LECTERN_ASSIGN(Fd fd, Open(path, O_RDONLY | O_NOFOLLOW, "read"));
     LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd.get(), path, "read"));
-    void* data = nullptr;
+    auto file = std::make_unique<PosixMappedFile>();  // first: a mapping without one would stay
     if (size > 0) {
-      data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+      void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
       if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path);
+      file->Take(data, size);
     }
-    return std::unique_ptr<MappedFile>(new PosixMappedFile(data, size));
+    return std::unique_ptr<MappedFile>(std::move(file));
   }
 
   Status Rename(const std::string& from, const std::string& to) override {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <random>
 #include <set>
 
@@ -52,7 +53,10 @@ struct ShardWriter::Impl {
         header(h) {}
 
   ~Impl() {
-    if (!finished) Discard();
+    try {
+      if (!finished) Discard();
+    } catch (const std::bad_alloc&) {  // of a message; what stays is swept as below
+    }
   }
 
   uint64_t position() const { return block_crcs.size() * kBlockBytes + block_fill; }

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # The checks that take too long for tests/run.sh, by hand: tests/full.sh PART…
 #
-#   fuzz          60 s of libFuzzer on each target of tests/fuzz (FUZZ_SECONDS; new inputs and
-#                 crashes stay in build-fuzz/)
+#   fuzz          60 s of libFuzzer on each target of tests/fuzz (FUZZ_SECONDS, or FUZZ_RUNS of
+#                 each; FUZZ_TARGETS: only these; new inputs and crashes stay in build-fuzz/). What
+#                 was run, all in all, and how much of each parser: build-checked/trust/fuzz.md,
+#                 which tests/trust.sh takes into tests/TRUST.md
+#   coverage      branches of the parsers and the store that their tests take
 #   bench         Google Benchmarks of the kernels
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
@@ -21,20 +24,80 @@ build() {  # PRESET TARGET…
   cmake --build "build-$1" --target "${@:2}"
 }
 
-fuzz() {
-  local source name status=0
-  install_packages "${fuzz_packages[@]}"
-  build fuzz tests/fuzz/all
-  for source in tests/fuzz/*_fuzz.cc; do
-    name=$(basename "$source" .cc)
-    echo "== $name"
-    mkdir -p "build-fuzz/new/$name"
-    "build-fuzz/tests/fuzz/$name" -max_total_time="${FUZZ_SECONDS:-60}" -print_final_stats=1 \
-      -artifact_prefix="build-fuzz/$name-" "build-fuzz/new/$name" "${source%_fuzz.cc}_corpus" \
-      >"build-fuzz/$name.log" 2>&1 || status=$?
-    grep -E 'ERROR|SUMMARY|Test unit written|number_of_executed_units' "build-fuzz/$name.log" || true
-  done
+# What each target is about; the rest of the library is not its to cover.
+declare -A parsers=(
+  [bundle]=store/bundle.cc [catalog]=store/catalog.cc [checkpoint]=engine/kv_spill.cc
+  [config]=engine/config.cc [json]=engine/json.cc [safetensors]=engine/safetensors.cc
+  [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
+  [tokenizer_model]='engine/tokenizer_model.cc engine/charsmap.cc')
+
+# fuzz_one NAME: runs it, adds to what was executed before, fails when it found something.
+fuzz_one() {
+  local name=$1 work=build-fuzz/$1 status=0 limit=(-max_total_time="${FUZZ_SECONDS:-60}") before
+  mkdir -p "$work/new"
+  [ -z "${FUZZ_RUNS:-}" ] || limit=(-runs="$FUZZ_RUNS")
+  LLVM_PROFILE_FILE=$work/%p.profraw "build-fuzz/tests/fuzz/${name}_fuzz" "${limit[@]}" -timeout=20 \
+    -print_final_stats=1 -artifact_prefix="$work/" "$work/new" "tests/fuzz/${name}_corpus" \
+    >"$work/log" 2>&1 || status=$?
+  grep -E 'ERROR|SUMMARY|Test unit written' "$work/log" || true
+  before=$(cat "$work/executions" 2>/dev/null || echo 0)
+  echo $((before + $(sed -n 's/.*number_of_executed_units: *//p' "$work/log" | tail -1))) \
+    >"$work/executions"
+  llvm-profdata-14 merge -sparse "$work"/*.profraw -o "$work/profile"
   return $status
+}
+
+fuzz() {
+  local name status=0 names
+  install_packages "${fuzz_packages[@]}"
+  names=${FUZZ_TARGETS:-$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^./||; s/_fuzz.cc//')}
+  # shellcheck disable=SC2046
+  build fuzz $(printf '%s_fuzz ' $names)
+  for name in $names; do
+    echo "== $name"
+    fuzz_one "$name" || status=1
+  done
+  mkdir -p build-checked/trust
+  fuzz_table | tee build-checked/trust/fuzz.md
+  return $status
+}
+
+# Of every target that was run in this folder.
+fuzz_table() {
+  local work name executions total=0
+  echo "**fuzz, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: libFuzzer, ASan and UBSan;"
+  echo "executions in all runs with this corpus, and what they and the corpus cover"
+  echo
+  echo '| target | executions | found | of | lines | branches |'
+  echo '|---|---:|---:|---|---|---|'
+  for work in build-fuzz/*/executions; do
+    name=$(basename "$(dirname "$work")") executions=$(cat "$work")
+    total=$((total + executions))
+    # shellcheck disable=SC2086
+    python3 tests/coverage.py "build-fuzz/$name/profile" "build-fuzz/tests/fuzz/${name}_fuzz" \
+      ${parsers[$name]} |
+      sed "s/^|/| $name | $executions | $(ls build-fuzz/$name | grep -cE '^(crash|leak|timeout|oom)-') |/"
+  done
+  echo
+  echo "$total executions."
+}
+
+coverage() {
+  local profiles=$PWD/build-coverage/profiles binaries=() name
+  local tests=(store_test store_catalog_test store_damage_test store_system_calls_test
+    config_test json_test safetensors_test text_test tokenizer_test crash_states_test)
+  install_packages "${fuzz_packages[@]}"
+  build coverage "${tests[@]}"
+  rm -rf "$profiles"
+  for name in "${tests[@]}"; do
+    binaries+=("$(find build-coverage/tests -name "$name" -type f)")
+    LLVM_PROFILE_FILE=$profiles/%p.profraw "${binaries[-1]}" --gtest_brief=1
+  done
+  llvm-profdata-14 merge -sparse "$profiles"/*.profraw -o build-coverage/profile
+  # shellcheck disable=SC2086
+  python3 tests/coverage.py --at-least 0 95 build-coverage/profile \
+    "$(IFS=,; echo "${binaries[*]}")" $(printf '%s\n' ${parsers[*]} store/crc32c.cc \
+      store/env_posix.cc store/shard_writer.cc store/status.cc store/store.cc | sort)
 }
 
 bench() {
@@ -86,7 +149,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | bench | evaluate | missed | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | missed | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -1,40 +1,76 @@
 #!/usr/bin/env bash
-# What Lectern's store survives: tests/trust.sh [--quick|--full]
+# What Lectern survives: tests/trust.sh [--quick|--full] [PART…]
 #
-# Loss of power and kill -9 at every step, failing calls, flipped bits, wrong lengths, planted bugs,
-# damaged input. Prints what was tried and writes it to tests/TRUST.md. --quick (the default) is what
-# tests/run.sh runs too, a minute; --full tries everything, about half an hour on 2 cores. SEED and
-# STATES change the seed of what is random (1) and the number of crash states. Exits 1 when anything
-# failed; then tests/TRUST.md stays as it was.
+#   crashes      loss of power at every change that index, index again, remove, collect, recover,
+#                seal and plan make; planted bugs that must be noticed
+#   errors       every call that changes the disk fails, once and from then on
+#   calls        kill -9, and errors of the system, at every system call of the same
+#   damage       flipped bits and wrong lengths
+#   allocations  the n-th allocation fails
+#   input        each field of each format with each wrong value; the corpora of tests/fuzz and
+#                mutations of them (libFuzzer: tests/full.sh fuzz)
+#   processes    indexers, readers, a remover and a collector, killed at random
+#
+# Without a PART all of them, two at a time. --quick (the default) is what tests/run.sh runs too, a
+# minute; --full tries everything, hours on 2 cores. What each part said is kept in BUILD/trust, with
+# commit and date, and tests/TRUST.md written from it: of a part that was run in both ways, the full
+# one. SEED and STATES change the seed of what is random (1) and the number of crash states. Exits 1
+# when anything failed; what that part said before stays.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
 
-case ${1:---quick} in
-  --quick) mode=quick states=${STATES:-10000} ;;
-  --full) mode=full states=${STATES:-1000000} ;;
-  *) sed -n '2,/^set/s/^# \?//p' "$0"; exit 2 ;;
-esac
+all_parts=(crashes errors calls damage allocations input processes)
+mode=quick parts=()
+for argument; do
+  case $argument in
+    --quick | --full) mode=${argument#--} ;;
+    *) if [[ " ${all_parts[*]} " != *" $argument "* ]]; then
+         sed -n '2,/^set/s/^# \?//p' "$0"
+         exit 2
+       fi
+       parts+=("$argument") ;;
+  esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
 seed=${SEED:-1}
 build=${BUILD:-build-checked}
+export LECTERN_SEED=$seed
+if [ $mode = full ]; then
+  states=${STATES:-1000000} mutations=20000
+  export LECTERN_FAULT_STRIDE=1 LECTERN_CLUSTERED_FAULT_STRIDE=7 LECTERN_DAMAGE_STRIDE=1
+  export LECTERN_KILLS=1000 LECTERN_ALLOCATIONS=all
+else
+  states=${STATES:-10000} mutations=300
+fi
+export LECTERN_CRASH_STATES=$states
 
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
+declare -A targets=(
+  [crashes]=crash_states_test [errors]=crash_states_test [calls]=store_system_calls_test
+  [damage]=store_damage_test [allocations]=allocation_failures_test [input]="$fuzz_targets config_test safetensors_test store_test"
+  [processes]=store_processes_test)
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
-cmake --build "$build" --target crash_states_test store_test store_damage_test \
-  store_system_calls_test store_processes_test $fuzz_targets >/dev/null
+wanted=$(for part in "${parts[@]}"; do echo "${targets[$part]}"; done)
+# shellcheck disable=SC2086
+cmake --build "$build" --target $wanted >/dev/null
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-# part NAME COMMAND…: its output into a file; a failure is remembered.
-part() {
-  "${@:2}" >"$work/$1.log" 2>&1 || echo "$1" >>"$work/failed"
+crashes() { "$build/tests/engine/crash_states_test" --gtest_filter='-*Failing*'; }
+errors() { "$build/tests/engine/crash_states_test" --gtest_filter='*Failing*'; }
+calls() { "$build/tests/store/store_system_calls_test"; }
+damage() { "$build/tests/store/store_damage_test"; }
+processes() { "$build/tests/store/store_processes_test"; }
+# In memory, where there is such a place: each failure has a store of its own.
+allocations() {
+  TMPDIR=$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}") \
+    "$build/tests/engine/allocation_failures_test"
 }
-
-replays() {
-  local target mutations
-  mutations=$([ $mode = full ] && echo 20000 || echo 300)
+input() {
+  local target test
+  for test in engine/config_test engine/safetensors_test store/store_test; do
+    "$build/tests/$test" --gtest_filter='*EveryField*:*EverySection*:*NoName*'
+  done
   for target in $fuzz_targets; do
     "$build/tests/fuzz/$target" --mutations "$mutations" --seed "$seed" \
       "tests/fuzz/${target%_fuzz_replay}_corpus"
@@ -43,48 +79,46 @@ replays() {
   done
 }
 
-start=$SECONDS
-export LECTERN_SEED=$seed
-if [ $mode = full ]; then
-  export LECTERN_FAULT_STRIDE=1 LECTERN_DAMAGE_STRIDE=1 LECTERN_KILLS=1000
-  # Two halves at a time: other seeds are other states.
-  (export LECTERN_CRASH_STATES=$((states / 2))
-   part crashes-1 "$build/tests/engine/crash_states_test" --gtest_filter='-*Failing*:*Planted*') &
-  (export LECTERN_CRASH_STATES=$((states / 2)) LECTERN_SEED=$((seed + 1))
-   part crashes-2 "$build/tests/engine/crash_states_test" --gtest_filter='-*Failing*:*Planted*') &
-  wait
-  part errors "$build/tests/engine/crash_states_test" --gtest_filter='*Failing*:*Planted*' &
-  part damage "$build/tests/store/store_damage_test" &
-  wait
-  part calls "$build/tests/store/store_system_calls_test" &
-  part input replays &
-  wait
-  part processes "$build/tests/store/store_processes_test"
-else
-  LECTERN_CRASH_STATES=$states part crashes "$build/tests/engine/crash_states_test" &
-  (part calls "$build/tests/store/store_system_calls_test"
-   part damage "$build/tests/store/store_damage_test"
-   part processes "$build/tests/store/store_processes_test"
-   part input replays) &
-  wait
-fi
+results=$build/trust
+mkdir -p "$results"
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+git diff --quiet HEAD -- . ':!tests/TRUST.md' 2>/dev/null || commit+=" and changes"
 
-grep -h '^trust: ' "$work"/*.log | sed 's/^trust: //' | tee "$work/lines"
-if [ -e "$work/failed" ]; then
-  while read -r name; do
-    echo "FAILED: $name"
-    grep -v '^trust: ' "$work/$name.log" | tail -40
-  done <"$work/failed"
-  exit 1
-fi
+# run PART: its lines into the results, under when and of what they are; or its log is shown.
+run() {
+  local start=$SECONDS log=$results/$1.log
+  if (set -e; "$1") >"$log" 2>&1; then
+    {
+      echo "$1, --$mode, commit $commit, $(date -u +%Y-%m-%d), $((SECONDS - start)) s on $(nproc) cores"
+      grep '^trust: ' "$log" | sed 's/^trust: //'
+    } >"$results/$1.$mode"
+    sed 's/^/  /; 1s/^  //' "$results/$1.$mode"
+  else
+    echo "FAILED: $1"
+    grep -v '^trust: ' "$log" | tail -40
+    touch "$results/failed"
+  fi
+}
+
+rm -f "$results/failed"
+for part in "${parts[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
+  run "$part" &
+done
+wait
 
 {
-  echo "# What the store survived"
+  echo "# What Lectern survived"
   echo
-  echo "Written by \`tests/trust.sh --$mode\` at commit $(git rev-parse --short HEAD 2>/dev/null ||
-    echo unknown), $((SECONDS - start)) s on $(nproc) cores. A state"
-  echo "is a disk after power was lost: what was not synced is there, torn, reordered or gone."
-  echo
-  sed 's/^/- /' "$work/lines"
+  echo "Written by \`tests/trust.sh\`, each part when it was run last. A state is a disk after power was"
+  echo "lost: what was not synced is there, torn, reordered or gone."
+  for part in "${all_parts[@]}"; do
+    file=$results/$part.full
+    [ -e "$file" ] || file=$results/$part.quick
+    [ -e "$file" ] || continue
+    echo
+    sed '1s/^/**/; 1s/$/**\n/; 2,$s/^/- /' "$file"
+  done
+  if [ -e "$build/trust/fuzz.md" ]; then echo; cat "$build/trust/fuzz.md"; fi
 } >tests/TRUST.md
-echo "all passed; written to tests/TRUST.md"
+[ ! -e "$results/failed" ]

@@ -67,7 +67,7 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
       ->type_name("P")
       ->check(ShareBelowOne());
   app.add_option("--layer-budget", flags.options.layer_budget,
-                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress")
+                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first")
       ->type_name("P");
   app.add_option("--head-budget", flags.options.head_budget,
                  "How the heads of a layer share theirs: global, uniform, kv-compress")

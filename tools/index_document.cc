@@ -37,7 +37,8 @@ struct IndexFlags {
   std::string file, name;
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
-  std::string layer_budget, head_budget, retention;
+  std::string layer_budget, head_budget, cluster_keys = "stored";
+  std::string retention;
   double keep = 0, representatives = 0;
   uint32_t num_levels = 0;
   bool again = false, estimate = false, yes = false;
@@ -50,6 +51,7 @@ struct IndexFlags {
             .again = again,
             .layer_budget = layer_budget,
             .head_budget = head_budget,
+            .cluster_keys = cluster_keys,
             .keep = keep,
             .retention = retention,
             .representatives = representatives};
@@ -69,9 +71,9 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
                  "Share of the keys and values that later asks read by default (else 0.1)")
       ->type_name("F")
       ->check(Share());
-  app.add_option(
-         "--layer-budget", flags.layer_budget,
-         "How layers share the budget: uniform, pyramid, squeeze, kv-compress (else uniform)")
+  app.add_option("--layer-budget", flags.layer_budget,
+                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first "
+                 "(else uniform)")
       ->type_name("P");
   app.add_option(
          "--head-budget", flags.head_budget,
@@ -95,6 +97,11 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));
+  app.add_option("--cluster-keys", flags.cluster_keys,
+                 "What clusters are made by: keys as stored (default), or unrotated: without their "
+                 "positions")
+      ->type_name("K")
+      ->check(OneOf({"stored", "unrotated"}));
   app.add_flag("--again", flags.again,
                "Index it anew also when it is there; asks see the old one until it is done");
   app.add_flag("--estimate", flags.estimate, "Say what it would cost, and stop");

@@ -5,6 +5,7 @@
 product_packages=(
   g++ cmake ninja-build pkg-config
   libcli11-dev          # command lines
+  libcpp-httplib-dev    # the server, behind our guard
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
   libhwy-dev            # SIMD
   libopenblas-dev       # BLAS and LAPACK
@@ -15,7 +16,7 @@ product_packages=(
 # shellcheck disable=SC2034
 test_packages=(libbenchmark-dev libgtest-dev python3)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one
-fuzz_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
+fuzz_packages=(clang-14 llvm-14 libclang-rt-14-dev libomp-14-dev)
 
 # install_packages NAME…: those that are missing. With none missing it needs neither root nor network.
 install_packages() {

@@ -65,8 +65,9 @@ Commands AddCommands(CLI::App& app, StoreFlags& flags) {
   AddDocument(*commands.plan, flags, "Name or id", true);
   AddDocument(*commands.remove, flags, "Name or id", true);
   commands.plan
-      ->add_option("--layer-budget", flags.layer_budget,
-                   "Over layers: uniform, pyramid, squeeze, kv-compress (else as it is)")
+      ->add_option(
+          "--layer-budget", flags.layer_budget,
+          "Over layers: uniform, pyramid, squeeze, kv-compress, dense-first (else as it is)")
       ->type_name("P");
   commands.plan
       ->add_option("--head-budget", flags.head_budget,

@@ -8,6 +8,7 @@ constexpr Policy kPolicies[] = {
     {"pyramid", true, false, false, Statistic::kNone, PyramidShares},
     {"squeeze", true, false, false, Statistic::kCosine, SqueezeShares},
     {"kv-compress", true, true, false, Statistic::kBlockScores, KvCompressShares},
+    {"dense-first", true, false, false, Statistic::kNone, DenseFirstShares},
     {"global", false, true, true, Statistic::kNone, UniformShares},
 };
 

@@ -20,6 +20,7 @@ struct PolicyInput {
   uint32_t num_protected = 0;  // sinks and window of each kv head, which are always read
   double kv_budget = 1;        // (0, 1]: share of all stored rows
   double kept_share = 1;       // of the document's rows, those that are stored
+  std::vector<double> floors;  // [layers]: rows that each reads at least; MakePlan fills them in
 
   // Statistics. Empty where the document has none.
   std::vector<double> cosine;  // [layers]: residual stream before and after attention, mean
@@ -35,8 +36,8 @@ struct Policy {
   // Heads of a layer share its bytes question by question, all together: nothing is decided.
   bool heads_compete;
   Statistic needs;
-  // [layers][kv heads]: the share of its rows that each kv head would read, >= 0. In the mean (by
-  // rows) about kv_budget; what is below a floor or above 1 is for the plan to mend.
+  // [layers][kv heads]: the share of its rows that each kv head would read, >= 0. The plan makes
+  // them kv_budget in the mean (by rows), none below a floor or above 1: their ratios count.
   std::vector<double> (*shares)(const PolicyInput&);
 };
 
@@ -47,6 +48,7 @@ std::vector<double> UniformShares(const PolicyInput& input);
 std::vector<double> PyramidShares(const PolicyInput& input);
 std::vector<double> SqueezeShares(const PolicyInput& input);
 std::vector<double> KvCompressShares(const PolicyInput& input);
+std::vector<double> DenseFirstShares(const PolicyInput& input);
 
 }  // namespace lectern
 

@@ -239,6 +239,9 @@ static void TestBadArguments(const char* store) {
               lectern_engine_index(engine, NULL, 5, NULL, &report, &error), report, error);
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
               lectern_engine_index(engine, "text", 4, &options, &report, &error), report, error);
+  lectern_index_options no_keys = {.struct_size = sizeof no_keys, .cluster_keys_len = 6};
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_engine_index(engine, "text", 4, &no_keys, &report, &error), report, error);
   options.kv_type = LECTERN_KV_DEFAULT;
   options.retention_len = 4; /* of NULL */
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
@@ -327,7 +330,11 @@ static void TestIndexing(lectern_engine* engine) {
   lectern_index_report* report = NULL;
   lectern_error* error = NULL;
   int num_calls = 0;
-  lectern_index_options options = {.struct_size = sizeof options, .name = "lease", .name_len = 5};
+  lectern_index_options options = {.struct_size = sizeof options,
+                                   .name = "lease",
+                                   .name_len = 5,
+                                   .cluster_keys = "stored",
+                                   .cluster_keys_len = 6};
   CHECK_FAILS(LECTERN_EMPTY_DOCUMENT, lectern_engine_index(engine, NULL, 0, NULL, &report, &error),
               report, error);
   options.on_progress = CancelAtOnce;

@@ -313,6 +313,119 @@ TEST(ParseConfigTest, EveryTruncationIsATypedError) {
   }
 }
 
+// Every field with every value that its type or range excludes.
+class ConfigSweep {
+ public:
+  void Expect(const std::string& field, const std::vector<std::string>& values, Code code) {
+    for (const std::string& value : values) Expect(Members{{field, value}}, code);
+  }
+  // The same for a field of the rope recipe, in both of its spellings.
+  void ExpectInRope(const std::string& field, const std::vector<std::string>& values) {
+    for (const std::string& value : values) {
+      Expect(Members{{"rope_scaling", Llama3(field, value)}}, Code::kMalformedModel);
+      Expect(Members{{"rope_parameters", Llama3(field, value)}}, Code::kMalformedModel);
+    }
+  }
+  size_t count() const { return count_; }
+
+ private:
+  void Expect(const Members& changes, Code code) {
+    const std::string json = ConfigJson(changes);
+    EXPECT_EQ(CodeName(ParseConfig(json, "c").status().code()), CodeName(code)) << json;
+    ++count_;
+  }
+  size_t count_ = 0;
+};
+
+TEST(ParseConfigTest, EveryFieldRefusesEveryValueOutsideOfItsTypeAndRange) {
+  const std::vector<std::string> not_numbers = {"\"1\"", "\"\"", "true", "false",
+                                                "[]",    "[1]",  "{}",   "{\"a\":1}"};
+  const std::vector<std::string> not_whole = {"0.5",
+                                              "-1",
+                                              "-0.5",
+                                              "1e-300",
+                                              "-9223372036854775808",
+                                              "9223372036854775807",
+                                              "18446744073709551615",
+                                              "18446744073709551616",
+                                              "4294967296",
+                                              "4294967297",
+                                              "1e300",
+                                              "340282366920938463463374607431768211456"};
+  const std::vector<std::string> no_json = {"1e400", "NaN", "Infinity", "-",   "01", "+1",
+                                            "0x10",  "1.",  "'1'",      "tru", "[1", "\"a"};
+  ConfigSweep sweep;
+  for (const std::string field :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+    sweep.Expect(field, not_numbers, Code::kMalformedModel);
+    sweep.Expect(field, not_whole, Code::kMalformedModel);
+    sweep.Expect(field, no_json, Code::kMalformedModel);
+    sweep.Expect(field, {"0"}, Code::kMalformedModel);
+  }
+  for (const std::string field : {"rms_norm_eps", "rope_theta"}) {
+    sweep.Expect(field, not_numbers, Code::kMalformedModel);
+    sweep.Expect(field, no_json, Code::kMalformedModel);
+    sweep.Expect(field, {"-1", "0", "-0.0", "1e300", "-1e300", "5e-324"}, Code::kMalformedModel);
+  }
+  for (const std::string field :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    sweep.ExpectInRope(field, not_numbers);
+    sweep.ExpectInRope(field, {"-1", "0", "1e300", "-1e300", "1e-7", "134217729"});
+  }
+  sweep.ExpectInRope("rope_theta", not_numbers);
+  sweep.ExpectInRope("rope_theta", {"-1", "0", "0.5", "1e13", "1e300"});
+  sweep.ExpectInRope("rope_type", {"7", "true", "[]", "{}", "\"default\""});  // not its "type"
+  const std::vector<std::string> not_strings = {"7", "0", "1.5", "true", "[]", "{}", "[\"llama\"]"};
+  sweep.Expect("model_type", not_strings, Code::kMalformedModel);
+  sweep.Expect("model_type", {"\"\"", "\"Llama\"", "\"llama \"", "\"llama4\"", "\"\\u0000\""},
+               Code::kUnsupportedModel);
+  sweep.Expect("architectures", {"7", "true", "\"LlamaForCausalLM\"", "{}"}, Code::kMalformedModel);
+  sweep.Expect("architectures",
+               {"[]", "[7]", "[null]", "[[]]", "[\"llamaforcausallm\"]",
+                "[\"LlamaForCausalLM\",\"LlamaForCausalLM\"]"},
+               Code::kUnsupportedModel);
+  for (const std::string field : {"attention_bias", "mlp_bias"}) {
+    sweep.Expect(field, {"true", "0", "1", "\"false\"", "[]", "{}"}, Code::kUnsupportedModel);
+  }
+  for (const std::string field : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+    sweep.Expect(field, {"2", "1.5", "1e300", "true", "\"1\"", "[]", "{}"},
+                 Code::kUnsupportedModel);
+  }
+  for (const std::string field : {"quantization_config", "compression_config"}) {
+    sweep.Expect(field, {"true", "false", "0", "4", "\"\"", "[]", "{}"}, Code::kUnsupportedModel);
+  }
+  sweep.Expect("partial_rotary_factor", {"0", "0.5", "2", "-1", "true", "\"1\"", "[]", "{}"},
+               Code::kUnsupportedModel);
+  sweep.Expect("pretraining_tp", {"2", "1.5", "true", "\"1\"", "[]", "{}"},
+               Code::kUnsupportedModel);
+  sweep.Expect("hidden_act", {"\"relu\"", "\"\"", "\"SiLU\"", "0", "true", "[]", "{}"},
+               Code::kUnsupportedModel);
+  sweep.Expect("sliding_window", {"0", "1", "-1", "true", "\"none\"", "[]", "{}"},
+               Code::kUnsupportedModel);
+  sweep.Expect("layer_types", {"7", "true", "\"full_attention\"", "{}", "[]", "[[],[]]"},
+               Code::kMalformedModel);
+  sweep.Expect("layer_types",
+               {"[1,2,3]", "[\"full_attention\",\"full_attention\",null]",
+                "[\"full\",\"full\",\"full\"]", "[[],[],[]]"},
+               Code::kUnsupportedModel);
+  sweep.Expect("tie_word_embeddings", {"0", "1", "\"true\"", "[]", "{}", "1.5"},
+               Code::kMalformedModel);
+  sweep.Expect("eos_token_id",
+               {"100", "-1", "1.5", "4294967296", "18446744073709551616", "true", "\"2\"", "{}",
+                "[100]", "[-1]", "[1.5]", "[true]", "[null]", "[[2]]", "[2,\"3\"]", "[{}]"},
+               Code::kMalformedModel);
+  for (const std::string field : {"rope_scaling", "rope_parameters"}) {
+    sweep.Expect(field, {"7", "true", "\"default\"", "[]", "[{}]"}, Code::kMalformedModel);
+    for (const std::string type : {"linear", "dynamic", "yarn", "longrope", "su", "mrope", ""}) {
+      sweep.Expect(field, {"{\"rope_type\":\"" + type + "\"}", "{\"type\":\"" + type + "\"}"},
+                   Code::kUnsupportedModel);
+    }
+  }
+  std::printf("trust: bad config.json: %zu, each refused with its code\n", sweep.count());
+  EXPECT_GE(sweep.count(), 500u);
+}
+
 int32_t UlpDistance(float a, int32_t bits) { return std::abs(std::bit_cast<int32_t>(a) - bits); }
 
 TEST(InverseFrequenciesTest, AreWithinOneUlpOfTransformers) {

@@ -2,6 +2,7 @@
 // what was acknowledged is there, nothing is half there, every store opens.
 //
 // LECTERN_CRASH_STATES: how many states to try (10000). LECTERN_SEED: of the random ones (1).
+// LECTERN_FAULT_STRIDE (7), LECTERN_CLUSTERED_FAULT_STRIDE (900): one call in so many fails.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "engine/change_plan.h"
 #include "engine/index_document.h"
 #include "store/crc32c.h"
 #include "store/store.h"
@@ -23,6 +25,7 @@ using Survivors = CrashStates::Survivors;
 using testing::InventedText;
 using testing::TinyModel;
 
+constexpr size_t kClusteredBytes = 6000;  // of text: 2,048 tokens and some
 const std::string kStore = std::string(kSimulatedRoot) + "/store";
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -37,18 +40,21 @@ const Model& TheModel() {
   return **model;
 }
 
-Status Index(Env& env, const std::string& name, uint64_t seed, size_t bytes, bool again = false) {
+IndexContext ContextOf(Env& env) {
   static ThreadPool threads(1);
-  const IndexContext context = {.env = env,
-                                .store = kStore,
-                                .model = TheModel(),
-                                .backend = *DefaultBackend(),
-                                .threads = threads};
+  return {.env = env,
+          .store = kStore,
+          .model = TheModel(),
+          .backend = *DefaultBackend(),
+          .threads = threads};
+}
+
+Status Index(Env& env, const std::string& name, uint64_t seed, size_t bytes, bool again = false) {
   IndexOptions options;
   options.name = name;
   options.again = again;
   options.checkpoint_seconds = 0;
-  return IndexDocument(context, InventedText(bytes, seed), options).status();
+  return IndexDocument(ContextOf(env), InventedText(bytes, seed), options).status();
 }
 
 // Runs with the lock held and the catalog open.
@@ -74,6 +80,19 @@ Status RemoveNamed(Env& env, const std::string& name) {
   });
 }
 
+Status ChangePlanOf(Env& env, const std::string& name, float kv_budget) {
+  const auto id = [&]() -> Result<DocumentId> {
+    LECTERN_ASSIGN(const auto catalog,
+                   Catalog::Open(env, CatalogPath(kStore), Catalog::Mode::kReadWrite));
+    LECTERN_ASSIGN(const DocumentRow row, Find(*catalog, name));
+    return row.id;
+  }();
+  LECTERN_RETURN_IF_ERROR(id.status());
+  PlanChange change;
+  change.kv_budget = kv_budget;
+  return ChangePlan(ContextOf(env), *id, change);
+}
+
 Status Collect(Env& env) {
   return AsWriter(env,
                   [&](Catalog& catalog) { return CollectGarbage(env, kStore, catalog).status(); });
@@ -95,6 +114,14 @@ std::vector<Step> Life() {
           {"index b anew", [](Env& env) { return Index(env, "b", 2, 700); }},
           {"collect", Collect},
           {"seal", [](Env& env) { return SealStore(env, kStore); }}};
+}
+
+// With clusters, whose document.shard is written again when its margin is known.
+std::vector<Step> ClusteredLife() {
+  return {{"index c", [](Env& env) { return Index(env, "c", 4, kClusteredBytes); }},
+          {"plan c", [](Env& env) { return ChangePlanOf(env, "c", 0.3f); }},
+          {"index a", [](Env& env) { return Index(env, "a", 1, 300); }},
+          {"plan a", [](Env& env) { return ChangePlanOf(env, "a", 0.5f); }}};
 }
 
 // ---- What is seen ----
@@ -205,11 +232,11 @@ class Checker {
   Checker(const Recording& recording, uint64_t seed, Totals& totals)
       : recording_(recording), seed_(seed), totals_(totals) {}
 
-  // `random_states` after each change beside the fixed ones; 0 redone_every: none is.
-  void Run(uint64_t random_states, uint64_t redo_every, bool stop_at_first) {
+  // `random_states` after each `stride`th change beside the fixed ones; 0 redone_every: none is.
+  void Run(uint64_t random_states, uint64_t redo_every, bool stop_at_first, uint64_t stride = 1) {
     CrashStates crash(recording_.before, recording_.log);
     while (true) {
-      TryAll(crash, random_states, redo_every);
+      if (crash.position() % stride == 0) TryAll(crash, random_states, redo_every);
       if ((stop_at_first && totals_.violations > 0) || crash.AtEnd()) return;
       if (crash.Advance().kind == DiskChange::Kind::kMark) ++step_;
     }
@@ -337,6 +364,26 @@ TEST(CrashStatesTest, NothingAcknowledgedIsLostAndNothingIsHalfThere) {
   const uint64_t per_change = wanted / recording.log.size();
   Checker(recording, seed, totals).Run(per_change > 4 ? per_change - 4 : 1, 100, false);
   Report("index, index again, remove, collect, seal", totals, seed, start);
+  EXPECT_EQ(totals.violations, 0u) << totals.first;
+}
+
+// States and repetitions take longer here: a tenth of them.
+TEST(CrashStatesTest, TheSameHoldsWithClustersAndChangedPlans) {
+  const auto start = std::chrono::steady_clock::now();
+  const uint64_t wanted = FromEnvironment("LECTERN_CRASH_STATES", 10000) / 10;
+  const uint64_t seed = FromEnvironment("LECTERN_SEED", 1);
+  const Recording recording = Record(ClusteredLife(), DiskImage());
+  ASSERT_EQ(recording.steps.size(), ClusteredLife().size());
+  const auto writes_document = [](const DiskChange& change) {
+    return change.kind == DiskChange::Kind::kLink && change.name == kDocumentFile;
+  };
+  EXPECT_EQ(std::count_if(recording.log.begin(), recording.log.end(), writes_document), 6)
+      << "twice where there are clusters";
+  Totals totals;
+  const uint64_t per_change = wanted / recording.log.size();
+  Checker(recording, seed, totals)
+      .Run(per_change > 4 ? per_change - 4 : 0, 400, false, per_change < 4 ? 3 : 1);
+  Report("index with clusters, change plans", totals, seed, start);
   EXPECT_EQ(totals.violations, 0u) << totals.first;
 }
 
@@ -610,13 +657,11 @@ TEST(CrashStatesTest, EveryPlantedBugIsFound) {
 
 // Every call that changes something fails once, or from then on: a typed error, what is seen is as
 // before or after the step, and doing it again gets there.
-TEST(CrashStatesTest, EveryFailingCallLeavesTheStoreWholeAndCanBeRepeated) {
+void FailEveryCall(const std::vector<Step>& life, uint64_t stride, const char* what) {
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<Step> life = Life();
   const Recording recording = Record(life, DiskImage());
   uint64_t num_faults = 0, num_absorbed = 0;
   DiskImage image;
-  const uint64_t stride = FromEnvironment("LECTERN_FAULT_STRIDE", 7);
   for (size_t step = 0; step < life.size(); ++step) {
     uint64_t num_calls = 0;
     {
@@ -660,9 +705,18 @@ TEST(CrashStatesTest, EveryFailingCallLeavesTheStoreWholeAndCanBeRepeated) {
     image = disk.image();
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  std::printf("trust: errors: %llu failing calls, %llu absorbed, 0 stores damaged; %.1f s\n",
-              static_cast<unsigned long long>(num_faults),
+  std::printf("trust: errors%s: %llu failing calls, %llu absorbed, 0 stores damaged; %.1f s\n",
+              what, static_cast<unsigned long long>(num_faults),
               static_cast<unsigned long long>(num_absorbed), seconds.count());
+}
+
+TEST(CrashStatesTest, EveryFailingCallLeavesTheStoreWholeAndCanBeRepeated) {
+  FailEveryCall(Life(), FromEnvironment("LECTERN_FAULT_STRIDE", 7), "");
+}
+
+TEST(CrashStatesTest, EveryFailingCallOfClusteringAndPlansCanBeRepeated) {
+  FailEveryCall(ClusteredLife(), FromEnvironment("LECTERN_CLUSTERED_FAULT_STRIDE", 900),
+                " with clusters and plans");
 }
 
 }  // namespace

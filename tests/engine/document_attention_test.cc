@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "tests/engine/test_documents.h"
 
@@ -123,6 +124,32 @@ TEST_P(DocumentAttentionTest, ALargeBudgetIsCloseToExact) {
 
 INSTANTIATE_TEST_SUITE_P(TailOrNot, DocumentAttentionTest, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Tail" : "NoTail"; });
+
+// In the first layer a key is its token's, turned by its position: clusters made without positions
+// hold one token each.
+TEST(ClusterKeysTest, UnrotatedKeysMeetWhereverTheyStand) {
+  std::vector<int32_t> ids;
+  for (int i = 0; i < 2100; ++i) ids.push_back(3 + (i * i + i / 7) % 13 * 20);
+  const auto mixed_clusters = [&](bool unrotated) {
+    const TempFolder folder;
+    const TokenDocument made =
+        testing::IndexTokens(TinyModel(), ids, folder.path(), {.unrotated = unrotated});
+    const HeadIndex& head = made.document->Heads(0).value()[0];
+    const size_t num_clusters = head.levels().back().num_clusters();
+    size_t mixed = 0;
+    for (uint32_t i = 0; i < num_clusters; ++i) {
+      const IndexRange rows = head.ClusterRows(i);
+      std::set<int32_t> tokens;
+      for (uint32_t row = rows.begin; row < rows.end; ++row) {
+        tokens.insert(ids[head.positions()[row]]);
+      }
+      mixed += tokens.size() > 1;
+    }
+    return static_cast<double>(mixed) / static_cast<double>(num_clusters);
+  };
+  EXPECT_EQ(mixed_clusters(true), 0);
+  EXPECT_GT(mixed_clusters(false), 0.1);
+}
 
 }  // namespace
 }  // namespace lectern

@@ -205,6 +205,11 @@ TEST_F(EngineErrorsTest, OptionsOutOfRange) {
   index.num_levels = 4;
   EXPECT_EQ(engine->Index("some text", index).status().param(), "levels");
   index = {};
+  index.cluster_keys = "turned";
+  Expect(engine->Index("some text", index).status(), Code::kInvalidArgument,
+         "stored or unrotated, not \"turned\"");
+  EXPECT_EQ(engine->Index("some text", index).status().param(), "cluster_keys");
+  index = {};
   index.kv_budget = 0;
   EXPECT_EQ(engine->Index("some text", index).status().param(), "kv_budget");
   index = {};

@@ -120,6 +120,7 @@ TEST_P(ExactModeTest, EqualsTheDenseOracle) {
     IndexOptions options;
     options.kv_dtype = dtype;
     options.num_levels = 1 + d % 3;
+    options.cluster_keys = d % 2 == 0 ? "stored" : "unrotated";
     const auto report = engine->Index(text, options);
     ASSERT_TRUE(report.ok()) << report.status().message();
     const auto tokens = (*model)->EncodeDocument(text);
@@ -303,6 +304,32 @@ TEST(IndexTest, ResumedRunHasTheSameBytesAsAnUninterruptedOne) {
   EXPECT_GT(runs, 4);
   EXPECT_GT(report->resumed_tokens, 0u);
   EXPECT_TRUE(ShardFiles(cut.path(), *report) == ShardFiles(whole.path(), *uninterrupted));
+}
+
+// What an interrupted run has clustered by one recipe is of no use to another.
+TEST(IndexTest, AnotherRecipeBeginsAnew) {
+  const TempFolder store;
+  const std::string text = InventedText(9000, 9);
+  IndexOptions options;
+  options.checkpoint_seconds = 0;
+  options.on_progress = [](const IndexProgress& p) {
+    return p.stage != IndexProgress::Stage::kCluster;
+  };
+  const auto index = [&] { return MakeEngine(store.path(), TinyModel())->Index(text, options); };
+  ASSERT_EQ(index().status().code(), Code::kCancelled);
+  ASSERT_EQ(index().status().code(), Code::kCancelled);
+  options.on_progress = {};
+  options.cluster_keys = "unrotated";
+  const auto unrotated = index();
+  ASSERT_TRUE(unrotated.ok());
+  EXPECT_EQ(unrotated->resumed_tokens, 0u);
+  options.cluster_keys = "stored";
+  EXPECT_TRUE(index()->existed);
+  options.again = true;
+  const auto stored = index();
+  ASSERT_TRUE(stored.ok());
+  EXPECT_FALSE(stored->existed);
+  EXPECT_GT(stored->generation, unrotated->generation);
 }
 
 TEST(IndexTest, SameDocumentAgainIsANoOpAndGetsTheNewName) {

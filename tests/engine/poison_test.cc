@@ -194,6 +194,7 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
       testing::TokenDocumentOptions options;
       options.kv_dtype = Dtype::kF16;
       options.num_levels = GetParam().levels;
+      options.unrotated = GetParam().levels == 1;
       document = testing::IndexTokens(TinyModel(), tokens->ids, ShardsParent(), options).document;
     }
     document_ = document;

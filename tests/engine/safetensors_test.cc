@@ -192,6 +192,132 @@ TEST(SafetensorsTest, EveryFlippedHeaderBitIsAnErrorOrAnotherValidTable) {
   }
 }
 
+// Every field of either tensor with every value that it must not have.
+TEST(SafetensorsTest, EveryFieldRefusesEveryWrongValue) {
+  using Fields = std::map<std::string, std::string>;
+  const auto header = [](const Fields& a, const Fields& b) {
+    const auto object = [](const Fields& fields) {
+      std::string json;
+      for (const auto& [name, value] : fields) {
+        if (!value.empty()) json += (json.empty() ? "\"" : ",\"") + name + "\":" + value;
+      }
+      return "{" + json + "}";
+    };
+    return "{\"a\":" + object(a) + ",\"b\":" + object(b) + "}";
+  };
+  const Fields good[] = {{{"dtype", "\"F32\""}, {"shape", "[2]"}, {"data_offsets", "[0,8]"}},
+                         {{"dtype", "\"F16\""}, {"shape", "[2,2]"}, {"data_offsets", "[8,16]"}}};
+  ASSERT_TRUE(Parse(File(header(good[0], good[1]), 16)).ok());
+  const std::vector<std::string> wrong_type = {"",   "null", "7",  "0.5",
+                                               "-1", "true", "{}", "{\"a\":1}"};
+  const std::map<std::string, std::vector<std::string>> wrong = {
+      {"dtype",
+       {"[]", "[\"F32\"]", "\"\"", "\"f32\"", "\"F32 \"", "\"F31\"", "\"INT8\"", "\"float32\"",
+        "\"F64\"", "\"U8\"", "\"F4\"", "\"F6_E2M3\"", "\"C64\"", "\"BOOL\""}},
+      {"shape",
+       {"\"2\"",
+        "[]",
+        "[0]",
+        "[1]",
+        "[3]",
+        "[2,3]",
+        "[8,8]",
+        "[-2]",
+        "[2.5]",
+        "[\"2\"]",
+        "[true]",
+        "[null]",
+        "[[2]]",
+        "[{}]",
+        "[18446744073709551615]",
+        "[18446744073709551616]",
+        "[9223372036854775808,2]",
+        "[4294967296,4294967296]",
+        "[1,1,1,1,1,1,1,1,2]",
+        "[1e2]"}},
+      {"data_offsets",
+       {"\"0,8\"",
+        "[]",
+        "[0]",
+        "[8]",
+        "[0,8,16]",
+        "[8,0]",
+        "[-8,0]",
+        "[0,-8]",
+        "[0.5,8.5]",
+        "[\"0\",\"8\"]",
+        "[true,8]",
+        "[null,8]",
+        "[0,null]",
+        "[[0],[8]]",
+        "[0,7]",
+        "[0,9]",
+        "[1,9]",
+        "[16,24]",
+        "[0,18446744073709551615]",
+        "[0,18446744073709551616]",
+        "[18446744073709551608,18446744073709551615]"}}};
+  size_t count = 0;
+  const auto expect = [&](const std::string& file, Code code) {
+    EXPECT_EQ(CodeName(Parse(file).status().code()), CodeName(code)) << file.substr(8, 200);
+    ++count;
+  };
+  for (const size_t tensor : {0, 1}) {
+    for (const auto& [field, values] : wrong) {
+      for (const auto* list : {&wrong_type, &values}) {
+        for (const std::string& value : *list) {
+          Fields changed[] = {good[0], good[1]};
+          changed[tensor][field] = value;
+          expect(File(header(changed[0], changed[1]), 16), Code::kMalformedModel);
+        }
+      }
+    }
+  }
+  const std::string whole = header(good[0], good[1]);
+  for (size_t data = 0; data < 40; ++data) {
+    if (data != 16) expect(File(whole, data), Code::kTruncated);
+  }
+  const uint64_t length = whole.size();
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t wrong_length = uint64_t{1} << bit;
+    if (wrong_length == length) continue;
+    const bool fits = wrong_length <= length + 16;
+    const bool is_malformed = fits || wrong_length > (uint64_t{16} << 20);
+    expect(LittleEndian64(wrong_length) + whole + std::string(16, 'x'),
+           is_malformed ? Code::kMalformedModel : Code::kTruncated);
+  }
+  for (const std::string metadata : {"[]", "7", "true", "\"a\"", "null", "{\"a\":1}",
+                                     "{\"a\":null}", "{\"a\":{}}", "{\"a\":[]}", "{\"a\":true}"}) {
+    expect(File("{\"__metadata__\":" + metadata + "}", 0), Code::kMalformedModel);
+  }
+  std::printf("trust: bad safetensors: %zu, each refused with its code\n", count);
+  EXPECT_GE(count, 250u);
+}
+
+TEST(SafetensorsIndexTest, NoNameLeavesTheFolder) {
+  size_t count = 0;
+  const auto expect = [&](const std::string& name, Code code) {
+    const std::string json = "{\"weight_map\":{\"a\":\"" + name + "\"}}";
+    EXPECT_EQ(CodeName(ParseSafetensorsIndex(json, "i").status().code()), CodeName(code)) << json;
+    ++count;
+  };
+  for (const std::string prefix :
+       {"/", "./", "../", "../../", "a/", "a/../", "\\\\", "..\\\\", "c:", "//host/", "~/../",
+        "\\u002e\\u002e/", "\\u0000", ".", ".."}) {
+    for (const std::string file : {"x.safetensors", "model-00001-of-00002.safetensors"}) {
+      expect(prefix + file, Code::kMalformedModel);
+    }
+  }
+  for (const std::string ending : {"", ".", ".safetensor", ".safetensors ", ".safetensors\\u0000",
+                                   ".SAFETENSORS", ".safetensors.txt", ".gguf", ".json", "/"}) {
+    expect("x" + ending, Code::kMalformedModel);
+  }
+  for (const std::string ending : {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}) {
+    expect("x" + ending, Code::kUnsafeFormat);
+  }
+  std::printf("trust: bad model.safetensors.index.json: %zu, each refused with its code\n", count);
+}
+
 TEST(SafetensorsIndexTest, ReadsTheMap) {
   const Result<SafetensorsIndex> index = ParseSafetensorsIndex(
       R"({"metadata":{"total_size":8},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})",

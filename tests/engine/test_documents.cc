@@ -137,7 +137,10 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
       // The paper's tree: finer than ours, so that small documents have levels worth descending.
       build.fractions = {0.002, 0.01, 0.05};
       build.fractions.erase(build.fractions.begin(), build.fractions.end() - options.num_levels);
-      heads.push_back(Take(ClusterHead(backend, *spill, layer, head, layout, build)));
+      const std::span<const float> frequencies = result.model->inverse_frequencies();
+      heads.push_back(
+          Take(ClusterHead(backend, *spill, layer, head, layout, build,
+                           frequencies.first(options.unrotated ? frequencies.size() : 0))));
     }
     shards.push_back(Take(
         WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, layout, header, heads)));

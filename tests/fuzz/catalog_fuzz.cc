@@ -1,50 +1,31 @@
 // Catalog over damaged database files: typed errors, never a crash, and no write that succeeds
 // leaves something that cannot be read. Seeds: any catalog.db.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "store/catalog.h"
+#include "tests/store/simulated_disk.h"
 
 namespace lectern {
 namespace {
 
-constexpr const char* kSuffixes[] = {"-journal", "-wal", "-shm", ""};
+const std::string kPath = std::string(kSimulatedRoot) + "/catalog.db";
 
-// A path of our own, in memory where there is such a thing: SQLite wants a file.
-struct ScratchFile {
-  ScratchFile() {
-    const bool has_memory = ::access("/dev/shm", W_OK) == 0;
-    directory = has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
-    directory += "/lectern-XXXXXX";
-    if (::mkdtemp(directory.data()) == nullptr) std::abort();
-    path = directory + "/catalog.db";
-  }
-  ~ScratchFile() {
-    Clear();
-    ::rmdir(directory.c_str());
-  }
-  void Clear() const {
-    for (const char* suffix : kSuffixes) ::unlink((path + suffix).c_str());
-  }
-  std::string directory, path;
+// What a sealed store lies on.
+class ReadOnlyDisk : public SimulatedDisk {
+ public:
+  using SimulatedDisk::SimulatedDisk;
+  Access AccessTo(const std::string&) override { return Access::kReadOnlyMedia; }
 };
 
-void WriteFile(const std::string& path, const uint8_t* data, size_t size) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
-  ::close(fd);
-}
-
 void ReadEverything(const Catalog& catalog) {
+  (void)catalog.Salvage().ok();
   const auto rows = catalog.List();
   if (!rows.ok()) return;
   for (const DocumentRow& row : *rows) {
     (void)catalog.FindReady(row.id).ok();
+    if (ParseDocumentId(ToHex(row.id)) != row.id) std::abort();
     (void)catalog.FindReadyByName(row.name).ok();
     (void)catalog.Shards(row.generation).ok();
   }
@@ -60,6 +41,29 @@ void WriteSomething(Catalog& catalog) {
   if (!catalog.CommitDocument(row, {{"document.shard", 1, 2, 3}}).ok()) return;
   const auto found = catalog.FindReadyByName("fuzz");
   if (found.ok() && (!*found || (*found)->generation != row.generation)) std::abort();
+  if (catalog.MoveName("moved", row.id).ok() && !catalog.FindReadyByName("moved").ok())
+    std::abort();
+}
+
+void RemoveEverything(Catalog& catalog) {
+  const auto rows = catalog.List();
+  if (!rows.ok()) return;
+  for (const DocumentRow& row : *rows) {
+    (void)catalog.MarkDead(row.id).ok();
+    if (catalog.Forget(row.generation).ok() && catalog.Shards(row.generation).ok()) std::abort();
+  }
+  const auto left = catalog.List();
+  if (left.ok() && !left->empty()) std::abort();
+}
+
+void AdoptSomething(Catalog& catalog) {
+  CatalogEntry entry;
+  entry.row.id[0] = 2;
+  entry.row.generation = 1000;
+  entry.row.state = DocumentState::kReady;
+  entry.row.name = "adopted";
+  entry.shards = {{"document.shard", 1, 2, 3}};
+  if (catalog.Adopt({entry}).ok() && !catalog.Shards(1000).ok()) std::abort();
 }
 
 }  // namespace
@@ -67,15 +71,22 @@ void WriteSomething(Catalog& catalog) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lectern;
-  static const ScratchFile scratch;
-  const std::string& path = scratch.path;
-  scratch.Clear();
-  WriteFile(path, data, size);
+  SimulatedDisk disk;
+  if (!disk.MakeDirectory(kSimulatedRoot).ok()) std::abort();
   {
-    const auto reader = Catalog::Open(Env::Default(), path, Catalog::Mode::kReadOnly);
+    const auto file = disk.OpenWritable(kPath, /*exclusive=*/true);
+    if (!file.ok() || !(*file)->WriteAt(0, data, size).ok()) std::abort();
+  }
+  {
+    ReadOnlyDisk sealed(disk.image());
+    const auto reader = Catalog::Open(sealed, kPath, Catalog::Mode::kReadOnly);
     if (reader.ok()) ReadEverything(**reader);
   }
-  auto writer = Catalog::Open(Env::Default(), path, Catalog::Mode::kReadWrite);
-  if (writer.ok()) WriteSomething(**writer);
+  auto writer = Catalog::Open(disk, kPath, Catalog::Mode::kReadWrite);
+  if (!writer.ok()) return 0;
+  ReadEverything(**writer);
+  WriteSomething(**writer);
+  AdoptSomething(**writer);
+  RemoveEverything(**writer);
   return 0;
 }

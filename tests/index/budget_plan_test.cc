@@ -138,7 +138,8 @@ TEST(BudgetPlanErrorsTest, UnknownNamesListTheKnownOnes) {
   const Status layers = CheckPolicies({"globe", "global"});
   EXPECT_EQ(layers.code(), Code::kInvalidArgument);
   EXPECT_EQ(layers.param(), "layer_budget");
-  for (const char* name : {"uniform", "pyramid", "squeeze", "kv-compress", "globe"}) {
+  for (const char* name :
+       {"uniform", "pyramid", "squeeze", "kv-compress", "dense-first", "globe"}) {
     EXPECT_NE(layers.message().find(name), std::string::npos) << layers.message();
   }
   const Status heads = CheckPolicies({"uniform", "pyramid"});

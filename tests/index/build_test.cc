@@ -252,6 +252,32 @@ TEST(BuildTreeTest, DirectionsMakeClustersWhateverTheLength) {
   }
 }
 
+// What assigns keys to clusters is not what describes them.
+TEST(BuildTreeTest, KeysAreAssignedByOtherRows) {
+  constexpr size_t kBlobs = 7;
+  for (const size_t n : {600, 9000}) {
+    const OwnRows keys = Keys(n), values = Values(n), points = Blobs(n, kDim, kBlobs, 5, 0.05f);
+    BuildOptions options;
+    options.fractions = {0.01, 0.03};
+    const auto mixed = [&](const CentroidTree& tree) {
+      const TreeLevel& level = tree.levels.back();
+      size_t count = 0;
+      for (size_t i = 0; i < level.num_clusters(); ++i) {
+        for (uint32_t row = level.children[i]; row < level.children[i + 1]; ++row) {
+          count += tree.order[row] % kBlobs != tree.order[level.children[i]] % kBlobs;
+        }
+      }
+      return count;
+    };
+    EXPECT_GT(mixed(Build(keys, values, options)), n / 2);
+    options.assigned_by = points;
+    const CentroidTree tree = Build(keys, values, options);
+    EXPECT_EQ(mixed(tree), 0u);
+    ExpectPartition(tree, n);
+    ExpectDescribed(tree, keys, values);
+  }
+}
+
 TEST(BuildTreeTest, NeighbouringClustersAreSimilar) {
   const OwnRows keys = Keys(3000), values = Values(3000);
   BuildOptions options;

@@ -117,6 +117,39 @@ TEST(PyramidTest, TheFirstLayerGetsNoMoreThanItHas) {
   EXPECT_EQ(LayerRows("pyramid", input), (std::vector<long>{1008, 858, 708, 558, 408}));
 }
 
+// --- dense first layers ---
+
+// Two layers whole, the rest alike; with a budget for one, one; with none for it, all alike.
+TEST(DenseFirstTest, AsManyAsTheBudgetPays) {
+  EXPECT_EQ(LayerRows("dense-first", OneHead(5, 1000, 0.52)),
+            (std::vector<long>{1000, 1000, 200, 200, 200}));
+  EXPECT_EQ(LayerRows("dense-first", OneHead(5, 1000, 0.28)),
+            (std::vector<long>{1000, 100, 100, 100, 100}));
+  EXPECT_EQ(LayerRows("dense-first", OneHead(5, 1000, 0.18)), std::vector<long>(5, 180));
+  EXPECT_EQ(LayerRows("dense-first", OneHead(1, 1000, 0.3)), std::vector<long>{300});
+}
+
+// A second dense layer would leave the others less than their floors.
+TEST(DenseFirstTest, FloorsComeBeforeDenseLayers) {
+  const PolicyInput input = OneHead(5, 1000, 0.46);
+  const auto rows_with = [&](double floor) {
+    const auto plan = MakePlan({"dense-first", "global"}, input, std::vector<double>(5, floor));
+    EXPECT_TRUE(plan.ok());
+    return plan->layers;
+  };
+  EXPECT_EQ(rows_with(0.1), (std::vector<double>{1, 1, 0.1, 0.1, 0.1}));
+  EXPECT_EQ(rows_with(0.101), (std::vector<double>{1, 0.325, 0.325, 0.325, 0.325}));
+  EXPECT_EQ(rows_with(0.4), std::vector<double>(5, 0.46));
+}
+
+// The last layer's floor is above its part of what is left: the dense ones stay dense.
+TEST(DenseFirstTest, AHighFloorIsPaidByTheOthers) {
+  const std::vector<double> floors = {0.1, 0.1, 0.1, 0.1, 0.3};
+  const auto plan = MakePlan({"dense-first", "global"}, OneHead(5, 1000, 0.54), floors);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->layers, (std::vector<double>{1, 1, 0.2, 0.2, 0.3}));
+}
+
 // --- KV-Compress ---
 
 // Figure 5: one layer of two heads, five and two rows, blocks of two. The last block of the first

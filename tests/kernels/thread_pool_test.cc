@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -70,6 +71,28 @@ TEST(ThreadPoolTest, WorkOfItemsIsVisibleToTheCaller) {
     std::vector<int> values(64);
     pool.ParallelFor(values.size(), [&](size_t item, size_t) { values[item] = int(item); });
     ASSERT_EQ(std::accumulate(values.begin(), values.end(), 0), 2016);
+  }
+}
+
+TEST(ThreadPoolTest, WhatAnItemThrowsIsThrownToTheCallerAndThePoolLives) {
+  for (const size_t num_threads : {1, 2, 4}) {
+    ThreadPool pool(num_threads);
+    for (int repeat = 0; repeat < 200; ++repeat) {
+      std::atomic<size_t> running = 0;
+      const auto throw_one = [&](size_t item, size_t) {
+        ++running;
+        if (item % 7 == 5) {
+          --running;
+          throw std::bad_alloc();
+        }
+        --running;
+      };
+      ASSERT_THROW(pool.ParallelFor(20, throw_one), std::bad_alloc);
+      ASSERT_EQ(running, 0u) << "no item runs any more";
+    }
+    std::atomic<size_t> sum = 0;
+    pool.ParallelFor(100, [&](size_t item, size_t) { sum += item; });
+    EXPECT_EQ(sum, 4950u);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "store/crc32c.h"
@@ -120,6 +121,45 @@ TEST_F(BundleTest, EveryDamageIsFoundAndLeavesTheStoreAsItWas) {
   EXPECT_EQ(ImportCode(bytes_ + "x"), Code::kTruncated);
   EXPECT_EQ(*ReadSampleStore(env_, to_), "");
   EXPECT_EQ(ImportCode(bytes_), Code::kOk);
+}
+
+TEST_F(BundleTest, EveryFieldRefusesEveryPowerOfTwo) {
+  size_t count = 0;
+  const auto expect = [&](std::initializer_list<Code> codes,
+                          const std::function<void(BundleHeader&, BundleEntry*)>& change) {
+    const Code code = ImportChanged(change);
+    EXPECT_TRUE(std::find(codes.begin(), codes.end(), code) != codes.end()) << CodeName(code);
+    ++count;
+  };
+  constexpr Code kCorrupt = Code::kCorrupt, kTruncated = Code::kTruncated;
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t power = uint64_t{1} << bit;
+    const auto small = static_cast<uint32_t>(power);
+    expect({kTruncated}, [&](BundleHeader& h, BundleEntry*) { h.file_bytes ^= power; });
+    expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.generation ^= power; });
+    expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.num_tokens ^= power; });
+    expect({kCorrupt}, [&](BundleHeader&, BundleEntry* e) { e[1].offset ^= power; });
+    if (bit >= 32) {
+      expect({kCorrupt}, [&](BundleHeader&, BundleEntry* e) { e[0].bytes ^= power; });
+      continue;
+    }
+    expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.reserved = small; });
+    expect({kCorrupt}, [&](BundleHeader&, BundleEntry* e) { e[0].reserved = small; });
+    expect({Code::kChecksumMismatch}, [&](BundleHeader&, BundleEntry* e) { e[1].crc ^= small; });
+    if (bit >= 12) {  // beyond the head
+      expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.name_bytes += small; });
+      expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.model_path_bytes += small; });
+      expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.report_bytes += small; });
+      expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.num_files += small; });
+    }
+    if (bit < 16) {
+      expect({Code::kUnsupportedVersion}, [&](BundleHeader& h, BundleEntry*) { h.major ^= small; });
+    }
+    expect({kCorrupt, kTruncated, Code::kLimitExceeded, Code::kChecksumMismatch},
+           [&](BundleHeader& h, BundleEntry*) { h.head_bytes ^= small; });
+  }
+  std::printf("trust: bad bundles: %zu, each refused with its code\n", count);
+  EXPECT_EQ(*ReadSampleStore(env_, to_), "");
 }
 
 TEST_F(BundleTest, ContradictionsOfTheHeadAreFound) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <functional>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "tests/store/env_for_tests.h"
@@ -92,8 +94,7 @@ TEST(ShardReaderTest, ReadsWhatWasWritten) {
 TEST(ShardReaderTest, BytesDoNotDependOnHowTheyWereAppended) {
   const auto sections = ManySections();
   TempDirectory temp, dir;
-  auto writer =
-      ShardWriter::Create(Env::Default(), temp.path(), dir.path(), "x", SampleHeader());
+  auto writer = ShardWriter::Create(Env::Default(), temp.path(), dir.path(), "x", SampleHeader());
   ASSERT_TRUE(writer.ok());
   std::mt19937 random(3);
   for (const SampleSection& s : sections) {
@@ -208,8 +209,8 @@ void RepairFooter(std::string& bytes) {
 }
 
 TEST(ShardReaderTest, SwappedBlocksFail) {
-  std::string bytes = ShardBytes(SampleHeader(), {{SectionKind::kRows, 0, 0,
-                                                   std::string(4 * kBlockBytes, '\0')}});
+  std::string bytes =
+      ShardBytes(SampleHeader(), {{SectionKind::kRows, 0, 0, std::string(4 * kBlockBytes, '\0')}});
   // Blocks 1 and 2 hold the same bytes, so only their table entries differ: swap them.
   char* entry = bytes.data() + TableOffset(bytes) + 4;
   std::swap_ranges(entry, entry + 4, entry + 4);
@@ -275,6 +276,88 @@ TEST(ShardReaderTest, RefusesHeadersThatContradictThemselves) {
             Code::kCorrupt);
 }
 
+// A field, how to set it, and what it may be.
+struct HeaderField {
+  const char* name;
+  std::function<void(ShardHeader&, uint64_t)> set;
+  int num_bits;
+  uint64_t low, high;
+  Code code = Code::kCorrupt;
+};
+
+// Powers of two, and what lies one below them, that a field of so many bits can hold.
+std::set<uint64_t> ValuesAround(int num_bits) {
+  const uint64_t all = num_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << num_bits) - 1;
+  std::set<uint64_t> values = {0, all};
+  for (int bit = 0; bit < num_bits; ++bit) {
+    values.insert(uint64_t{1} << bit);
+    if (bit % 8 == 0) values.insert((uint64_t{1} << bit) - 1);
+  }
+  return values;
+}
+
+TEST(ShardReaderTest, EveryFieldRefusesEveryValueOutsideOfItsRange) {
+  const ShardHeader sample = [] {
+    ShardHeader header;
+    const std::string bytes = SampleShard();
+    std::memcpy(&header, bytes.data(), sizeof header);
+    return header;
+  }();
+#define FIELD(name) \
+#name, [](ShardHeader & h, uint64_t v) { h.name = static_cast<decltype(h.name)>(v); }
+  const HeaderField fields[] = {
+      {FIELD(major), 16, 0, 1, Code::kUnsupportedVersion},
+      {FIELD(kind), 32, 2, 2},
+      {FIELD(layer), 32, 1, 1},
+      {FIELD(generation), 64, 7, 7},
+      {FIELD(num_tokens), 64, 0, kMaxTokens},
+      {FIELD(num_layers), 32, 2, kMaxLayers},
+      {FIELD(num_kv_heads), 32, 2, kMaxHeads},
+      {FIELD(head_dim), 32, 1, kMaxHeadDim},
+      {FIELD(kv_dtype), 32, 0, 2},
+      {FIELD(num_levels), 32, 2, kMaxLevels},
+      {FIELD(block_bytes), 32, sample.block_bytes, sample.block_bytes},
+      {FIELD(section_table_offset), 64, sample.section_table_offset, sample.section_table_offset},
+      {FIELD(required_features), 64, 0, 0, Code::kUnsupportedVersion}};
+#undef FIELD
+  size_t count = 0;
+  for (const HeaderField& field : fields) {
+    for (const uint64_t value : ValuesAround(field.num_bits)) {
+      if (value >= field.low && value <= field.high) continue;
+      const Code code = OpenChanged([&](ShardHeader& h) { field.set(h, value); });
+      ASSERT_EQ(CodeName(code), CodeName(field.code)) << field.name << " = " << value;
+      ++count;
+    }
+  }
+  std::printf("trust: bad shard headers: %zu, each refused with its code\n", count);
+  EXPECT_GE(count, 400u);
+}
+
+TEST(ShardReaderTest, EverySectionRefusesEveryPlaceOutsideOfThePayload) {
+  size_t count = 0;
+  const auto expect = [&](size_t section, const auto& change) {
+    ASSERT_EQ(CodeName(OpenChangedSection(section, change)), CodeName(Code::kCorrupt)) << section;
+    ++count;
+  };
+  for (const size_t section : {0, 1, 2}) {
+    for (int bit = 0; bit < 64; ++bit) {
+      const uint64_t power = uint64_t{1} << bit;
+      if (bit < 32) {
+        expect(section, [&](SectionEntry& s) { s.reserved = static_cast<uint32_t>(power); });
+      }
+      if (bit >= 1 && bit < 32) {  // the shard has two heads and two levels
+        expect(section, [&](SectionEntry& s) { s.kv_head = static_cast<uint32_t>(power); });
+        expect(section, [&](SectionEntry& s) { s.level = static_cast<uint32_t>(power) + 1; });
+      }
+      if (bit < 6 || bit > 16) {
+        expect(section, [&](SectionEntry& s) { s.offset ^= power; });
+        if (bit > 16) expect(section, [&](SectionEntry& s) { s.bytes += power; });
+      }
+    }
+  }
+  std::printf("trust: bad shard sections: %zu, each refused with its code\n", count);
+}
+
 TEST(ShardReaderTest, RefusesSectionsThatLieWrong) {
   EXPECT_EQ(OpenChangedSection(0, [](SectionEntry& s) { s.offset = 0; }), Code::kCorrupt);
   EXPECT_EQ(OpenChangedSection(0, [](SectionEntry& s) { s.offset += 1; }), Code::kCorrupt);
@@ -286,9 +369,11 @@ TEST(ShardReaderTest, RefusesSectionsThatLieWrong) {
   EXPECT_EQ(OpenChangedSection(1, [](SectionEntry& s) { s.kv_head = 2; }), Code::kCorrupt);
   EXPECT_EQ(OpenChangedSection(1, [](SectionEntry& s) { s.level = 0; }), Code::kCorrupt);
   EXPECT_EQ(OpenChangedSection(0, [](SectionEntry& s) { s.level = 1; }), Code::kCorrupt);
-  EXPECT_EQ(OpenChangedSection(1, [](SectionEntry& s) {
-              s.kind = static_cast<uint32_t>(SectionKind::kMeanValues);  // as the next one
-            }),
+  EXPECT_EQ(OpenChangedSection(1,
+                               [](SectionEntry& s) {
+                                 s.kind = static_cast<uint32_t>(
+                                     SectionKind::kMeanValues);  // as the next one
+                               }),
             Code::kCorrupt);
 }
 

@@ -131,16 +131,56 @@ class EvaluateTest(unittest.TestCase):
 
     def test_policies_are_methods(self):
         done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
-                        "0.2", "--modes", "default,pyramid+global,uniform+global", "--answers",
+                        "0.2", "--modes",
+                        "default,pyramid+global,uniform+global,dense-first+global", "--answers",
                         "pyramid+uniform", self.questions)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = {line["mode"]: line for line in map(json.loads, done.stdout.splitlines())}
         self.assertAlmostEqual(lines["pyramid+global"]["read"], 0.2, delta=0.002)
         self.assertGreater(lines["pyramid+global"]["read_most"],
                            lines["default"]["read_most"] + 0.1)
+        self.assertAlmostEqual(lines["dense-first+global"]["read"], 0.2, delta=0.002)
+        self.assertEqual(lines["dense-first+global"]["read_most"], 1)
         for figure in ("question_errors", "answer_errors", "read"):
             self.assertEqual(lines["uniform+global"][figure], lines["default"][figure])
         self.assertIn("same", lines["pyramid+uniform"])
+
+    def test_switches_of_the_lookup_are_methods(self):
+        modes = ["block-1", "block-4096", "reuse-1", "reuse-0", "block-1/reuse-0", "rule-cap",
+                 "rule-threshold", "rule-threshold-questions"]
+        done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
+                        "0.1", "--modes", ",".join(["default"] + modes), "--answers", "block-1",
+                        self.questions)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn("same", lines.pop())
+        of = {line["mode"]: line for line in lines}
+        self.assertEqual(set(of), {"default", *modes})
+        default = of["default"]
+        # One block is the whole question; no query points exactly where the one before did.
+        for same in ("block-4096", "reuse-1"):
+            for figure in ("question_errors", "answer_errors", "recalled", "read"):
+                self.assertEqual(of[same][figure], default[figure], same)
+        self.assertEqual(of["reuse-1"]["kept"], 0)
+        # What every token asks for is more than what all ask for together, and serves all better.
+        blocks = of["block-1"]
+        self.assertGreater(blocks["read"], default["read"] + 0.001)
+        self.assertLess(table.mean(blocks["question_errors"]),
+                        table.mean(default["question_errors"]))
+        self.assertEqual(blocks["answer_errors"], default["answer_errors"])
+        # What was chosen for the token before serves this one less well.
+        reuse = of["reuse-0"]
+        self.assertGreater(reuse["kept"], 0)
+        self.assertLess(reuse["recalled"], default["recalled"])
+        self.assertEqual(reuse["question_errors"], default["question_errors"])
+        both = of["block-1/reuse-0"]
+        self.assertEqual((both["question_errors"], both["answer_errors"]),
+                         (blocks["question_errors"], reuse["answer_errors"]))
+        self.assertLessEqual(of["rule-cap"]["read"], 0.1)
+        self.assertNotEqual(of["rule-threshold"]["read"], of["rule-threshold-questions"]["read"])
+        for rule in ("rule-threshold", "rule-threshold-questions"):
+            self.assertGreater(of[rule]["read"], 0.05)  # meets the budget in the mean, roughly
+            self.assertLess(of[rule]["read"], 0.3)
 
     def test_retentions_are_methods(self):
         done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
@@ -220,7 +260,10 @@ class EvaluateTest(unittest.TestCase):
     def test_bad_arguments_are_refused(self):
         for arguments in (["--budgets", "1.5"], ["--budgets", "1"], ["--calibration", "0"],
                           ["--paper-seeds", "0"], ["--modes", "best"], ["--answers", "oracle"],
-                          ["--modes", "cone+global"], ["--modes", "cone@0.5"], ["--answers", "snapkv@2"],
+                          ["--modes", "cone+global"], ["--modes", "block-0"],
+                          ["--modes", "reuse-1.1"], ["--modes", "block-8/oracle"],
+                          ["--modes", "reuse-x"],
+                          ["--modes", "cone@0.5"], ["--answers", "snapkv@2"],
                           ["--paper", "--modes", "default"]):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)

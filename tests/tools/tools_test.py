@@ -147,6 +147,7 @@ class CommandLineTest(ToolsTest):
                      ["--kv-budget", "0", "x"], ["--kv-budget", "1.01", "x"],
                      ["--kv-budget", "nan", "x"], ["--kv-budget", "0.1x", "x"],
                      ["--levels", "4", "x"], ["--levels", "0", "x"], ["--threads", "0", "x"],
+                     ["--cluster-keys", "turned", "x"],
                      ["--threads", "-1", "x"], ["--progress", "loud", "x"], ["a", "b"]):
             self.check_error(2, "--help", "index-document", *args)
         for args in (["--exact", "--kv-budget", "0.1", "q"], ["--temperature", "11", "q"],
@@ -284,8 +285,11 @@ class IndexTest(ToolsTest):
         out, _ = self.check(0, "index-document", *store, "--estimate", "--json", "--again",
                             self.lease)
         self.assertFalse(json.loads(out)["existed"])
+        # Another recipe is no reason to make it anew, until it is asked for.
+        unrotated = ("--cluster-keys", "unrotated")
+        self.assertTrue(self.index(*store, *unrotated, self.lease)["existed"])
         # From a pipe, which has no name: the document keeps its own.
-        piped = self.index(*store, "--again", "-", stdin=self.text.encode())
+        piped = self.index(*store, *unrotated, "--again", "-", stdin=self.text.encode())
         self.assertEqual((piped["document"], piped["name"]), (first["document"], "lease"))
         self.check(0, "lectern-store", *store, "verify", "--full", "lease")
 

@@ -17,7 +17,9 @@
 #include "engine/ask.h"
 #include "engine/engine.h"
 #include "engine/json.h"
+#include "engine/missed_margin.h"
 #include "tools/command_line.h"
+#include "tools/evaluate/modes.h"
 #include "tools/evaluate/paper_lookup.h"
 #include "tools/evaluate/raw_results.h"
 #include "tools/evaluate/true_mass.h"
@@ -41,40 +43,10 @@ struct Flags {
   std::string raw;
 };
 
-const std::map<std::string, std::string> kModes = {
-    {"default", "Lectern as it ships"},
-    {"no-tail", "without the tail: what is not read does not count"},
-    {"no-codes", "without row codes: whole clusters"},
-    {"first-order", "masses of clusters by their centroids alone, without variances"},
-    {"oracle", "the rows of most attention mass, and nothing else"},
-    {"paper-1", "Squeezed Attention, one level"},
-    {"paper-2", "Squeezed Attention, two levels"}};
-
-// The policies of mode "LAYERS+HEADS", which else is the default.
-std::optional<PlanPolicies> PoliciesOf(const std::string& mode) {
-  const size_t plus = mode.find('+');
-  if (plus == mode.npos) return {};
-  return PlanPolicies{mode.substr(0, plus), mode.substr(plus + 1)};
-}
-
-// The retention of mode "METHOD@KEEP": a document of the same text, of which that share is stored.
-std::optional<Retention> RetentionOfMode(const std::string& mode) {
-  const size_t at = mode.find('@');
-  if (at == mode.npos) return {};
-  return Retention{std::strtod(mode.c_str() + at + 1, nullptr), mode.substr(0, at)};
-}
-
-// That a mode is one of `modes` or names policies or a retention.
-CLI::Validator KnownMode(const std::map<std::string, std::string>& modes) {
-  return CLI::Validator(
-      [modes](const std::string& mode) {
-        const auto policies = PoliciesOf(mode);
-        if (policies) return CheckPolicies(*policies).message();
-        const auto retention = RetentionOfMode(mode);
-        if (retention) return CheckRetention(*retention).message();
-        return modes.contains(mode) ? std::string() : "unknown method: " + mode;
-      },
-      "");
+// That there is such a mode; `answers`: one that can answer.
+CLI::Validator KnownMode(bool answers) {
+  return CLI::Validator([answers](const std::string& mode) { return CheckMode(mode, answers); },
+                        "");
 }
 
 // --- figures ------------------------------------------------------------------------------------
@@ -172,10 +144,6 @@ class DocumentEvaluation {
     uint64_t seed = 0;
     bool is_paper() const { return mode.starts_with("paper"); }
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
-    bool has_tail() const {
-      return mode == "default" || mode == "first-order" || mode == "no-codes" || PoliciesOf(mode) ||
-             RetentionOfMode(mode);
-    }
   };
 
   // Of the document itself, or of what it is by a retention: "NAME METHOD@KEEP", made when it is
@@ -250,7 +218,12 @@ class DocumentEvaluation {
   // From the queries of the first questions, for all budgets.
   Status PreparePaper(const Method& method, const std::vector<Question>& questions) {
     if (!method.is_paper() || thresholds_.contains({method.mode, method.seed})) return {};
-    if (steps_.empty()) LECTERN_RETURN_IF_ERROR(CollectSteps(questions));
+    if (steps_.empty()) {
+      const size_t count = std::min<size_t>(flags_.calibration, questions.size());
+      for (size_t i = 0; i < count; ++i) {
+        LECTERN_RETURN_IF_ERROR(CollectSteps(questions[i].text, steps_));
+      }
+    }
     LECTERN_ASSIGN(const PaperLookup* const lookup, Paper(method.seed));
     LECTERN_ASSIGN(const auto session, Open());
     LECTERN_ASSIGN(thresholds_[std::pair(method.mode, method.seed)],
@@ -259,21 +232,30 @@ class DocumentEvaluation {
     return {};
   }
 
-  Status CollectSteps(const std::vector<Question>& questions) {
-    const size_t count = std::min<size_t>(flags_.calibration, questions.size());
-    for (size_t i = 0; i < count; ++i) {
-      LECTERN_ASSIGN(const auto session, Open());
-      session->on_layer = [&](const DocumentSession::LayerStep& step) {
-        session->selector = [&](uint32_t layer, const LookupArgs& args) {
-          steps_.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
-          return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
-        };
-        std::vector<float> ignored;
-        (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
-        session->selector = {};
+  // The queries of every layer and step of an exact answer.
+  Status CollectSteps(const std::string& question, std::vector<PaperLookup::Step>& steps) {
+    LECTERN_ASSIGN(const auto session, Open());
+    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+      session->selector = [&](uint32_t layer, const LookupArgs& args) {
+        steps.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
+        return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
       };
-      LECTERN_RETURN_IF_ERROR(session->Ask(questions[i].text, Exact()).status());
+      std::vector<float> ignored;
+      (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
+      session->selector = {};
+    };
+    return session->Ask(question, Exact()).status();
+  }
+
+  Status PrepareThresholds(const Method& method) {
+    if (!NeedsThresholds(method.mode) || !recalibrated_.layers.empty()) return {};
+    std::vector<PaperLookup::Step> steps;
+    for (const char* question : GenericQuestions()) {
+      LECTERN_RETURN_IF_ERROR(CollectSteps(question, steps));
     }
+    LECTERN_ASSIGN(document_, Open());
+    LECTERN_ASSIGN(recalibrated_,
+                   CalibrateOnSteps(document_->indexed(), document_->backend(), steps));
     return {};
   }
 
@@ -339,7 +321,9 @@ class DocumentEvaluation {
         return PaperSelect(method, budget, layer, args, scored);
       };
     } else {
-      session->selector = SelectorOf(method, nullptr);
+      LECTERN_RETURN_IF_ERROR(PrepareThresholds(method));
+      session->selector =
+          MakeSelector(method.mode, {.group = group_, .recalibrated = &recalibrated_});
     }
     double divergence = 0;
     session->on_first_logits = [&](std::span<const float> logits) {
@@ -347,7 +331,7 @@ class DocumentEvaluation {
     };
     AskOptions options = Exact();
     options.kv_budget = static_cast<float>(flags_.budgets[budget]);
-    options.tail = method.has_tail();
+    options.tail = HasTail(method.mode);
     options.max_evidence = 3;
     if (const auto policies = PoliciesOf(method.mode)) {
       options.layer_budget = policies->layers;
@@ -377,31 +361,16 @@ class DocumentEvaluation {
     return figures;
   }
 
-  // What `method` chooses in the place of Lookup; empty: Lookup itself.
-  static Selector SelectorOf(const Method& method, const TrueMass* truth) {
-    if (method.mode == "oracle") {
-      return [truth](uint32_t, const LookupArgs& args) {
-        return Result<std::vector<HeadSelection>>(truth->BestRows(args));
-      };
-    }
-    if (method.mode == "no-codes" || method.mode == "first-order") {
-      return [codes = method.mode != "no-codes"](uint32_t, const LookupArgs& args) {
-        LookupArgs without = args;
-        (codes ? without.second_order : without.row_codes) = false;
-        return Lookup(without);
-      };
-    }
-    return {};
-  }
-
   // --- errors ---
 
   // One method at one budget, over the steps and layers of a question.
   struct ErrorFigures {
     Method method;
     size_t budget;
-    Errors errors;
-    std::vector<double> recalled, read;
+    Selector selector = {};  // of the modes that are not the paper's
+    KeptSteps kept = {};
+    Errors errors = {};
+    std::vector<double> recalled = {}, read = {};
 
     Json::Object ToJson() const {
       double recalled_sum = 0, read_sum = 0;
@@ -409,11 +378,15 @@ class DocumentEvaluation {
       for (const double x : read) read_sum += x;
       const auto [least, most] = std::minmax_element(read.begin(), read.end());
       const auto steps = static_cast<double>(read.size());
-      return {{"layer_steps", Json(static_cast<uint64_t>(read.size()))},
-              {"recalled", Json(recalled_sum / steps)},
-              {"read", Json(read_sum / steps)},
-              {"read_least", Json(*least)},
-              {"read_most", Json(*most)}};
+      Json::Object json = {{"layer_steps", Json(static_cast<uint64_t>(read.size()))},
+                           {"recalled", Json(recalled_sum / steps)},
+                           {"read", Json(read_sum / steps)},
+                           {"read_least", Json(*least)},
+                           {"read_most", Json(*most)}};
+      if (kept.all > 0) {
+        json["kept"] = Json(static_cast<double>(kept.kept) / static_cast<double>(kept.all));
+      }
+      return json;
     }
   };
 
@@ -425,14 +398,21 @@ class DocumentEvaluation {
           continue;
         }
         LECTERN_RETURN_IF_ERROR(PreparePaper(method, questions));
-        missing.push_back({method, budget, {}, {}, {}});
+        missing.push_back({method, budget});
       }
     }
     if (missing.empty()) return {};
+    TrueMass truth;
+    for (ErrorFigures& figures : missing) {
+      LECTERN_RETURN_IF_ERROR(PrepareThresholds(figures.method));
+      figures.selector =
+          MakeSelector(figures.method.mode, {group_, &truth, &figures.kept, &recalibrated_});
+    }
     LECTERN_ASSIGN(const auto session, Open());
     Status failed;
     session->on_layer = [&](const DocumentSession::LayerStep& step) {
-      if (Status status = MeasureLayer(*session, step, missing); !status.ok()) failed = status;
+      if (Status status = MeasureLayer(*session, step, truth, missing); !status.ok())
+        failed = status;
     };
     ExactAnswer& exact = exact_[number];
     KeepFirstLogits(*session, exact);
@@ -452,8 +432,7 @@ class DocumentEvaluation {
 
   // Every method at every budget, on the exact run's queries.
   Status MeasureLayer(DocumentSession& session, const DocumentSession::LayerStep& step,
-                      std::vector<ErrorFigures>& missing) {
-    TrueMass truth;
+                      TrueMass& truth, std::vector<ErrorFigures>& missing) {
     session.policies = {};  // half of every layer, so that none is read without asking
     session.selector = [&](uint32_t, const LookupArgs& args) {
       auto mass = TrueMass::Of(args, step.lse);
@@ -474,7 +453,7 @@ class DocumentEvaluation {
                              scored[{method.mode, method.seed}]);
         };
       } else {
-        session.selector = SelectorOf(method, &truth);
+        session.selector = figures.selector;
       }
       session.policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
       std::unique_ptr<DocumentSession>& kept = kept_[method.mode];
@@ -484,7 +463,7 @@ class DocumentEvaluation {
       session.attended_again = kept ? &kept->indexed() : nullptr;
       LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
                                                                   flags_.budgets[figures.budget],
-                                                                  method.has_tail(), output));
+                                                                  HasTail(method.mode), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
       LECTERN_ASSIGN(const std::span<const HeadIndex> attended,
@@ -527,10 +506,12 @@ class DocumentEvaluation {
   RawResults& results_;
   uint64_t num_tokens_ = 0, bytes_on_disk_ = 0;
   size_t group_ = 1;
-  std::map<size_t, ExactAnswer> exact_;  // of questions whose errors were measured
+  std::map<size_t, ExactAnswer> exact_;   // of questions whose errors were measured
+  std::vector<PaperLookup::Step> steps_;  // of the questions that choose the paper's thresholds
+  std::unique_ptr<DocumentSession> document_;                     // that recalibrated_ borrows
+  RecalibratedHeads recalibrated_;                                // made when first asked for
+  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;        // by seed
   std::map<std::string, std::unique_ptr<DocumentSession>> kept_;  // by mode, for errors
-  std::vector<PaperLookup::Step> steps_;
-  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;                          // by seed
   std::map<std::pair<std::string, uint64_t>, PaperLookup::Thresholds> thresholds_;  // mode, seed
 };
 
@@ -574,27 +555,19 @@ int Main(int argc, char** argv) {
   CLI::App app("How close answers at a budget come to exact ones.", kTool);
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
-  std::string list;
-  for (const auto& [mode, meaning] : kModes) list += "\n  " + mode + ": " + meaning;
-  list += "\n  LAYERS+HEADS: as default, by these policies, as in pyramid+global";
-  list +=
-      "\n  METHOD@KEEP: as default, of a document that keeps a share of its rows, as in "
-      "kvcrush@0.25; budgets are of the whole one, which answers are compared with";
-  std::map<std::string, std::string> runnable = kModes;
-  runnable.erase("oracle");  // knows the exact run's attention, not that of its own
   app.add_option("--budgets", flags.budgets, "KV budgets, each in [0.001, 0.999]: 1 is exact")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(tools::NumberBetween(0.001, 0.999));
-  auto* modes =
-      app.add_option("--modes", flags.modes, "methods whose attention errors are measured:" + list)
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->check(KnownMode(kModes));
+  auto* modes = app.add_option("--modes", flags.modes,
+                               "methods whose attention errors are measured:" + DescribeModes())
+                    ->delimiter(',')
+                    ->allow_extra_args(false)
+                    ->check(KnownMode(false));
   auto* answers = app.add_option("--answers", flags.answers, "methods whose answers are measured")
                       ->delimiter(',')
                       ->allow_extra_args(false)
-                      ->check(KnownMode(runnable));
+                      ->check(KnownMode(true));
   const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
   app.add_flag_callback("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
       ->excludes(modes)

@@ -46,7 +46,7 @@ run() {  # PROCESS, 0 or 1: the documents with odd or with even numbers
       number=${file##*-}
       number=${number%.jsonl}
       [ $((10#$number % 2)) -eq "$1" ] || continue
-      evaluate "$1" "$budgets" "$file" --modes default,no-tail,no-codes,oracle \
+      evaluate "$1" "$budgets" "$file" --modes default,no-tail,no-codes,first-order,oracle \
         --answers default || return
       evaluate "$1" "$budgets" "$file" --paper --limit "${PAPER_QUESTIONS:-10}" \
         --calibration "$errors" || return

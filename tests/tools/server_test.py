@@ -1,0 +1,544 @@
+#!/usr/bin/env python3
+"""lectern-server as its clients meet it: the API, events, chat completions, jobs, limits, attacks.
+
+LECTERN_BIN         folder of the built tools
+LECTERN_TEST_MODEL  model folder to index with
+Standard library only.
+"""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+BIN = os.environ.get("LECTERN_BIN", "")
+MODEL = os.environ.get("LECTERN_TEST_MODEL", "")
+HERE = os.path.dirname(os.path.abspath(__file__))
+TEXT = "Änderungen für 3 € 🏠. The tenant of flat 4 pays 104 euro. The owner repairs the roof.\n" * 20
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+class Server:
+    """A running lectern-server; its address in .port."""
+
+    def __init__(self, store, *flags):
+        self.process = subprocess.Popen(
+            [os.path.join(BIN, "lectern-server"), "--store", store, "--port", "0", "--json",
+             "--threads", "2", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.stderr.read())
+        self.port = int(re.search(r":(\d+)/", json.loads(line)["url"]).group(1))
+
+    def call(self, method, path, body=None, headers=None, token=None, timeout=120):
+        """Status, headers and parsed body (text where it is no JSON)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        headers = dict(headers or {})
+        if token:
+            headers["Authorization"] = "Bearer " + token
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        connection.request(method, path, body=body, headers=headers)
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        is_json = response.headers.get("Content-Type", "").startswith("application/json")
+        return response.status, response.headers, json.loads(text) if is_json else text
+
+    def ask(self, **fields):
+        return self.call("POST", "/v1/ask", fields)
+
+    def events(self, method, path, body=None):
+        """[(name, data)] of a whole event stream."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request(method, path, body=json.dumps(body) if body else None,
+                           headers={"Content-Type": "application/json"} if body else {})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        events = []
+        for block in response.read().decode().split("\n\n"):
+            name, data = "", None
+            for line in block.split("\n"):
+                if line.startswith("event: "):
+                    name = line[7:]
+                elif line.startswith("data: "):
+                    data = line[6:]
+            if data is not None:
+                events.append((name, data if data == "[DONE]" else json.loads(data)))
+        return events
+
+    def raw(self, request, wait=5):
+        """The bytes that come back for these bytes; empty when the server says nothing."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as s:
+            try:
+                for at in range(0, len(request), 1 << 16):
+                    s.sendall(request[at:at + (1 << 16)])
+            except OSError:
+                pass  # refused while sending: the answer is there
+            parts = []
+            try:
+                while part := s.recv(1 << 16):
+                    parts.append(part)
+            except OSError:
+                pass
+            return b"".join(parts)
+
+    def metric(self, name):
+        text = self.call("GET", "/metrics")[2]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                   if line.startswith(name) and not line.startswith("#"))
+
+    def peak_kilobytes(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as status:
+            return int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1))
+
+    def wait_until_idle(self):
+        deadline = time.monotonic() + 60
+        while self.metric("lectern_generations_running") > 0:
+            assert time.monotonic() < deadline, "a generation does not end"
+            time.sleep(0.02)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+
+class ServerTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="lectern-server-")
+        cls.store = os.path.join(cls.folder.name, "store")
+        path = os.path.join(cls.folder.name, "lease.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(TEXT)
+        subprocess.run([os.path.join(BIN, "index-document"), "--store", cls.store, "--model", MODEL,
+                        "--progress", "none", path], check=True, stdout=subprocess.DEVNULL)
+        cls.server = Server(cls.store, "--model", MODEL, "--allow-index", "--max-upload", "1MB")
+
+    @classmethod
+    def tearDownClass(cls):
+        code, _, err = cls.server.stop()
+        cls.folder.cleanup()
+        assert code == 0, (code, err)
+
+    def assert_error(self, answer, status, code, param=None):
+        self.assertEqual(answer[0], status, answer[2])
+        error = answer[2]["error"]
+        self.assertEqual(error["code"], code)
+        self.assertEqual(error["param"], param)
+        self.assertEqual(set(error), {"message", "type", "param", "code", "request_id", "retryable"})
+        self.assertTrue(error["request_id"])
+        self.assertNotIn(self.store, error["message"])
+        self.assertNotIn(MODEL, error["message"])
+
+    # --- asking ---
+
+    def test_answer_is_the_tools_object(self):
+        question = "Who repairs the roof?"
+        tool = json.loads(subprocess.run(
+            [os.path.join(BIN, "ask-document"), "--store", self.store, "--model", MODEL, "--json",
+             "--document", "lease.txt", question], check=True, capture_output=True).stdout)
+        status, headers, answer = self.server.ask(document="lease.txt", question=question)
+        self.assertEqual(status, 200)
+        self.assertEqual(set(answer), set(tool) | {"id"})
+        self.assertEqual(answer["answer"], tool["answer"])
+        self.assertEqual(answer["evidence"], tool["evidence"])
+        self.assertEqual(headers["X-Request-Id"], answer["id"])
+        self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+        self.assertNotIn("Server", headers)
+        self.assertNotIn("Access-Control-Allow-Origin", headers)
+
+    def test_stream_says_the_same(self):
+        fields = {"question": "Who repairs the roof?", "offset_unit": "utf16"}
+        whole = self.server.ask(**fields)[2]
+        events = self.server.events("POST", "/v1/ask", {**fields, "stream": True})
+        names = [name for name, _ in events]
+        self.assertEqual(names[-2:], ["passages", "done"])
+        self.assertEqual("".join(d["text"] for n, d in events if n == "text"), whole["answer"])
+        self.assertEqual(events[-1][1]["answer"], whole["answer"])
+        self.assertEqual(events[-2][1]["evidence"], whole["evidence"])
+        for passage in whole["evidence"]:
+            utf16 = TEXT.encode("utf-16-le")[2 * passage["begin"]:2 * passage["end"]]
+            self.assertEqual(utf16.decode("utf-16-le"), passage["text"])
+
+    def test_wrong_fields_are_named(self):
+        ask = self.server.ask
+        self.assert_error(ask(), 400, "invalid_argument", "question")
+        self.assert_error(ask(question=""), 400, "invalid_argument", "question")
+        self.assert_error(ask(question=1), 400, "invalid_argument", "question")
+        self.assert_error(ask(question="x", kv_budget=2), 400, "invalid_argument", "kv_budget")
+        self.assert_error(ask(question="x", kv_budget=0), 400, "invalid_argument", "kv_budget")
+        self.assert_error(ask(question="x", max_tokens=-1), 400, "invalid_argument", "max_tokens")
+        self.assert_error(ask(question="x", max_tokens=4097), 400, "invalid_argument", "max_tokens")
+        self.assert_error(ask(question="x", seed=1.5), 400, "invalid_argument", "seed")
+        self.assert_error(ask(question="x", rule="best"), 400, "invalid_argument", "rule")
+        self.assert_error(ask(question="x", stream="yes"), 400, "invalid_argument", "stream")
+        self.assert_error(ask(question="x", layer_budget="best"), 400, "invalid_argument",
+                          "layer_budget")
+        self.assert_error(ask(question="x", exact=True, kv_budget=0.5), 400, "invalid_argument",
+                          "exact")
+        self.assert_error(ask(question="x", qestion="y"), 400, "invalid_argument", "qestion")
+        self.assert_error(ask(question="x", document="none"), 404, "not_found", "document")
+        for body in ("", "{", "[]", "1", '{"question":"x","question":"y"}', "[" * 100,
+                     '{"question":"x","kv_budget":NaN}'):
+            self.assert_error(self.server.call("POST", "/v1/ask", body,
+                                               {"Content-Type": "application/json"}),
+                              400, "invalid_argument")
+
+    def test_chat_completions(self):
+        messages = [{"role": "user", "content": "Who repairs the roof?"}]
+        status, _, chat = self.server.call("POST", "/v1/chat/completions",
+                                           {"model": "lease.txt", "messages": messages})
+        self.assertEqual(status, 200, chat)
+        self.assertEqual(chat["object"], "chat.completion")
+        plain = self.server.ask(question="Who repairs the roof?")[2]
+        self.assertEqual(chat["choices"][0]["message"],
+                         {"role": "assistant", "content": plain["answer"]})
+        self.assertEqual(chat["lectern"]["evidence"], plain["evidence"])
+        usage = chat["usage"]
+        self.assertEqual(usage["prompt_tokens"],
+                         plain["tokens"]["document"] + plain["tokens"]["question"])
+        events = self.server.events("POST", "/v1/chat/completions", {
+            "model": "lease.txt", "stream": True, "stream_options": {"include_usage": True},
+            "messages": [{"role": "system", "content": "Be brief."},
+                         {"role": "user", "content": [{"type": "text", "text": "Who pays?"}]},
+                         {"role": "assistant", "content": "The tenant."},
+                         {"role": "user", "content": "How much?"}]})
+        self.assertEqual(events[-1], ("", "[DONE]"))
+        self.assertEqual(events[-2][1]["choices"], [])
+        self.assertGreater(events[-2][1]["usage"]["completion_tokens"], 0)
+        self.assertIn(events[-3][1]["choices"][0]["finish_reason"], ("stop", "length"))
+
+    def test_chat_refuses_what_it_cannot_do(self):
+        def chat(**fields):
+            return self.server.call("POST", "/v1/chat/completions", {"model": "lease.txt", **fields})
+        user = [{"role": "user", "content": "x"}]
+        self.assert_error(chat(), 400, "invalid_argument", "messages")
+        self.assert_error(chat(messages=[]), 400, "invalid_argument", "messages")
+        self.assert_error(chat(messages=[{"role": "tool", "content": "x"}]), 400,
+                          "invalid_argument", "messages")
+        self.assert_error(chat(messages=[{"role": "user"}]), 400, "invalid_argument", "messages")
+        self.assert_error(chat(messages=user + [{"role": "assistant", "content": "y"}]), 400,
+                          "invalid_argument", "messages")
+        self.assert_error(chat(messages=user, tools=[]), 400, "invalid_argument", "tools")
+        self.assert_error(chat(messages=user, n=2), 400, "invalid_argument", "n")
+
+    # --- documents ---
+
+    def test_documents_and_text(self):
+        listed = self.server.call("GET", "/v1/documents")[2]["documents"]
+        lease = next(d for d in listed if d["name"] == "lease.txt")
+        models = self.server.call("GET", "/v1/models")[2]
+        self.assertIn("lease.txt", [m["id"] for m in models["data"]])
+        for name in ("lease.txt", lease["document"]):
+            self.assertEqual(self.server.call("GET", "/v1/documents/" + name)[2]["document"],
+                             lease["document"])
+        self.assertEqual(self.server.call("GET", "/v1/documents/lease.txt/text")[2], TEXT)
+        self.assertEqual(self.server.call("GET", "/v1/documents/lease.txt/text?start=0&end=2")[2],
+                         "Ä")
+        for query in ("start=1", "end=1", "start=5&end=2", "end=99999999", "start=-1", "start=x",
+                      "end="):
+            self.assert_error(self.server.call("GET", "/v1/documents/lease.txt/text?" + query), 400,
+                              "invalid_argument", "start")
+        self.assert_error(self.server.call("GET", "/v1/documents/none"), 404, "not_found",
+                          "document")
+        self.assert_error(self.server.call("DELETE", "/v1/documents/none"), 404, "not_found",
+                          "document")
+
+    def upload(self, data, name="new.txt", server=None):
+        return (server or self.server).call(
+            "POST", "/v1/documents?name=" + name, data,
+            {"Content-Type": "application/octet-stream"})
+
+    def test_upload_index_ask_remove(self):
+        status, headers, job = self.upload(b"The keeper of the lighthouse is Ann Brown. " * 40)
+        self.assertEqual(status, 202, job)
+        self.assertEqual(headers["Location"], "/v1/jobs/" + job["id"])
+        events = self.server.events("GET", headers["Location"] + "/events")
+        self.assertEqual(events[-1][0], "done")
+        last = events[-1][1]
+        self.assertEqual(last["state"], "done", last)
+        self.assertEqual(last["report"]["name"], "new.txt")
+        self.assertEqual(self.server.call("GET", headers["Location"])[2], last)
+        self.assertEqual(self.server.ask(document="new.txt", question="Who is it?")[0], 200)
+        self.assertEqual(self.server.call("DELETE", "/v1/documents/new.txt")[0], 200)
+        self.assert_error(self.server.ask(document="new.txt", question="Who?"), 404, "not_found",
+                          "document")
+
+    def test_uploads_that_cannot_be(self):
+        self.assert_error(self.upload(b"x" * 1000001), 413, "payload_too_large")
+        status, headers, _ = self.upload(b"")
+        if status == 202:  # the job says what is wrong with no text
+            last = self.server.events("GET", headers["Location"] + "/events")[-1][1]
+            self.assertEqual(last["state"], "failed")
+            self.assertEqual(last["error"]["code"], "empty_document")
+        self.assert_error(self.server.call("POST", "/v1/documents", {"path": "/etc/passwd"}), 415,
+                          "unsupported_media_type")
+        self.assert_error(self.server.call("GET", "/v1/jobs/none"), 404, "not_found")
+        self.assert_error(self.server.call("DELETE", "/v1/jobs/none"), 404, "not_found")
+
+    # --- the service ---
+
+    def test_description_is_true(self):
+        api = self.server.call("GET", "/openapi.json")[2]
+        for path, operations in api["paths"].items():
+            for method in operations:
+                status = self.server.call(method.upper(), path.replace("{id}", "none"),
+                                          "{}" if method == "post" else None,
+                                          {"Content-Type": "application/json"})[0]
+                self.assertNotEqual(status, 405, (method, path))
+                if "{id}" not in path:
+                    self.assertNotEqual(status, 404, (method, path))
+            self.assertEqual(self.server.call("DELETE" if "delete" not in operations else "POST",
+                                              path.replace("{id}", "none"), "",
+                                              {"Content-Type": "application/json"}
+                                              if "delete" in operations else {})[0], 405, path)
+        fields = api["components"]["schemas"]["Ask"]["properties"]
+        wrong = self.server.ask(**{name: {} for name in fields})[2]["error"]
+        self.assertIn(wrong["param"], fields)
+        source = os.path.join(HERE, "../../tools/server/service.cc")
+        with open(source, encoding="utf-8") as file:
+            served = set(re.findall(r'\{"(GET|POST|DELETE)", "([^"]+)"', file.read()))
+        self.assertEqual(served, {(m.upper(), p) for p, o in api["paths"].items() for m in o})
+
+    def test_page_health_version_metrics(self):
+        status, headers, page = self.server.call("GET", "/")
+        self.assertEqual(status, 200)
+        self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+        self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+        self.assertNotRegex(page, r"<script>|<style>| on\w+=|https?://")
+        self.assertEqual(self.server.call("GET", "/page.js")[1]["Content-Type"],
+                         "text/javascript; charset=utf-8")
+        self.assertEqual(self.server.call("GET", "/health")[2], {"status": "ok"})
+        self.assertTrue(self.server.call("GET", "/version")[2]["index_allowed"])
+        self.server.ask(question="Who pays?")
+        for line in self.server.call("GET", "/metrics")[2].splitlines():
+            self.assertRegex(
+                line, r'^(# (HELP|TYPE) lectern_\w+ .+|lectern_\w+(\{(\w+="[^"]*",?)+\})? [\d.e+-]+)$')
+        self.assertGreater(self.server.metric("lectern_answer_tokens_total"), 0)
+        self.assert_error(self.server.call("GET", "/v1/none"), 404, "not_found")
+        self.assert_error(self.server.call("DELETE", "/v1/ask"), 405, "method_not_allowed")
+
+    def test_request_ids(self):
+        self.assertEqual(self.server.call("GET", "/health", None, {"X-Request-Id": "a-1"})[1]
+                         ["X-Request-Id"], "a-1")
+        for bad in ("a b", "x" * 65, "<script>", "a%0d%0ab"):
+            self.assertRegex(self.server.call("GET", "/health", None, {"X-Request-Id": bad})[1]
+                             ["X-Request-Id"], "^[0-9a-f]{16}$")
+
+    def test_who_leaves_frees_the_place(self):
+        cancelled = self.server.metric("lectern_cancelled_total")
+        for stream in (True, False):
+            body = json.dumps({"question": "Tell me all.", "max_tokens": 4000, "temperature": 5,
+                               "stream": stream}).encode()
+            with socket.create_connection(("127.0.0.1", self.server.port)) as s:
+                s.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+                          b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+                          + body)
+                if stream:
+                    self.assertIn(b"200", s.recv(1000))
+                else:
+                    while self.server.metric("lectern_generations_running") == 0:
+                        time.sleep(0.01)
+            self.server.wait_until_idle()
+        # An answer may have been over before its client went.
+        self.assertGreaterEqual(self.server.metric("lectern_cancelled_total"), cancelled)
+
+    def test_many_at_once_all_get_their_answer(self):
+        wanted = self.server.ask(question="Who repairs the roof?")[2]["answer"]
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(
+            self.server.ask(question="Who repairs the roof?"))) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([a[0] for a in answers], [200] * 16)
+        self.assertEqual({a[2]["answer"] for a in answers}, {wanted})
+
+    # --- attacks: refused, cheaply, and others are answered meanwhile ---
+
+    ATTACKS = {
+        # name: (bytes, status)
+        "no http": (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
+        "http 1.0": (b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n", 400),
+        "http 2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
+        "two hosts": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n", 400),
+        "foreign host": (b"GET /v1/documents HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+        "rebinding with port": (b"GET / HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", 403),
+        "host in user info": (b"GET / HTTP/1.1\r\nHost: localhost@evil\r\n\r\n", 403),
+        "foreign origin": (b"GET /v1/documents HTTP/1.1\r\nHost: localhost\r\n"
+                           b"Origin: http://evil.example\r\n\r\n", 403),
+        "null origin": (b"GET /v1/documents HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", 403),
+        "cross site": (b"GET /v1/documents HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Sec-Fetch-Site: cross-site\r\n\r\n", 403),
+        "form": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+                 b"Content-Length: 16\r\n\r\n{\"question\":\"x\"}", 415),
+        "multipart": (b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\n"
+                      b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 1\r\n\r\nx",
+                      415),
+        "octets elsewhere": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+                             b"Content-Type: application/octet-stream\r\n"
+                             b"Content-Length: 1\r\n\r\nx", 415),
+        "no type": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx", 415),
+        "chunked": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+                    b"Content-Type: application/json\r\n\r\nfffffff\r\n", 411),
+        "chunked and length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+                               b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        "gzip": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+                 b"Content-Length: 2\r\n\r\n\x1f\x8b", 415),
+        "expect": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+                   b"Content-Length: 2\r\n\r\n{}", 415),
+        "upgrade": (b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\n\r\n", 415),
+        "no length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n\r\n", 411),
+        "negative length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+                            400),
+        "letters as length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+                              b"Content-Length: abc\r\n\r\n", 400),
+        "hex length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x10\r\n\r\n",
+                       400),
+        "plus length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n\r\n",
+                        400),
+        "two lengths": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+                        b"Content-Length: 2\r\n\r\n{}", 400),
+        "length list": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2, 2\r\n\r\n{}",
+                        400),
+        "huge length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+                        b"99999999999999999999\r\n\r\n", 400),
+        "large length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+                         b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
+                         413),
+        "body on get": (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello", 400),
+        "pipelined": (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                      b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        "longer than it says": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+                                b"Content-Type: application/json\r\n\r\n{}", 400),
+        "put": (b"PUT / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        "trace": (b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        "connect": (b"CONNECT evil:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        "options": (b"OPTIONS /v1/ask HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil\r\n\r\n",
+                    405),
+        "absolute target": (b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        "long target": (b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
+        "traversal": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        "encoded traversal": (b"GET /v1/documents/%2e%2e%2f%2e%2e%2fetc HTTP/1.1\r\n"
+                              b"Host: localhost\r\n\r\n", 404),
+        "encoded nul": (b"GET /health%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        "bad percent": (b"GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        "control in target": (b"GET /\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        "space in target": (b"GET / x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        "nul in header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n", 400),
+        "bare line feed": (b"GET / HTTP/1.1\nHost: localhost\n\n", 408),
+        "folded header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400),
+        "space before colon": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX : a\r\n\r\n", 400),
+        "nameless header": (b"GET / HTTP/1.1\r\nHost: localhost\r\n: a\r\n\r\n", 400),
+        "many headers": (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 200 + b"\r\n", 431),
+        "long header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 60000000, 431),
+        "endless headers": (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 2000000, 431),
+    }
+
+    def test_attacks_are_refused(self):
+        before = self.server.peak_kilobytes()
+        self.assertGreaterEqual(len(self.ATTACKS), 40)
+        for name, (request, status) in self.ATTACKS.items():
+            with self.subTest(name):
+                answer = self.server.raw(request, wait=15)
+                self.assertTrue(answer.startswith(b"HTTP/1.1 %d " % status), (name, answer[:200]))
+                self.assertEqual(answer.count(b"HTTP/1.1 "), 1, name)
+                self.assertNotIn(b"Access-Control-Allow", answer)
+        self.assertLess(self.server.peak_kilobytes() - before, 16 * 1024)
+
+    def test_slow_clients_do_not_hold_up_others(self):
+        slow = [socket.create_connection(("127.0.0.1", self.server.port)) for _ in range(100)]
+        try:
+            for s in slow:
+                s.sendall(b"GET /hea")
+            self.assertEqual(self.server.call("GET", "/health", timeout=5)[0], 200)
+            self.assertEqual(self.server.ask(question="Who pays?")[0], 200)
+        finally:
+            for s in slow:
+                s.close()
+
+    def test_spoofed_headers_change_nothing(self):
+        answer = self.server.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nREMOTE_ADDR: 6.6.6.6\r\n"
+                                 b"Range: bytes=0-0,0-0,0-0\r\nX-A: %0d%0aSet-Cookie: a=b\r\n\r\n")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
+        self.assertNotIn(b"Set-Cookie", answer)
+        self.assertTrue(answer.endswith(b'{"status":"ok"}'), answer)
+
+
+class StartTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="lectern-server-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+
+    def fails(self, *flags):
+        run = subprocess.run([os.path.join(BIN, "lectern-server"), "--store", self.path("store"),
+                              *flags], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(run.stdout, "")
+        return run.returncode, run.stderr
+
+    def test_other_machines_need_a_token(self):
+        code, err = self.fails("--host", "0.0.0.0")
+        self.assertEqual(code, 2)
+        self.assertIn("--token-file", err)
+        code, err = self.fails("--token-file", self.path("none"))
+        self.assertEqual(code, 2)
+        code, err = self.fails("--token-file", self.path("short", "abc\n"))
+        self.assertEqual(code, 2)
+        self.assertIn("guessed", err)
+
+    def test_token(self):
+        server = Server(self.path("store"), "--token-file", self.path("token", TOKEN + "\n"))
+        self.addCleanup(server.stop)
+        self.assertEqual(server.call("GET", "/health")[0], 200)
+        self.assertEqual(server.call("GET", "/")[0], 200)
+        for token in (None, "x", TOKEN + "0", TOKEN[:-1]):
+            self.assertEqual(server.call("GET", "/v1/documents", token=token)[0], 401)
+        self.assertEqual(server.call("GET", "/v1/documents", token=TOKEN)[0], 200)
+        self.assertEqual(server.call("GET", "/metrics")[0], 401)
+
+    def test_only_answers_where_indexing_is_not_allowed(self):
+        server = Server(self.path("store"))
+        self.addCleanup(server.stop)
+        self.assertEqual(server.call("GET", "/v1/documents")[2], {"documents": []})
+        self.assertEqual(server.call("DELETE", "/v1/documents/x")[2]["error"]["code"],
+                         "index_not_allowed")
+        status = server.call("POST", "/v1/documents", b"x",
+                             {"Content-Type": "application/octet-stream"})[0]
+        self.assertIn(status, (403, 415))
+
+    def test_port_in_use(self):
+        server = Server(self.path("store"))
+        self.addCleanup(server.stop)
+        code, err = self.fails("--port", str(server.port))
+        self.assertEqual(code, 1)
+        self.assertIn("in use", err)
+
+    def test_stops_when_told(self):
+        server = Server(self.path("store"))
+        code, out, err = server.stop()
+        self.assertEqual((code, out, err), (0, "", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

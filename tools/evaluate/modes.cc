@@ -1,0 +1,176 @@
+#include "tools/evaluate/modes.h"
+
+#include <charconv>
+#include <cstdlib>
+
+namespace lectern::evaluate {
+namespace {
+
+Selector Oracle(const SelectorInputs& inputs) {
+  return [truth = inputs.truth](uint32_t, const LookupArgs& args) {
+    return Result<std::vector<HeadSelection>>(truth->BestRows(args));
+  };
+}
+
+Selector ByBlocks(const SelectorInputs& inputs) {
+  return SelectByBlocks(static_cast<size_t>(inputs.number) * inputs.group);
+}
+
+Selector ByReuse(const SelectorInputs& inputs) { return KeepChoices(inputs.number, inputs.kept); }
+
+// Lookup with something of its arguments changed.
+template <void (*kChange)(LookupArgs&)>
+Selector With(const SelectorInputs&) {
+  return [](uint32_t, const LookupArgs& args) {
+    LookupArgs changed = args;
+    kChange(changed);
+    return Lookup(changed);
+  };
+}
+
+void WithoutCodes(LookupArgs& args) { args.row_codes = false; }
+void WithoutVariances(LookupArgs& args) { args.second_order = false; }
+template <Rule kRule>
+void WithRule(LookupArgs& args) {
+  args.rule = {.kind = kRule};
+}
+
+constexpr std::string_view kQuestionThresholds = "rule-threshold-questions";
+
+Selector ByQuestionThresholds(const SelectorInputs& inputs) {
+  return [heads = inputs.recalibrated](uint32_t layer, const LookupArgs& args) {
+    LookupArgs changed = args;
+    changed.heads = heads->layers[layer];
+    changed.rule = {.kind = Rule::kThreshold};
+    return Lookup(changed);
+  };
+}
+
+struct Mode {
+  std::string_view name;  // a capital at its end stands for a number
+  std::string_view meaning;
+  bool tail = true;
+  Selector (*make)(const SelectorInputs&) = nullptr;  // nullptr: Lookup itself
+  double least = 0, most = 0;                         // of the number
+};
+
+constexpr Mode kModes[] = {
+    {"default", "Lectern as it ships"},
+    {"no-tail", "without the tail: what is not read does not count", false},
+    {"no-codes", "without row codes: whole clusters", true, With<WithoutCodes>},
+    {"first-order", "masses of clusters by their centroids alone, without variances", true,
+     With<WithoutVariances>},
+    {"rule-threshold", "--rule threshold", true, With<WithRule<Rule::kThreshold>>},
+    {kQuestionThresholds, "the same with T from generic questions, not the document's last tokens",
+     true, ByQuestionThresholds},
+    {"rule-cap", "--rule cap", true, With<WithRule<Rule::kCap>>},
+    {"rule-top-p", "--rule top-p: 0.95 of the mass, whatever the budget", true,
+     With<WithRule<Rule::kTopP>>},
+    {"block-N",
+     "a question reads what any block of N of its tokens chooses, each with the whole budget; "
+     "every token attends to all of it",
+     true, ByBlocks, 1, 1e6},
+    {"reuse-C",
+     "a step of the answer keeps the layer's choice of the step before when no query head has "
+     "moved to a cosine below C, and the estimate says that hardly more is missed",
+     true, ByReuse, -1, 1},
+    {"oracle", "the rows of most attention mass, and nothing else", false, Oracle},
+    {"paper-1", "Squeezed Attention, one level", false},
+    {"paper-2", "Squeezed Attention, two levels", false},
+};
+
+bool IsNumbered(const Mode& mode) { return mode.least < mode.most; }
+
+// The mode, and the number in `name`; nullptr where there is none.
+const Mode* FindMode(std::string_view name, double& number) {
+  for (const Mode& mode : kModes) {
+    if (!IsNumbered(mode)) {
+      if (mode.name == name) return &mode;
+      continue;
+    }
+    const std::string_view prefix = mode.name.substr(0, mode.name.size() - 1);
+    if (!name.starts_with(prefix)) continue;
+    const char* const end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
+    const bool in_range = number >= mode.least && number <= mode.most;
+    if (parsed.ec == std::errc() && parsed.ptr == end && in_range) return &mode;
+  }
+  return nullptr;
+}
+
+// The two modes of PREFILL/DECODING.
+std::optional<std::pair<std::string, std::string>> PhasesOf(const std::string& mode) {
+  const size_t slash = mode.find('/');
+  if (slash == mode.npos) return {};
+  return std::pair(mode.substr(0, slash), mode.substr(slash + 1));
+}
+
+// What can stand in PREFILL/DECODING: only what is chosen differs, not what is made of it.
+bool IsPhase(const std::string& mode) {
+  double number;
+  const Mode* const found = FindMode(mode, number);
+  return found && found->tail;
+}
+
+}  // namespace
+
+std::string DescribeModes() {
+  std::string list;
+  for (const Mode& mode : kModes) {
+    list += "\n  " + std::string(mode.name) + ": " + std::string(mode.meaning);
+  }
+  return list +
+         "\n  LAYERS+HEADS: as default, by these policies, as in pyramid+global"
+         "\n  METHOD@KEEP: as default, of a document that keeps a share of its rows, as in "
+         "kvcrush@0.25; "
+         "budgets are of the whole one, which answers are compared with"
+         "\n  PREFILL/DECODING: two of these, as in block-8/reuse-0.8";
+}
+
+std::optional<PlanPolicies> PoliciesOf(const std::string& mode) {
+  const size_t plus = mode.find('+');
+  if (plus == mode.npos) return {};
+  return PlanPolicies{mode.substr(0, plus), mode.substr(plus + 1)};
+}
+
+std::optional<Retention> RetentionOfMode(const std::string& mode) {
+  const size_t at = mode.find('@');
+  if (at == mode.npos) return {};
+  return Retention{std::strtod(mode.c_str() + at + 1, nullptr), mode.substr(0, at)};
+}
+
+std::string CheckMode(const std::string& mode, bool answers) {
+  if (const auto policies = PoliciesOf(mode)) return CheckPolicies(*policies).message();
+  if (const auto retention = RetentionOfMode(mode)) return CheckRetention(*retention).message();
+  const auto phases = PhasesOf(mode);
+  double number;
+  const bool known = phases ? IsPhase(phases->first) && IsPhase(phases->second)
+                            : FindMode(mode, number) != nullptr;
+  if (!known) return "unknown method: " + mode;
+  return answers && mode == "oracle" ? "the oracle cannot answer" : "";
+}
+
+bool NeedsThresholds(const std::string& mode) {
+  return mode.find(kQuestionThresholds) != mode.npos;
+}
+
+bool HasTail(const std::string& mode) {
+  double number;
+  const Mode* const found = FindMode(mode, number);
+  return !found || found->tail;
+}
+
+Selector MakeSelector(const std::string& mode, SelectorInputs inputs) {
+  if (const auto phases = PhasesOf(mode)) {
+    return
+        [prefill = MakeSelector(phases->first, inputs),
+         decoding = MakeSelector(phases->second, inputs)](uint32_t layer, const LookupArgs& args) {
+          const Selector& select = args.row_weights.empty() ? decoding : prefill;
+          return select ? select(layer, args) : Lookup(args);
+        };
+  }
+  const Mode* const found = FindMode(mode, inputs.number);
+  return found && found->make ? found->make(inputs) : Selector();
+}
+
+}  // namespace lectern::evaluate

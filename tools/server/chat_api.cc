@@ -1,0 +1,185 @@
+// POST /v1/chat/completions, as OpenAI's clients speak it: `model` is a document's name or id.
+#include <chrono>
+
+#include "tools/server/request_fields.h"
+#include "tools/server/service.h"
+
+namespace lectern::server {
+namespace {
+
+struct Chat {
+  std::string document, question;
+  api::AskOptions options;
+  bool stream = false, include_usage = false;
+};
+
+// The text of a message: a string, or parts of type text. Nothing: something else.
+std::optional<std::string> ContentOf(const Json& message) {
+  const Json* const content = message.Find("content");
+  if (!content) return std::nullopt;
+  if (content->string()) return *content->string();
+  if (!content->array()) return std::nullopt;
+  std::string text;
+  for (const Json& part : *content->array()) {
+    const Json *type = part.Find("type"), *piece = part.Find("text");
+    const bool is_text = type && type->string() && *type->string() == "text";
+    if (!is_text || !piece || !piece->string()) return std::nullopt;
+    text += *piece->string();
+  }
+  return text;
+}
+
+// Earlier turns stand before the question as they would in the prompt: a stateless request has no
+// session to follow. Instructions come first.
+Result<std::string> QuestionOf(const Json& messages) {
+  const auto wrong = [](std::string message) {
+    return Status(Code::kInvalidArgument, std::move(message)).WithParam("messages");
+  };
+  if (!messages.array() || messages.array()->empty()) {
+    return wrong("messages must be a list with at least one message");
+  }
+  std::string instructions, turns;
+  bool asks = false;
+  for (const Json& message : *messages.array()) {
+    const Json* const role = message.Find("role");
+    const std::string_view name = role && role->string() ? *role->string() : std::string_view();
+    const auto content = ContentOf(message);
+    if (!content) return wrong("every message needs content: a string or parts of type text");
+    if (name == "system" || name == "developer") {
+      instructions += *content + "\n";
+    } else if (name == "user") {
+      turns += (turns.empty() ? "" : asks ? "\n" : "\n\nQuestion: ") + *content;
+      asks = true;
+    } else if (name == "assistant") {
+      turns += "\nAnswer: " + *content;
+      asks = false;
+    } else {
+      return wrong("the role of a message must be system, developer, user or assistant");
+    }
+  }
+  if (!asks) return wrong("the last message must be the user's");
+  return instructions + turns;
+}
+
+Result<Chat> ReadChat(const std::string& body) {
+  LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
+  Chat chat;
+  chat.document = fields.RequiredString("model");
+  const Json* const messages = fields.Any("messages");
+  if (!messages) fields.Fail("messages", "is missing");
+  const auto max_tokens = fields.Whole("max_tokens", 1, 4096);
+  const auto max_completion = fields.Whole("max_completion_tokens", 1, 4096);
+  chat.options.max_tokens = static_cast<uint32_t>(max_completion.value_or(max_tokens.value_or(0)));
+  chat.options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
+  chat.options.top_p = static_cast<float>(fields.Number("top_p", 1e-6, 1).value_or(0));
+  chat.options.seed = fields.Whole("seed", 0, ~uint64_t{0}).value_or(0);
+  chat.options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
+  if (fields.Whole("n", 1, 1) == std::nullopt && fields.Any("n")) fields.Fail("n", "must be 1");
+  chat.stream = fields.Boolean("stream").value_or(false);
+  if (const Json* const options = fields.Any("stream_options")) {
+    const Json* const usage = options->Find("include_usage");
+    chat.include_usage = usage && usage->boolean() && *usage->boolean();
+  }
+  fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier"});
+  if (Status status = fields.Finish(); !status.ok()) return status;
+  LECTERN_ASSIGN(chat.question, QuestionOf(*messages));
+  return chat;
+}
+
+Json Usage(const lectern_receipt& receipt) {
+  const uint64_t prompt = receipt.document_tokens + receipt.question_tokens;
+  return Json::Object{
+      {"prompt_tokens", prompt},
+      {"completion_tokens", receipt.answer_tokens},
+      {"total_tokens", prompt + receipt.answer_tokens},
+      {"prompt_tokens_details", Json::Object{{"cached_tokens", receipt.document_tokens}}}};
+}
+
+// What Lectern says beyond the format: the object of /v1/ask.
+Json Receipt(const api::Answer& answer) {
+  auto json = answer.Json();
+  if (!json.ok()) return nullptr;
+  auto parsed = ParseJson(*json, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
+  return parsed.ok() ? std::move(parsed).value() : Json();
+}
+
+class Completion {
+ public:
+  Completion(std::string id, std::string model, std::string_view object)
+      : base_{{"id", "chatcmpl-" + id},
+              {"object", object},
+              {"created", static_cast<int64_t>(std::chrono::system_clock::to_time_t(
+                              std::chrono::system_clock::now()))},
+              {"model", std::move(model)}} {}
+
+  std::string Whole(const api::Answer& answer) const {
+    Json::Object object = base_;
+    object["choices"] = Json::Array{
+        Json::Object{{"index", 0},
+                     {"message", Json::Object{{"role", "assistant"}, {"content", answer.text()}}},
+                     {"finish_reason", answer.finish_reason()}}};
+    object["usage"] = Usage(answer.receipt());
+    object["lectern"] = Receipt(answer);
+    return Json(std::move(object)).Dump();
+  }
+  std::string Chunk(Json::Object delta, Json finish_reason = nullptr) const {
+    Json::Object object = base_;
+    object["choices"] = Json::Array{Json::Object{
+        {"index", 0}, {"delta", std::move(delta)}, {"finish_reason", std::move(finish_reason)}}};
+    return Json(std::move(object)).Dump();
+  }
+  std::string UsageChunk(const api::Answer& answer) const {
+    Json::Object object = base_;
+    object["choices"] = Json::Array();
+    object["usage"] = Usage(answer.receipt());
+    object["lectern"] = Receipt(answer);
+    return Json(std::move(object)).Dump();
+  }
+
+ private:
+  Json::Object base_;
+};
+
+HttpResponse StreamChat(const Chat& chat, std::shared_ptr<Answering::Turn> turn,
+                        const HttpRequest& request) {
+  HttpResponse response;
+  response.content_type = kEventStreamType;
+  response.headers.emplace_back("X-Accel-Buffering", "no");
+  response.stream = [turn = std::move(turn), include_usage = chat.include_usage,
+                     completion = Completion(request.request_id, chat.document,
+                                             "chat.completion.chunk")](ResponseStream& stream) {
+    EventStream events(stream);
+    events.Send("", completion.Chunk({{"role", "assistant"}, {"content", ""}}));
+    auto answer = turn->Generate(
+        [&](std::string_view piece) {
+          return events.Send("", completion.Chunk({{"content", piece}}));
+        },
+        &events);
+    if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
+      events.Send("", failed->body);
+      return;
+    }
+    const api::Answer& whole = std::get<api::Answer>(answer);
+    events.Send("", completion.Chunk({}, whole.finish_reason()));
+    if (include_usage) events.Send("", completion.UsageChunk(whole));
+    events.Send("", "[DONE]");
+  };
+  return response;
+}
+
+}  // namespace
+
+HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request) {
+  auto chat = ReadChat(request.body);
+  if (!chat.ok()) return StatusResponse(chat.status(), request);
+  auto begun = answering.Begin(chat->document, chat->question, chat->options, request);
+  if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
+  auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
+  if (chat->stream) return StreamChat(*chat, std::move(turn), request);
+  auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
+  if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
+  const Completion completion(request.request_id, chat->document, "chat.completion");
+  return JsonResponse(completion.Whole(std::get<api::Answer>(answer)));
+}
+
+}  // namespace lectern::server

@@ -1,0 +1,183 @@
+#include "tools/server/index_jobs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+
+#include "engine/json.h"
+#include "tools/input_file.h"
+#include "tools/server/messages.h"
+
+namespace lectern::server {
+
+IndexJobs::IndexJobs(api::Engine& engine, Options options)
+    : engine_(engine), options_(std::move(options)), thread_(&IndexJobs::Work, this) {}
+
+IndexJobs::~IndexJobs() {
+  EndAll();
+  thread_.join();
+  for (const Job& job : jobs_) std::remove(job.file.c_str());
+}
+
+IndexJobs::Job* IndexJobs::Find(const std::string& id) const {
+  const auto job =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.id == id; });
+  return job == jobs_.end() ? nullptr : &*job;
+}
+
+void IndexJobs::Set(Job& job, const std::function<void()>& what) {
+  const std::lock_guard lock(mutex_);
+  what();
+  ++job.version;
+  changed_.notify_all();
+}
+
+std::optional<std::string> IndexJobs::Add(const std::string& path, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto waiting =
+      std::count_if(jobs_.begin(), jobs_.end(), [](const Job& job) { return !job.is_over(); });
+  if (is_ending_ || waiting >= static_cast<int64_t>(options_.max_waiting)) return std::nullopt;
+  char id[17];  // not to be guessed: who knows it may cancel
+  std::snprintf(id, sizeof id, "%08x%08llx", std::random_device{}(),
+                static_cast<unsigned long long>(++next_));
+  const std::string file = options_.folder + "/job-" + id;
+  if (std::rename(path.c_str(), file.c_str()) != 0) return std::nullopt;
+  Job& job = jobs_.emplace_back();
+  job.id = id;
+  job.name = name;
+  job.file = file;
+  ForgetOld();
+  changed_.notify_all();
+  return job.id;
+}
+
+void IndexJobs::ForgetOld() {
+  auto over = std::count_if(jobs_.begin(), jobs_.end(), [](const Job& j) { return j.is_over(); });
+  for (auto job = jobs_.begin(); over > static_cast<int64_t>(options_.max_kept);) {
+    if (job->is_over()) {
+      job = jobs_.erase(job);
+      --over;
+    } else {
+      ++job;
+    }
+  }
+}
+
+std::string IndexJobs::ToJson(const Job& job) const {
+  lectern::Json::Object object = {
+      {"id", job.id},           {"name", job.name},  {"state", job.state},
+      {"stage", job.stage},     {"done", job.done},  {"total", job.total},
+      {"eta_seconds", nullptr}, {"report", nullptr}, {"error", nullptr}};
+  if (job.eta_seconds >= 0) object["eta_seconds"] = job.eta_seconds;
+  if (auto report = ParseJson(job.report); report.ok()) object["report"] = std::move(*report);
+  if (auto error = ParseJson(job.error); error.ok()) {
+    if (const lectern::Json* const inner = error->Find("error")) object["error"] = *inner;
+  }
+  return lectern::Json(std::move(object)).Dump();
+}
+
+std::optional<std::string> IndexJobs::Json(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const Job* const job = Find(id);
+  return job ? std::optional(ToJson(*job)) : std::nullopt;
+}
+
+void IndexJobs::Cancel(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  Job* const job = Find(id);
+  if (!job || job->is_over()) return;
+  job->is_cancelled = true;
+  if (job->state == "waiting") {
+    job->state = "cancelled";
+    ++job->version;
+    std::remove(job->file.c_str());
+  }
+  changed_.notify_all();
+}
+
+void IndexJobs::EndAll() {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = true;
+  for (Job& job : jobs_) job.is_cancelled = true;
+  changed_.notify_all();
+}
+
+void IndexJobs::Follow(const std::string& id,
+                       const std::function<bool(const Change*)>& on_change) const {
+  constexpr auto kQuarter = std::chrono::milliseconds(250);
+  uint64_t seen = ~uint64_t{0};
+  for (std::optional<Change> change;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const Job* job = Find(id);
+      if (job && job->version == seen) {
+        changed_.wait_for(lock, kQuarter);
+        job = Find(id);
+      }
+      if (!job) return;
+      change.reset();
+      if (job->version != seen) change = {ToJson(*job), job->is_over()};
+      seen = job->version;
+      if (is_ending_ && !change) return;
+    }
+    if (!on_change(change ? &*change : nullptr) || (change && change->is_last)) return;
+  }
+}
+
+void IndexJobs::Work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto next =
+        std::find_if(jobs_.begin(), jobs_.end(), [](const Job& j) { return j.state == "waiting"; });
+    if (is_ending_) return;
+    if (next == jobs_.end()) {
+      changed_.wait(lock);
+      continue;
+    }
+    next->state = "running";
+    ++next->version;
+    changed_.notify_all();
+    lock.unlock();
+    Run(*next);  // jobs that are not over are never forgotten
+    lock.lock();
+  }
+}
+
+void IndexJobs::Run(Job& job) {
+  auto bytes = tools::ReadInputFile(job.file);
+  if (!bytes.ok()) {
+    api::Result<api::IndexReport> failed = bytes.error();
+    return Finish(job, failed);
+  }
+  api::IndexOptions options;
+  options.name = job.name;
+  options.on_progress = [&](const api::Progress& progress) {
+    Set(job, [&] {
+      job.stage = progress.stage;
+      job.done = progress.done;
+      job.total = progress.total;
+      job.eta_seconds = progress.eta_seconds;
+    });
+    return !job.is_cancelled;
+  };
+  auto report = engine_.Index(*bytes, options);
+  Finish(job, report);
+}
+
+void IndexJobs::Finish(Job& job, api::Result<api::IndexReport>& report) {
+  std::remove(job.file.c_str());
+  Set(job, [&] {
+    if (report.ok()) {
+      job.report = report->json();
+      job.state = "done";
+      return;
+    }
+    job.state = report.error().code == LECTERN_CANCELLED ? "cancelled" : "failed";
+    const api::Error error = WithoutPaths(report.error(), options_.store, options_.model, job.file);
+    if (auto json = api::ToJson(error); json.ok()) job.error = *json;
+  });
+}
+
+}  // namespace lectern::server

@@ -1,0 +1,224 @@
+// lectern-server: the REST endpoint and its page.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+#include "engine/lectern.h"
+#include "tools/command_line.h"
+#include "tools/interrupts.h"
+#include "tools/quantities.h"
+#include "tools/server/http_guard.h"
+#include "tools/server/service.h"
+#include "tools/terminal.h"
+
+namespace lectern::server {
+namespace {
+
+constexpr char kTool[] = "lectern-server";
+constexpr uint16_t kPort = 8017;
+constexpr auto kGrace = std::chrono::seconds(5);  // for what runs when the server is to stop
+
+constexpr char kExamples[] = R"(
+Examples:
+  lectern-server                                     http://127.0.0.1:8017/, the page and the API
+  lectern-server --port 0 --json                     any free port, printed
+  lectern-server --host 0.0.0.0 --token-file token   for other machines, behind a TLS proxy
+
+GET /openapi.json says what there is. Ctrl-C ends: what runs has 5 seconds.)";
+
+struct Flags {
+  tools::EngineFlags engine;
+  GuardOptions guard;
+  ServiceOptions service;
+  std::string token_file, max_upload = "64MiB";
+  bool allow_index = false;
+  std::vector<std::string> hosts;
+
+  Flags() { guard.port = kPort; }
+};
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  tools::AddStoreFlags(app, flags.engine);
+  tools::AddQuotaFlag(app, flags.engine);
+  tools::AddModelFlags(app, flags.engine);
+  app.add_option("--host", flags.guard.host, "Address to listen on (else 127.0.0.1)")
+      ->type_name("ADDRESS");
+  app.add_option("--port", flags.guard.port, "Port (else 8017); 0: any free one")->type_name("N");
+  app.add_option("--token-file", flags.token_file,
+                 "Every request but /health must bring this file's first line as Bearer token; "
+                 "needed where --host is not of this machine alone")
+      ->type_name("FILE");
+  app.add_option("--allow-host", flags.hosts, "Another name that clients may call this server by")
+      ->type_name("NAME");
+  app.add_option("--allow-origin", flags.guard.access.origins,
+                 "Another site whose pages may ask, as https://example.org")
+      ->type_name("ORIGIN");
+  app.add_flag("--allow-index", flags.allow_index,
+               "Clients may add documents to the store and remove them");
+  app.add_option("--max-upload", flags.max_upload, "Of a document (else 64MiB)")->type_name("SIZE");
+  app.add_option("--parallel", flags.service.answering.num_slots,
+                 "Answers generated at a time (else 2)")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 256));
+  app.add_option("--queue", flags.service.answering.max_waiting,
+                 "Questions that may wait (else 32); more are told to come again")
+      ->type_name("N")
+      ->check(tools::NumberBetween(0, 100000));
+  app.add_option("--wait-seconds", flags.service.answering.wait_seconds,
+                 "How long a question waits at most (else 30)")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 3600));
+  app.add_option("--answer-seconds", flags.service.answering.generate_seconds,
+                 "How long an answer takes at most (else 300)")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 86400));
+  app.add_option("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 100000));
+}
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+api::Error Wrong(std::string message, std::string param) {
+  return {LECTERN_INVALID_ARGUMENT, std::move(message), std::move(param)};
+}
+
+api::Result<std::string> ReadToken(const std::string& path) {
+  std::ifstream file(path);
+  std::string token;
+  if (!file || !std::getline(file, token)) {
+    return Wrong("cannot read a token from " + path, "token-file");
+  }
+  if (token.size() < 16) {
+    return Wrong(path +
+                     ": a token of fewer than 16 characters can be guessed; "
+                     "make one with: openssl rand -hex 32",
+                 "token-file");
+  }
+  return token;
+}
+
+// A folder for uploads, deleted with what is in it.
+class UploadFolder {
+ public:
+  UploadFolder() {
+    std::string path = (std::filesystem::temp_directory_path() / "lectern-upload-XXXXXX").string();
+    if (::mkdtemp(path.data())) path_ = path;
+  }
+  ~UploadFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+api::Result<Flags> Complete(Flags flags) {
+  auto engine = tools::WithEnvironment(flags.engine);
+  if (!engine.ok()) return engine.error();
+  flags.engine = *engine;
+  AccessRules& access = flags.guard.access;
+  access.hosts = {"127.0.0.1", "localhost", "[::1]"};
+  access.hosts.insert(access.hosts.end(), flags.hosts.begin(), flags.hosts.end());
+  if (!flags.token_file.empty()) {
+    auto token = ReadToken(flags.token_file);
+    if (!token.ok()) return token.error();
+    access.token = *token;
+  } else if (!IsLoopback(flags.guard.host)) {
+    return Wrong("--host " + flags.guard.host +
+                     " lets other machines in: give --token-file, or listen on 127.0.0.1",
+                 "token-file");
+  }
+  const auto max_upload = tools::ParseBytes(flags.max_upload);
+  if (!max_upload) return Wrong(flags.max_upload + " is not a size like 64MiB", "max-upload");
+  flags.guard.max_upload_bytes = *max_upload;
+  return flags;
+}
+
+// As index-document: the bundled reader where no model is named. Its own engine, because one with
+// that model would answer from no document of another.
+api::Result<api::Engine> Indexer(const Flags& flags) {
+  tools::EngineFlags engine = flags.engine;
+  if (engine.model.empty()) {
+    auto reader = tools::BundledReader();
+    if (!reader.ok()) return reader.error();
+    engine.model = *reader;
+  }
+  return api::Engine::Create(engine.options());
+}
+
+int Serve(Flags flags) {
+  const auto fail = [&](const api::Error& error) {
+    return tools::PrintError(kTool, error, flags.engine.style);
+  };
+  tools::Interrupts interrupts;
+  auto engine = api::Engine::Create(flags.engine.options());
+  if (!engine.ok()) return fail(engine.error());
+  const UploadFolder uploads;
+  std::optional<api::Engine> indexer;
+  if (flags.allow_index) {
+    auto made = Indexer(flags);
+    if (!made.ok()) return fail(made.error());
+    indexer = std::move(*made);
+    flags.guard.upload_path = "/v1/documents";
+    flags.guard.upload_folder = flags.service.index.folder = uploads.path();
+  }
+  flags.service.answering.store = flags.service.index.store = flags.engine.store;
+  flags.service.answering.model = flags.service.index.model = flags.engine.model;
+  Service service(*engine, indexer ? &*indexer : nullptr, flags.service);
+  auto listening = HttpGuard::Listen(
+      flags.guard, [&](const HttpRequest& request) { return service.Handle(request); });
+  if (const auto* const refusal = std::get_if<Refusal>(&listening)) {
+    return fail({LECTERN_IO_ERROR, refusal->message, "port"});
+  }
+  HttpGuard& guard = *std::get<std::unique_ptr<HttpGuard>>(listening);
+  service.num_connections = [&] { return guard.num_connections(); };
+
+  const tools::Interrupts::Scope scope(interrupts, [] {});
+  const std::string host = flags.guard.host == "::1" ? "[::1]" : flags.guard.host;
+  const std::string url = "http://" + host + ":" + std::to_string(guard.port()) + "/";
+  std::cout << (flags.engine.json() ? "{\"url\":\"" + url + "\"}" : "listening on " + url)
+            << std::endl;
+  std::jthread ender([&](std::stop_token over) {
+    while (!over.stop_requested() && !interrupts.requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    guard.Stop();
+    const auto deadline = std::chrono::steady_clock::now() + kGrace;
+    while (guard.num_connections() > 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    service.EndAll();
+  });
+  guard.Run();
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Answers questions about indexed documents over HTTP.", kTool);
+  app.footer(kExamples);
+  Flags flags;
+  AddFlags(app, flags);
+  tools::AddVersionFlag(app);
+  if (const std::optional<int> status = tools::ParseCommandLine(app, argc, argv)) return *status;
+  auto complete = Complete(flags);
+  if (!complete.ok()) return tools::PrintError(kTool, complete.error(), flags.engine.style);
+  return Serve(*complete);
+}
+
+}  // namespace
+}  // namespace lectern::server
+
+int main(int argc, char** argv) {
+  return lectern::tools::RunTool("lectern-server",
+                                 [=] { return lectern::server::Main(argc, argv); });
+}

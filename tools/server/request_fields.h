@@ -1,0 +1,45 @@
+// The members of a JSON request body, read once each; what is wrong is kept, the first of it.
+#ifndef LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
+#define LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/json.h"
+
+namespace lectern::server {
+
+class RequestFields {
+ public:
+  // INVALID_ARGUMENT: not a JSON object, or too deep.
+  static Result<RequestFields> Parse(std::string_view body);
+
+  // Nothing where the member is missing or null. A wrong type or range is an error of Finish.
+  std::optional<std::string> String(const char* name);
+  std::optional<bool> Boolean(const char* name);
+  std::optional<double> Number(const char* name, double least, double most);
+  std::optional<uint64_t> Whole(const char* name, uint64_t least, uint64_t most);
+  std::optional<std::string> OneOf(const char* name, const std::vector<std::string>& values);
+  const Json* Any(const char* name);
+  // As String, but missing or empty is an error.
+  std::string RequiredString(const char* name);
+  // Known and without effect here: may be there.
+  void Ignore(std::initializer_list<const char*> names);
+  void Fail(const char* name, std::string message);
+
+  // The first thing that was wrong; a member that nothing read is.
+  Status Finish() const;
+
+ private:
+  explicit RequestFields(Json::Object members) : members_(std::move(members)) {}
+  Json::Object members_;
+  std::set<std::string, std::less<>> known_;
+  Status failed_;
+};
+
+}  // namespace lectern::server
+
+#endif  // LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_

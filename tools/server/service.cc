@@ -1,0 +1,294 @@
+#include "tools/server/service.h"
+
+#include <charconv>
+#include <optional>
+
+#include "engine/json.h"
+#include "engine/report_json.h"
+#include "tools/server/embedded_files.h"
+
+namespace lectern::server {
+namespace {
+
+// What {id} stands for where `path` fits `pattern`; nothing where it does not.
+std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
+  constexpr std::string_view kId = "{id}";
+  const size_t at = pattern.find(kId);
+  if (at == pattern.npos) return path == pattern ? std::optional<std::string>("") : std::nullopt;
+  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
+  if (!path.starts_with(before)) return std::nullopt;
+  path.remove_prefix(before.size());
+  const size_t end = std::min(path.find('/'), path.size());
+  if (end == 0 || path.substr(end) != after) return std::nullopt;
+  return std::string(path.substr(0, end));
+}
+
+// A byte offset of the query; nothing where it is no number.
+std::optional<uint64_t> Offset(const RequestHead& head, std::string_view name, uint64_t missing) {
+  const auto found = head.query.find(name);
+  if (found == head.query.end()) return missing;
+  const std::string& text = found->second;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+bool IsInsideCodePoint(std::string_view text, uint64_t offset) {
+  return offset < text.size() && (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
+}
+
+HttpResponse FileResponse(std::string_view file, std::string type) {
+  HttpResponse response;
+  response.content_type = std::move(type);
+  response.body = file;
+  return response;
+}
+
+}  // namespace
+
+HttpResponse JsonResponse(std::string body, int status) {
+  HttpResponse response;
+  response.status = status;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpResponse StatusResponse(const Status& status, const HttpRequest& request) {
+  return JsonResponse(ErrorJson(status, request.request_id), HttpStatus(status.code()));
+}
+
+Service::Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options)
+    : engine_(engine), answering_(engine, options.answering) {
+  if (indexer) jobs_ = std::make_unique<IndexJobs>(*indexer, options.index);
+}
+
+const std::vector<Service::Route>& Service::Routes() {
+  static const std::vector<Route> routes = {
+      {"GET", "/", &Service::Page},
+      {"GET", "/page.css", &Service::PageCss},
+      {"GET", "/page.js", &Service::PageJs},
+      {"GET", "/openapi.json", &Service::OpenApi},
+      {"GET", "/health", &Service::Health},
+      {"GET", "/version", &Service::Version},
+      {"GET", "/metrics", &Service::MetricsText},
+      {"GET", "/v1/models", &Service::ListModels},
+      {"GET", "/v1/documents", &Service::ListDocuments},
+      {"POST", "/v1/documents", &Service::IndexDocument},
+      {"GET", "/v1/documents/{id}", &Service::ShowDocument},
+      {"DELETE", "/v1/documents/{id}", &Service::RemoveDocument},
+      {"GET", "/v1/documents/{id}/text", &Service::DocumentText},
+      {"GET", "/v1/jobs/{id}", &Service::ShowJob},
+      {"GET", "/v1/jobs/{id}/events", &Service::JobEvents},
+      {"DELETE", "/v1/jobs/{id}", &Service::CancelJob},
+      {"POST", "/v1/ask", &Service::Ask},
+      {"POST", "/v1/chat/completions", &Service::ChatCompletions},
+  };
+  return routes;
+}
+
+HttpResponse Service::Handle(const HttpRequest& request) {
+  bool is_path_known = false;
+  for (const Route& route : Routes()) {
+    const auto id = Match(route.path, request.head.path);
+    if (!id) continue;
+    is_path_known = true;
+    if (request.head.method != route.method) continue;
+    HttpResponse response = (this->*route.handler)(request, *id);
+    answering_.metrics().CountRequest(route.path, response.status);
+    return response;
+  }
+  answering_.metrics().CountRequest("other", is_path_known ? 405 : 404);
+  if (is_path_known) {
+    return RefusalResponse({405, "method_not_allowed", "that path has another method"},
+                           request.request_id);
+  }
+  return RefusalResponse({404, "not_found", "there is no such path; see /openapi.json"},
+                         request.request_id);
+}
+
+void Service::EndAll() {
+  answering_.watch().EndAll();
+  if (jobs_) jobs_->EndAll();
+}
+
+// --- the service itself -------------------------------------------------------------------------
+
+HttpResponse Service::Page(const HttpRequest&, const std::string&) {
+  HttpResponse response = FileResponse(kPageHtml, "text/html; charset=utf-8");
+  response.headers = {{"Content-Security-Policy",
+                       "default-src 'none'; script-src 'self'; style-src 'self'; "
+                       "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+                       "frame-ancestors 'none'"},
+                      {"Referrer-Policy", "no-referrer"}};
+  return response;
+}
+
+HttpResponse Service::PageCss(const HttpRequest&, const std::string&) {
+  return FileResponse(kPageCss, "text/css; charset=utf-8");
+}
+
+HttpResponse Service::PageJs(const HttpRequest&, const std::string&) {
+  return FileResponse(kPageJs, "text/javascript; charset=utf-8");
+}
+
+HttpResponse Service::OpenApi(const HttpRequest&, const std::string&) {
+  return FileResponse(kOpenApiJson, "application/json");
+}
+
+HttpResponse Service::Health(const HttpRequest& request, const std::string&) {
+  if (answering_.watch().is_ending_all()) {
+    return RefusalResponse({503, "stopping", "the server is stopping"}, request.request_id);
+  }
+  return JsonResponse(R"({"status":"ok"})");
+}
+
+HttpResponse Service::Version(const HttpRequest&, const std::string&) {
+  return JsonResponse(
+      Json(Json::Object{{"version", lectern_version()}, {"index_allowed", jobs_ != nullptr}})
+          .Dump());
+}
+
+HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
+  const GenerationSlots::Load load = answering_.load();
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = answering_.metrics().Text(
+      {load.running, load.waiting, num_connections ? num_connections() : 0});
+  return response;
+}
+
+// --- documents ----------------------------------------------------------------------------------
+
+// A store that no document has been put into yet has none.
+api::Result<api::DocumentList> Service::List() {
+  auto list = engine_.List();
+  if (list.ok() || list.error().code != LECTERN_NOT_FOUND) return list;
+  return api::DocumentList{{}, R"({"documents":[]})"};
+}
+
+HttpResponse Service::ListModels(const HttpRequest& request, const std::string&) {
+  auto list = List();
+  if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
+  Json::Array models;
+  for (const api::Document& document : list->documents) {
+    if (document.state != "ready") continue;
+    models.emplace_back(
+        Json::Object{{"id", document.name.empty() ? document.id : document.name},
+                     {"object", "model"},
+                     {"created", 0},
+                     {"owned_by", "lectern"},
+                     {"meta", Json::Object{{"document", document.id},
+                                           {"tokens", document.tokens},
+                                           {"bytes_on_disk", document.bytes_on_disk},
+                                           {"fingerprint", document.fingerprint}}}});
+  }
+  return JsonResponse(Json(Json::Object{{"object", "list"}, {"data", std::move(models)}}).Dump());
+}
+
+HttpResponse Service::ListDocuments(const HttpRequest& request, const std::string&) {
+  auto list = List();
+  if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
+  return JsonResponse(std::move(list->json));
+}
+
+HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string& id) {
+  auto details = engine_.Show(id);
+  if (!details.ok()) return answering_.ErrorResponse(details.error(), request);
+  return JsonResponse(std::move(details->json));
+}
+
+HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::string& id) {
+  if (!jobs_) return NotAllowedToIndex(request);
+  auto removed = engine_.Remove(id);
+  if (!removed.ok()) return answering_.ErrorResponse(removed.error(), request);
+  return JsonResponse(Json(Json::Object{{"removed", id}}).Dump());
+}
+
+HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {
+  auto session = engine_.Open(id);
+  if (!session.ok()) return answering_.ErrorResponse(session.error(), request);
+  const std::string_view text = session->text();
+  const auto start = Offset(request.head, "start", 0),
+             end = Offset(request.head, "end", text.size());
+  const bool is_good = start && end && *start <= *end && *end <= text.size() &&
+                       !IsInsideCodePoint(text, *start) && !IsInsideCodePoint(text, *end);
+  if (!is_good) {
+    return StatusResponse(
+        Status(Code::kInvalidArgument,
+               "start and end are byte offsets of whole characters, 0 <= start <= end <= " +
+                   std::to_string(text.size()))
+            .WithParam("start"),
+        request);
+  }
+  HttpResponse response;
+  response.content_type = "text/plain; charset=utf-8";
+  response.body = text.substr(*start, *end - *start);
+  return response;
+}
+
+// --- indexing -----------------------------------------------------------------------------------
+
+HttpResponse Service::NotAllowedToIndex(const HttpRequest& request) const {
+  return RefusalResponse(
+      {403, "index_not_allowed", "this server only answers; start it with --allow-index"},
+      request.request_id);
+}
+
+HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {
+  if (!jobs_) return NotAllowedToIndex(request);
+  if (request.body_file.empty()) {
+    return RefusalResponse({415, "unsupported_media_type",
+                            "send the document's bytes as Content-Type: application/octet-stream"},
+                           request.request_id);
+  }
+  const auto name = request.head.query.find("name");
+  const std::string wanted = name == request.head.query.end() ? std::string() : name->second;
+  auto id = jobs_->Add(request.body_file, wanted);
+  if (!id) {
+    return RefusalResponse({503, "overloaded", "too many documents wait to be indexed"},
+                           request.request_id);
+  }
+  HttpResponse response = JsonResponse(jobs_->Json(*id).value_or("{}"), 202);
+  response.headers.emplace_back("Location", "/v1/jobs/" + *id);
+  return response;
+}
+
+HttpResponse Service::ShowJob(const HttpRequest& request, const std::string& id) {
+  const auto json = jobs_ ? jobs_->Json(id) : std::nullopt;
+  if (json) return JsonResponse(*json);
+  return RefusalResponse({404, "not_found", "there is no such job"}, request.request_id);
+}
+
+HttpResponse Service::JobEvents(const HttpRequest& request, const std::string& id) {
+  if (!jobs_ || !jobs_->Json(id)) return ShowJob(request, id);
+  HttpResponse response;
+  response.content_type = kEventStreamType;
+  response.stream = [this, id, peer = request.peer](ResponseStream& stream) {
+    EventStream events(stream);
+    jobs_->Follow(id, [&](const IndexJobs::Change* change) {
+      if (peer->IsGone()) return false;
+      if (change) return events.Send(change->is_last ? "done" : "progress", change->json);
+      events.KeepAlive();
+      return !events.is_gone();
+    });
+  };
+  return response;
+}
+
+HttpResponse Service::CancelJob(const HttpRequest& request, const std::string& id) {
+  if (jobs_) jobs_->Cancel(id);
+  return ShowJob(request, id);
+}
+
+// --- asking -------------------------------------------------------------------------------------
+
+HttpResponse Service::Ask(const HttpRequest& request, const std::string&) {
+  return AnswerAsk(answering_, request);
+}
+
+HttpResponse Service::ChatCompletions(const HttpRequest& request, const std::string&) {
+  return AnswerChatCompletions(answering_, request);
+}
+
+}  // namespace lectern::server
