@@ -9,6 +9,7 @@
 
 #include "engine/evidence.h"
 #include "engine/tokenizer.h"
+#include "index/window_attention.h"
 
 namespace lectern {
 namespace {
@@ -121,12 +122,12 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
     : document_(std::move(document)),
       model_(std::move(model)),
       threads_(std::move(threads)),
-      transformer_(*model_, backend, *threads_) {
+      transformer_(*model_, backend, *threads_),
+      rows_(size_t{model_->config().num_layers} * model_->config().num_kv_heads,
+            document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype(),
+            model_->config().head_dim) {
   policies = document_->policies();
-  const ModelConfig& config = model_->config();
-  keys_.resize(size_t{config.num_layers} * config.num_kv_heads);
-  values_.resize(keys_.size());
-  logits_.resize(config.vocab_size);
+  logits_.resize(model_->config().vocab_size);
 }
 
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
@@ -150,42 +151,28 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
   }
   std::unique_ptr<DocumentSession> session(
       new DocumentSession(std::move(document), std::move(model), backend, std::move(threads)));
-  // Every layer has all rows of all heads: its bytes follow from the header alone.
-  session->dense_bytes_ = uint64_t{2} * shape.num_kv_heads * shape.num_tokens *
-                          RowBytes(session->document_->kv_dtype(), shape.head_dim);
+  session->dense_bytes_ = session->document_->LayerBytes();
   session->open_ms_ = open_ms;
   return session;
 }
 
 // --- one forward pass -------------------------------------------------------------------------
 
-Status DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
+void DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
   const ModelConfig& config = model_->config();
-  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
-  const size_t row_bytes = RowBytes(dtype, config.head_dim);
-  const size_t kv_cols = size_t{config.num_kv_heads} * config.head_dim;
+  const size_t dim = config.head_dim, kv_cols = size_t{config.num_kv_heads} * dim;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
-    for (const bool is_values : {false, true}) {
-      std::vector<std::byte>& stored =
-          (is_values ? values_ : keys_)[layer * config.num_kv_heads + head];
-      stored.resize((num_past_ + num_tokens) * row_bytes);
-      const float* from = (is_values ? activations_->values : activations_->keys).data();
-      transformer_.backend().from_float_rows(
-          {from + head * config.head_dim, num_tokens, config.head_dim, kv_cols}, dtype,
-          stored.data() + num_past_ * row_bytes);
-    }
+    rows_.Append(transformer_.backend(), layer * config.num_kv_heads + head,
+                 {activations_->keys.data() + head * dim, num_tokens, dim, kv_cols},
+                 {activations_->values.data() + head * dim, num_tokens, dim, kv_cols});
   }
-  return {};
 }
 
 // Causal attention over the tokens after the fixed context, these included.
 void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states) {
   const ModelConfig& config = model_->config();
-  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
   const size_t group = config.query_group(), rows = num_tokens * group;
   const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
-  std::vector<uint32_t> visible(rows);
-  for (size_t r = 0; r < rows; ++r) visible[r] = static_cast<uint32_t>(num_past_ + r / group + 1);
   const size_t scratch_size = AttendScratch(std::min(rows, kQueryRowsPerItem), config.head_dim);
   std::vector<float> scratch(threads_->num_threads() * scratch_size);
   threads_->ParallelFor(blocks * config.num_kv_heads, [&](size_t item, size_t slot) {
@@ -193,14 +180,18 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
     const size_t end = std::min(begin + kQueryRowsPerItem, rows);
     const AttentionState state = states.all[head].Slice(begin, end);
     const size_t cache = layer * config.num_kv_heads + head;
-    const size_t seen = visible[end - 1];
+    const size_t before = rows_.num_rows(cache) - num_tokens;
+    std::vector<uint32_t> visible;
+    for (size_t r = begin; r < end; ++r) {
+      visible.push_back(static_cast<uint32_t>(before + r / group + 1));
+    }
     ResetState(state);
     transformer_.backend().attend(
         {.queries = transformer_.Grouped(activations_->queries, head, num_tokens).Slice(begin, end),
-         .keys = {keys_[cache].data(), dtype, seen, config.head_dim},
-         .values = {values_[cache].data(), dtype, seen, config.head_dim},
+         .keys = rows_.Keys(cache, visible.back()),
+         .values = rows_.Values(cache, visible.back()),
          .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
-         .visible = std::span<const uint32_t>(visible).subspan(begin, end - begin),
+         .visible = visible,
          .state = state,
          .logits = {},
          .scratch = {scratch.data() + slot * scratch_size, scratch_size}});
@@ -208,8 +199,8 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 }
 
 // Document and question are two attention states, joined exactly.
-Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tokens,
-                                                  double kv_budget, bool tail,
+Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint32_t layer,
+                                                  size_t num_tokens, double kv_budget, bool tail,
                                                   const CancelFlag* cancel, LayerStates& states,
                                                   Proof proof) {
   const ModelConfig& config = model_->config();
@@ -230,20 +221,20 @@ Result<DocumentRead> DocumentSession::AttendLayer(uint32_t layer, size_t num_tok
   const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
   // The document's margin is that of the default rule's estimates by the document's plan; others
   // have to prove it.
-  const bool is_measured = rule.kind == Rule::kDefault && policies == document_->policies();
-  const double margin = is_measured ? document_->missed_margin() : INFINITY;
-  LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(kv_budget, tail));
+  const bool is_measured = rule.kind == Rule::kDefault && policies == document.policies();
+  const double margin = is_measured ? document.missed_margin() : INFINITY;
+  LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(document, kv_budget, tail));
   std::span<const double> head_budgets;
   if (plan != nullptr && !plan->heads.empty()) {
     head_budgets = std::span(plan->heads).subspan(layer * config.num_kv_heads, config.num_kv_heads);
   }
   LECTERN_ASSIGN(DocumentRead read,
-                 AttendDocument({.document = *document_,
+                 AttendDocument({.document = document,
                                  .backend = transformer_.backend(),
                                  .threads = *threads_,
                                  .layer = layer,
                                  .queries = queries,
-                                 .kv_budget = plan != nullptr ? plan->layers[layer] : kv_budget,
+                                 .kv_budget = plan != nullptr ? plan->layers[layer] : 1,
                                  .tail = tail,
                                  .head_budgets = head_budgets,
                                  .max_missed = max_missed_,
@@ -272,7 +263,8 @@ Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tok
                                                   std::vector<float>& output, Proof proof) {
   output.resize(activations_->queries.size());
   LayerStates states(model_->config(), num_tokens, output.data());
-  return AttendLayer(layer, num_tokens, kv_budget, tail, nullptr, states, proof);
+  const Document& document = attended_again != nullptr ? *attended_again : *document_;
+  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, proof);
 }
 
 // Of the last token, whose attention chooses the next one.
@@ -307,10 +299,10 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
     transformer_.Project(layer, num_tokens, *activations_);
-    LECTERN_RETURN_IF_ERROR(StoreRows(layer, num_tokens));
+    StoreRows(layer, num_tokens);
     LayerStates states(config, num_tokens, activations_->attended.data());
     LECTERN_ASSIGN(const DocumentRead read,
-                   AttendLayer(layer, num_tokens, kv_budget, tail, cancel, states));
+                   AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states));
     if (on_layer) {
       const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
       on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
@@ -318,6 +310,7 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
     if (!mass_.empty() || !squared_mass_.empty()) {
       CollectEvidence(layer, num_tokens, read, states);
     }
+    if (max_session_rows > 0) CollectSessionAttention(layer, num_tokens, states);
     read_fraction +=
         static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
     totals_.bytes += read.bytes;
@@ -353,12 +346,40 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   return std::span<const float>(logits_);
 }
 
-void DocumentSession::Truncate(size_t num_tokens) {
+// By the last tokens of the step, as many as KV-Compress observes.
+void DocumentSession::CollectSessionAttention(uint32_t layer, size_t num_tokens,
+                                              const LayerStates& states) {
   const ModelConfig& config = model_->config();
-  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
-  const size_t bytes = num_tokens * RowBytes(dtype, config.head_dim);
-  for (auto& rows : keys_) rows.resize(std::min(rows.size(), bytes));
-  for (auto& rows : values_) rows.resize(std::min(rows.size(), bytes));
+  const size_t group = config.query_group(), observed = std::min(num_tokens, kObservedTokens);
+  const size_t first = (num_tokens - observed) * group, count = observed * group;
+  std::vector<float> logits, scratch(AttendScratch(count, config.head_dim));
+  for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
+    const size_t cache = layer * config.num_kv_heads + head, rows = rows_.num_rows(cache);
+    logits.resize(count * rows);
+    transformer_.backend().key_logits(
+        {.queries = transformer_.Grouped(activations_->queries, head, num_tokens)
+                        .Slice(first, first + count),
+         .keys = rows_.Keys(cache, rows),
+         .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
+         .logits = {logits.data(), count, rows},
+         .scratch = scratch});
+    const std::span<float> squares = rows_.squared_attention(cache);
+    for (size_t r = 0; r < count; ++r) {
+      const float lse = states.lse[head][first + r];
+      const size_t visible = rows - observed + r / group + 1;
+      for (size_t i = 0; i < visible; ++i) {
+        squares[i] += std::exp(2 * (logits[r * rows + i] - lse));
+      }
+    }
+  }
+}
+
+void DocumentSession::CompressRows() {
+  if (max_session_rows > 0) rows_.Compress(max_session_rows);
+}
+
+void DocumentSession::Truncate(size_t num_tokens) {
+  rows_.Truncate(static_cast<uint32_t>(num_tokens));
   num_past_ = num_tokens;
 }
 
@@ -382,6 +403,10 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
   if (options.max_missed && !(*options.max_missed > 0 && *options.max_missed < 1)) {
     return InvalidOption("max_missed", "max_missed must be in (0, 1)");
   }
+  if (options.max_session_rows > 0 && options.max_session_rows < kLeastSessionRows) {
+    return InvalidOption("max_session_rows",
+                         "max_session_rows must be at least " + std::to_string(kLeastSessionRows));
+  }
   if (options.max_tokens < 1) return InvalidOption("max_tokens", "max_tokens must be at least 1");
   return {};
 }
@@ -391,13 +416,14 @@ Result<double> DocumentSession::SmallestServed(bool tail) const {
   return document_->SmallestBudget(policies, tail);
 }
 
-Result<const BudgetPlan*> DocumentSession::PlanFor(double kv_budget, bool tail) {
-  if (kv_budget >= 1 || !document_->has_clusters()) return static_cast<const BudgetPlan*>(nullptr);
+Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,
+                                                   bool tail) {
+  if (document.ReadsAll(kv_budget)) return static_cast<const BudgetPlan*>(nullptr);
   const bool has_floors = HasByteBudget(rule.kind);
-  if (!plan_ || plan_->policies != policies || plan_->kv_budget != kv_budget ||
-      plan_->tail != tail || plan_->has_floors != has_floors) {
-    LECTERN_ASSIGN(BudgetPlan plan, document_->Plan(policies, kv_budget, tail, has_floors));
-    plan_ = {policies, kv_budget, tail, has_floors, std::move(plan)};
+  if (!plan_ || plan_->document != &document || plan_->policies != policies ||
+      plan_->kv_budget != kv_budget || plan_->tail != tail || plan_->has_floors != has_floors) {
+    LECTERN_ASSIGN(BudgetPlan plan, document.Plan(policies, kv_budget, tail, has_floors));
+    plan_ = {&document, policies, kv_budget, tail, has_floors, std::move(plan)};
   }
   return &plan_->plan;
 }
@@ -406,7 +432,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
                                                         const AskOptions& options, double& budget,
                                                         Answer& answer) {
   in_prefill_ = true;
-  const bool exact = budget >= 1 || !document_->has_clusters();
+  const bool exact = document_->ReadsAll(budget);
   mass_.assign(exact ? 0 : document_->tokens().size(), 0.0);
   document_mass_ = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
@@ -465,7 +491,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
-  LECTERN_RETURN_IF_ERROR(PlanFor(budget, options.tail).status());
+  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
   LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
   std::vector<int32_t> ids = question_ids;
   if (pending_ >= 0) ids.insert(ids.begin(), pending_);
@@ -483,6 +509,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   const size_t past_before = num_past_;
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);
+  max_session_rows = options.max_session_rows;
   bound_held_everywhere_ = true;
   squared_mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
@@ -531,6 +558,9 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   }
   (void)show(stream.Flush());
   pending_ = pending;
+  CompressRows();
+  const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
+  answer.kv.session_rows = (rows_.total_rows() + heads - 1) / heads;
 
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);
@@ -538,8 +568,9 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     answer.timings_ms.per_token = (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
     answer.kv.read_fraction_decode = totals_.read_decode / steps;
   }
-  const bool exact = budget >= 1 || !document_->has_clusters();
-  answer.kv.budget = exact ? 1.0f : static_cast<float>(budget);
+  const bool exact = document_->ReadsAll(budget);
+  answer.kv.budget =
+      exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
   answer.kv.rule = exact ? "exact" : options.rule;
   if (!exact) {
     answer.kv.layer_budget = policies.layers;
@@ -553,7 +584,12 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     answer.kv.missed_mass_bound = totals_.missed_bound / (steps + 1);
     answer.kv.max_missed_by = bound_held_everywhere_ ? "bound" : "estimate";
   }
-  if (exact && budget < 1) {
+  answer.kv.keep = document_->retention().keep;
+  if (answer.kv.keep < 1) answer.kv.retention = document_->retention().method;
+  if (exact && budget < 1 && document_->has_clusters()) {
+    AddNote(answer, "the document keeps " + Percent(document_->kept_share()) +
+                        " of its rows, and all of them were read");
+  } else if (exact && budget < 1) {
     AddNote(answer, "the document is under 2,048 tokens: it has no clusters and was read densely");
   }
   AddEvidence(options, answer);

@@ -10,6 +10,7 @@
 #include "engine/document_attention.h"
 #include "engine/engine.h"
 #include "engine/evidence.h"
+#include "engine/session_rows.h"
 #include "engine/transformer.h"
 
 namespace lectern {
@@ -34,8 +35,8 @@ class DocumentSession : public Session {
 
   // --- for tests and evaluations ---
 
-  // One forward pass: `ids` follow what the session has seen. Returns the logits of the last one.
-  // On error the session stands where it stood.
+  // One forward pass at this share of the document's bytes: `ids` follow what the session has seen.
+  // Returns the logits of the last one. On error the session stands where it stood.
   Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
                                       const CancelFlag* cancel);
   // Called in each layer of a step after its attention.
@@ -58,12 +59,20 @@ class DocumentSession : public Session {
   // Of Lookup, and of the plan (at first the document's). Ask sets them from its options.
   SelectionRule rule;
   PlanPolicies policies;
+  // Where set, what AttendAgain attends to in the place of the session's document: one of the same
+  // text, model and shape. Borrowed.
+  const Document* attended_again = nullptr;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
   // heads][R, head_dim] (only from within on_layer). `proof`: what else to find.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                                    std::vector<float>& output, Proof proof = Proof::kNone);
   // The smallest budget that every layer can serve; 0 without clusters.
   Result<double> SmallestServed(bool tail) const;
+  // Rows of the conversation that CompressRows leaves, per layer and kv head in the mean; 0: all.
+  // Ask sets it from its options, and compresses after the answer.
+  uint32_t max_session_rows = 0;
+  void CompressRows();
+  const SessionRows& rows() const { return rows_; }
   void Forget();                                 // everything after the fixed context
   size_t num_past() const { return num_past_; }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
@@ -79,12 +88,12 @@ class DocumentSession : public Session {
   Status CheckOptions(const AskOptions& options) const;
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
   // asked for.
-  Result<const BudgetPlan*> PlanFor(double kv_budget, bool tail);
-  Result<DocumentRead> AttendLayer(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
-                                   const CancelFlag* cancel, LayerStates& states,
-                                   Proof proof = Proof::kNone);
+  Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
+  Result<DocumentRead> AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
+                                   double kv_budget, bool tail, const CancelFlag* cancel,
+                                   LayerStates& states, Proof proof = Proof::kNone);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
-  Status StoreRows(uint32_t layer, size_t num_tokens);
+  void StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
   // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
   // options.fallback says, is repeated with everything read: `budget` is 1 then.
@@ -97,6 +106,7 @@ class DocumentSession : public Session {
   void AddEvidence(const AskOptions& options, Answer& answer) const;
   void CollectEvidence(uint32_t layer, size_t num_tokens, const DocumentRead& read,
                        const LayerStates& states);
+  void CollectSessionAttention(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void Truncate(size_t num_tokens);
 
   const std::shared_ptr<const Document> document_;
@@ -109,9 +119,7 @@ class DocumentSession : public Session {
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
   LookupWorkspace workspace_;
-  // K and V of the tokens after the fixed context, rounded like the document's: [layers * kv
-  // heads].
-  std::vector<std::vector<std::byte>> keys_, values_;
+  SessionRows rows_;  // of the tokens after the fixed context, rounded like the document's
   size_t num_past_ = 0;
   int32_t pending_ = -1;  // last token of the last answer: said, not yet fed
 
@@ -122,6 +130,7 @@ class DocumentSession : public Session {
   } totals_;
   bool in_prefill_ = true;
   struct KeptPlan {
+    const Document* document;
     PlanPolicies policies;
     double kv_budget = 0;
     bool tail = false, has_floors = false;

@@ -59,7 +59,7 @@ class PlanChanger {
     options_["head_budget"] = Json(policies.heads);
     options_["kv_budget"] = Json(kv_budget);
     has_clusters_ = document->has_clusters();
-    if (!has_clusters_ || kv_budget >= 1) return CheckPolicies(policies);
+    if (document->ReadsAll(kv_budget)) return CheckPolicies(policies);
     return document->Plan(policies, kv_budget, /*tail=*/true, /*has_floors=*/true).status();
   }
 

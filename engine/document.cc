@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/json.h"
+#include "engine/report_json.h"
 #include "index/lookup.h"
 
 namespace lectern {
@@ -84,6 +85,7 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     if (policy->string() == nullptr) return Corrupt(shard.path(), "its plan is damaged");
     *name = *policy->string();
   }
+  LECTERN_RETURN_IF_ERROR(document->ReadRetention(*json));
   LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
@@ -113,6 +115,22 @@ Status Document::ReadStatistics() {
   return {};
 }
 
+// `keep`, and how many rows came of it.
+Status Document::ReadRetention(const Json& options) {
+  const Result<Retention> retention = lectern::ReadRetention(options);
+  const double all =
+      double{1} * num_layers() * shape().num_kv_heads * static_cast<double>(shape().num_tokens);
+  const Json* const kept = options.Find("kept_rows");
+  if (kept != nullptr) {
+    kept_share_ = static_cast<double>(kept->unsigned_integer().value_or(0)) / all;
+  }
+  if (!retention.ok() || !(kept_share_ > 0 && kept_share_ <= 1)) {
+    return Corrupt(document_shard_->path(), "what it keeps is damaged");
+  }
+  retention_ = *retention;
+  return {};
+}
+
 Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool tail) const {
   std::vector<double> floors;
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
@@ -134,7 +152,8 @@ Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget
   input.num_layers = num_layers();
   input.num_kv_heads = shape().num_kv_heads;
   input.num_protected = shape().num_sinks + shape().num_window;
-  input.kv_budget = kv_budget;
+  input.kept_share = kept_share_;
+  input.kv_budget = std::min(1.0, kv_budget / kept_share_);
   input.cosine = cosines_;
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
     LECTERN_ASSIGN(const auto heads, Heads(layer));
@@ -163,7 +182,7 @@ Result<double> Document::SmallestBudget(const PlanPolicies& policies, bool tail)
     if (HeadsCompete(policies)) least += std::ceil(floors[layer] * of_layer);
     rows += of_layer;
   }
-  return least / rows;
+  return least / rows * kept_share_;
 }
 
 Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
@@ -180,11 +199,9 @@ Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
   return std::span<const HeadIndex>(entry.heads);
 }
 
-Result<uint64_t> Document::DenseBytes(uint32_t layer) const {
-  LECTERN_ASSIGN(const auto heads, Heads(layer));
-  uint64_t bytes = 0;
-  for (const HeadIndex& head : heads) bytes += head.dense_bytes();
-  return bytes;
+uint64_t Document::LayerBytes() const {
+  return uint64_t{2} * shape().num_kv_heads * shape().num_tokens *
+         RowBytes(kv_dtype(), shape().head_dim);
 }
 
 Status Document::VerifyAll() const {

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/json.h"
 #include "engine/tokenizer.h"
 #include "index/budget_plan.h"
 #include "index/head_index.h"
+#include "index/retention/retention.h"
 #include "store/catalog.h"
 #include "store/store.h"
 
@@ -42,13 +44,20 @@ class Document {
   // The plan of asks that name no policies.
   const PlanPolicies& policies() const { return policies_; }
 
+  // Which rows are stored, and their share of all: in (0, 1], 1 where everything is kept. A kv
+  // budget is a share of all, so that figures compare; one of kept_share() reads what there is.
+  const Retention& retention() const { return retention_; }
+  double kept_share() const { return kept_share_; }
+  bool ReadsAll(double kv_budget) const { return !has_clusters() || kv_budget >= kept_share_; }
+
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
-  // K and V bytes of the layer, all kv heads.
-  Result<uint64_t> DenseBytes(uint32_t layer) const;
+  // K and V bytes of one layer, all kv heads and rows, stored or not.
+  uint64_t LayerBytes() const;
 
-  // The plan by `policies` at a budget below 1, of a document with clusters. `has_floors`: no share
-  // is below what a lookup of the layer or head costs at least. Reads the clusters of all layers.
+  // The plan by `policies` at a budget that does not read all: its shares are of stored rows.
+  // `has_floors`: no share is below what a lookup of the layer or head costs at least. Reads the
+  // clusters of all layers.
   // kInvalidArgument, kBudgetTooSmall, as MakePlan.
   Result<BudgetPlan> Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                           bool has_floors) const;
@@ -60,6 +69,7 @@ class Document {
 
  private:
   Status ReadStatistics();
+  Status ReadRetention(const Json& options);
   Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
     std::unique_ptr<ShardReader> shard;
@@ -74,6 +84,8 @@ class Document {
   float default_kv_budget_ = 1;
   double missed_margin_ = INFINITY;
   PlanPolicies policies_;
+  Retention retention_;
+  double kept_share_ = 1;
   std::vector<double> cosines_;  // [layers], or empty
   std::span<const int32_t> tokens_;
   std::span<const TokenizedText::Range> ranges_;

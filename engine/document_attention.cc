@@ -369,7 +369,7 @@ class SavedStates {
 Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                  DocumentRead& read) {
   read.exact = true;
-  read.bytes += read.dense_bytes;
+  for (const HeadIndex& head : heads) read.bytes += head.dense_bytes();
   read.heads.clear();
   read.read_lse.clear();
   read.missed_mass = read.missed_bound = 0;
@@ -408,7 +408,7 @@ double WithMargin(double estimate, double margin) {
 Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   LECTERN_ASSIGN(const std::span<const HeadIndex> heads, args.document.Heads(args.layer));
   DocumentRead read;
-  for (const HeadIndex& head : heads) read.dense_bytes += head.dense_bytes();
+  read.dense_bytes = args.document.LayerBytes();
   if (args.kv_budget >= 1 || !args.document.has_clusters()) {
     LECTERN_RETURN_IF_ERROR(AttendAll(args, heads, read));
     return read;

@@ -18,7 +18,7 @@ struct DocumentRead {
   bool exact = false;
   std::vector<HeadSelection> heads;
   uint64_t bytes = 0;        // of K, V, centroids, mean values, counts
-  uint64_t dense_bytes = 0;  // what exact attention would have read
+  uint64_t dense_bytes = 0;  // K and V of the layer, all rows, also those that are not stored
   // Share of the attention that lies on rows not read, mean over kv heads and rows (by their
   // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
   double missed_mass = 0, missed_bound = 0;
@@ -45,22 +45,22 @@ struct DocumentAttentionArgs {
   ThreadPool& threads;
   uint32_t layer;
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-  double kv_budget;                            // (0, 1], of the layer; 1: exact
+  double kv_budget;                            // (0, 1], of the layer's stored rows; 1: exact
   bool tail;
   std::span<const double> head_budgets = {};  // of Lookup
   // Read on, with twice the budget, until less than this is missed: by missed_bound, or else by
   // the estimate with this margin added to its log odds. Below 0: no such limit, and no bound.
   double max_missed = -1;
   double missed_margin = 0;
-  Proof proof = Proof::kNone;  // at least; a limit needs a bound
+  Proof proof = Proof::kNone;              // at least; a limit needs a bound
   std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
   // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
   std::span<const std::span<float>> other_lse = {};
-  std::function<bool()> is_cancelled;      // polled between items of work; may be empty
-  const Selector* selector = nullptr;      // where the step is not exact; nullptr: Lookup
+  std::function<bool()> is_cancelled;       // polled between items of work; may be empty
+  const Selector* selector = nullptr;       // where the step is not exact; nullptr: Lookup
   std::span<const float> row_weights = {};  // of Lookup
-  LookupWorkspace* workspace = nullptr;    // of Lookup; nullptr: one for this call
-  SelectionRule rule = {};                 // of Lookup
+  LookupWorkspace* workspace = nullptr;     // of Lookup; nullptr: one for this call
+  SelectionRule rule = {};                  // of Lookup
 };
 
 // p of odds exp(margin) times those of `estimate`: what is taken to be missed at most.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/sampler.h"
+#include "index/retention/retention.h"
 #include "kernels/types.h"
 #include "store/bundle.h"
 #include "store/catalog.h"
@@ -48,20 +49,25 @@ std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", â
 struct IndexOptions {
   std::string name;  // points to the document afterwards; empty: none
   Dtype kv_dtype = Dtype::kF16;
-  float kv_budget = 0.1f;          // (0, 1]: the default of later asks; thresholds serve any budget
-  uint32_t num_levels = 2;         // 1, 2 or 3
+  float kv_budget = 0.1f;   // (0, 1]: the default of later asks; thresholds serve any budget
+  uint32_t num_levels = 2;  // 1, 2 or 3
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
   // What keys are put into clusters by: "stored", as they are, or "unrotated", with RoPE undone, so
   // that what recurs at other positions meets. Everything else is of the keys as they are.
   std::string cluster_keys = "stored";
-  uint64_t seed = 1234;            // of the clustering
+  uint64_t seed = 1234;            // of the clustering, and of a retention's representatives
   bool again = false;              // also when it is there: a new generation, seen when it is ready
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.
   std::function<bool(const IndexProgress&)> on_progress;
   const CancelFlag* cancel = nullptr;
+  // (0, 1]: share of the rows of all layers and kv heads that is stored, chosen by a method of
+  // index/retention/ ("kv-compress", "pyramid", "snapkv", "kvcrush", â€¦). Both are part of what the
+  // document is: other shares of the same text are other documents. One of under 2,048 tokens keeps
+  // everything.
+  Retention retention;
 };
 
 // What to change of a document's plan; empty and 0: as it is.
@@ -87,6 +93,7 @@ struct IndexReport {
   struct {
     double read = 0, prefill = 0, cluster = 0, calibrate = 0, write = 0, total = 0;
   } seconds;
+  Retention retention;          // as asked for, but for a document too short for it
   bool existed = false;         // nothing was done: the same document was there
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run
 };
@@ -132,6 +139,10 @@ struct AskOptions {
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
   // "kv-compress"); empty: the document's.
   std::string layer_budget, head_budget;
+  // After the answer at most this many rows of the conversation stay for each layer and kv head, in
+  // the mean: blocks of rows that later tokens attended to least go, wherever they are
+  // (KV-Compress). Rows of the document stay. At least 64; 0: all stay.
+  uint32_t max_session_rows = 0;
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
@@ -146,10 +157,10 @@ struct Evidence {
 };
 
 struct KvReceipt {
-  float budget = 1;
-  std::string rule;       // "exact", or AskOptions::rule
+  float budget = 1;  // share of the whole document's K+V bytes, whatever of it is stored
+  std::string rule;  // "exact", or AskOptions::rule
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
-  bool fallback = false;  // AskOptions::fallback made the answer exact
+  bool fallback = false;                  // AskOptions::fallback made the answer exact
   // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
   double read_fraction_prefill = 0;
   std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
@@ -161,6 +172,14 @@ struct KvReceipt {
   std::optional<double> missed_mass_bound;
   // With max_missed: "bound" where it was kept by proof in every step and layer, else "estimate".
   std::string max_missed_by;
+  // Of the document: share of its rows that is stored, and by which method; empty: all. Attention
+  // to rows that are not stored is no part of any figure.
+  double keep = 1;
+  std::string retention;
+  // Rows of the conversation so far that a next question attends to, per layer and kv head in the
+  // mean: one for each token of questions and answers but the last, but for what max_session_rows
+  // took away.
+  uint64_t session_rows = 0;
 };
 
 struct Answer {
@@ -188,7 +207,8 @@ class Session {
   virtual Result<Answer> Ask(std::string_view question, const AskOptions& options) = 0;
   virtual const DocumentRow& document() const = 0;
   virtual std::string_view text() const = 0;  // of the document
-  // Bytes of K and V that a step of the whole document would read, per layer.
+  // Bytes of K and V that a step of the whole document would read, per layer; also where only a
+  // part of it is stored.
   virtual uint64_t dense_bytes() const = 0;
 };
 
@@ -222,10 +242,10 @@ class Engine {
     Status status;
   };
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
-  // Makes another plan the one of asks that name none: a new generation of the document, copied from
-  // the old one; its model measures a few questions again. All or nothing. kInvalidArgument also
-  // where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch, kNoSpace,
-  // kReadOnly, kLocked, errors of Open.
+  // Makes another plan the one of asks that name none: a new generation of the document, copied
+  // from the old one; its model measures a few questions again. All or nothing. kInvalidArgument
+  // also where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch,
+  // kNoSpace, kReadOnly, kLocked, errors of Open.
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
   // Gone for readers at once; files are deleted when nobody reads them.
   virtual Status Remove(std::string_view document) = 0;

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -13,6 +15,7 @@
 #include "engine/index_cost.h"
 #include "engine/index_progress.h"
 #include "engine/json.h"
+#include "engine/kept_rows.h"
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
 #include "engine/missed_margin.h"
@@ -35,6 +38,7 @@ double SecondsSince(Clock::time_point start) {
 struct Prepared {
   CleanText clean;
   FixedContext tokens;
+  Retention retention;
   DocumentId id{};
 };
 
@@ -53,6 +57,7 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
                  "cluster_keys must be stored or unrotated, not \"" + options.cluster_keys + "\"");
   }
   LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
+  LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
   if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
     return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
                                 std::to_string(model.config().head_dim) + "; use f16");
@@ -85,18 +90,41 @@ Result<Prepared> Prepare(const Model& model, std::string_view bytes, const Index
                       " tokens, the model's positions end at " + std::to_string(limit) +
                       "; nothing is cut off: split the document or use a model with more");
   }
-  prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype);
+  const auto tokens = static_cast<uint32_t>(prepared.tokens.ids.size());
+  if (tokens >= kMinClusteredTokens) {
+    const ModelConfig& config = model.config();
+    prepared.retention = options.retention;
+    LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,
+                                                          tokens, kSinkTokens, kWindowTokens}));
+  }
+  prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype,
+                               prepared.retention, options.seed);
   return prepared;
 }
 
 struct DiskCost {
   uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
 };
-DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, uint64_t tokens, uint64_t text_bytes) {
+DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, const Prepared& prepared) {
+  const uint64_t tokens = prepared.tokens.ids.size(), text_bytes = prepared.clean.text.size();
   const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
-  const uint64_t finished = config.num_layers * layer_bytes + text_bytes + 20 * tokens;
+  const auto kept_bytes = static_cast<uint64_t>(
+      std::ceil(prepared.retention.keep * static_cast<double>(config.num_layers * layer_bytes)));
+  const uint64_t finished = kept_bytes + text_bytes + 20 * tokens;
   const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
   return {finished, std::max(finished, spills + layer_bytes + text_bytes + 24 * tokens)};
+}
+
+// "keep 1", or "keep 0.25 kvcrush", and of representatives their share and seed.
+std::string RetentionText(const Retention& retention, uint64_t seed) {
+  char text[64];
+  std::snprintf(text, sizeof text, "keep %.9g", retention.keep);
+  if (retention.keeps_all()) return text;
+  std::string all = text + (" " + retention.method);
+  const double share = MethodOf(retention).crush.share;
+  if (share == 0) return all;
+  std::snprintf(text, sizeof text, " %.9g %llu", share, static_cast<unsigned long long>(seed));
+  return all + text;
 }
 
 // What must be equal for an interrupted run to go on.
@@ -110,9 +138,10 @@ std::string OptionsSignature(const IndexOptions& options) {
 
 // The report of a building row says how it is built, and under which name it will be found.
 std::string BuildingReport(const IndexOptions& options) {
-  return Json(Json::Object{{"name", Json(options.name)},
-                           {"options", Json(OptionsSignature(options))}})
-      .Dump();
+  Json::Object report = {{"name", Json(options.name)},
+                         {"options", Json(OptionsSignature(options))}};
+  AddRetention(report, options.retention);
+  return Json(std::move(report)).Dump();
 }
 
 bool HasOptions(const DocumentRow& building, const IndexOptions& options) {
@@ -132,6 +161,7 @@ IndexReport ExistingReport(const DocumentRow& row) {
   report.bytes_on_disk = row.bytes_on_disk;
   report.fingerprint = ToHex(row.fingerprint);
   report.generation = row.generation;
+  report.retention = RetentionOf(row);
   const Result<Json> json = ParseJson(row.report_json);
   const Json* levels = json.ok() ? json->Find("levels") : nullptr;
   if (levels != nullptr && levels->array() != nullptr) {
@@ -176,17 +206,20 @@ class Indexer {
                .num_sinks = clustered ? kSinkTokens : 0,
                .num_window = clustered ? kWindowTokens : 0,
                .num_levels = clustered ? options.num_levels : 0,
-               .dtype = options.kv_dtype};
+               .dtype = options.kv_dtype,
+               .retention = prepared.retention};
     report_.document = ToHex(prepared.id);
     report_.name = options.name;
     report_.tokens = tokens;
     report_.replaced_bytes = prepared.clean.replaced_bytes;
     report_.fingerprint = ToHex(context.model.fingerprint());
+    report_.retention = prepared.retention;
   }
 
   Result<IndexReport> Run() {
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(RunPrefill());
+    if (!layout_.retention.keeps_all()) LECTERN_RETURN_IF_ERROR(DecideKeptRows());
     LECTERN_RETURN_IF_ERROR(RunClustering());
     const auto start = Clock::now();
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
@@ -237,8 +270,7 @@ class Indexer {
   }
 
   Status CheckSpace(bool resumes) {
-    const uint64_t needed =
-        CostOnDisk(config_, layout_.dtype, layout_.num_tokens, prepared_.clean.text.size()).peak;
+    const uint64_t needed = CostOnDisk(config_, layout_.dtype, prepared_).peak;
     if (!resumes) LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
     const std::string there =
         resumes ? DocumentDirectory(context_.store, row_.id, row_.generation) : "";
@@ -268,6 +300,20 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(Prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
     report_.seconds.prefill = SecondsSince(start);
     return {};
+  }
+
+  // How many rows of each head go on disk. Kept in the checkpoint: once a layer is in its shard
+  // there is no telling again.
+  Status DecideKeptRows() {
+    if (!spill_->kept_rows().empty()) return {};
+    const auto start = Clock::now();
+    LECTERN_ASSIGN(auto kept,
+                   AllotKeptRows(context_.backend, context_.threads, *spill_,
+                                 ShapeOf(spill_->shape(), layout_.num_sinks, layout_.num_window),
+                                 layout_.retention, [this] { return progress_.Stopped(); }));
+    spill_->DecideKeptRows(std::move(kept));
+    report_.seconds.cluster += SecondsSince(start);
+    return spill_->Checkpoint();
   }
 
   // A few layers at a time, so that every thread has a head to cluster.
@@ -452,6 +498,11 @@ class Indexer {
                          {"cluster_keys", Json(options_.cluster_keys)},
                          {"faiss", Json(FaissVersion())}};
     if (missed_margin_) json["missed_margin"] = Json(*missed_margin_);
+    if (!layout_.retention.keeps_all()) {
+      const std::span<const uint64_t> kept = spill_->kept_rows();
+      AddRetention(json, layout_.retention);
+      json["kept_rows"] = Json(std::accumulate(kept.begin(), kept.end(), uint64_t{0}));
+    }
     return Json(std::move(json)).Dump();
   }
 
@@ -519,12 +570,13 @@ std::string_view DtypeName(Dtype dtype) {
   return "";
 }
 
-DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype) {
+DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
+                          const Retention& retention, uint64_t seed) {
   Sha256 hash;
   hash.UpdateText(text);
   hash.Update(fingerprint.data(), fingerprint.size());
   hash.UpdateText(DtypeName(kv_dtype));
-  hash.UpdateText("keep 1");
+  hash.UpdateText(RetentionText(retention, seed));
   const std::array<uint8_t, 32> digest = hash.Finish();
   DocumentId id;
   std::copy_n(digest.begin(), id.size(), id.begin());
@@ -578,7 +630,7 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const uint64_t tokens = prepared.tokens.ids.size();
   IndexEstimate estimate;
   estimate.tokens = tokens;
-  const DiskCost cost = CostOnDisk(config, options.kv_dtype, tokens, prepared.clean.text.size());
+  const DiskCost cost = CostOnDisk(config, options.kv_dtype, prepared);
   estimate.bytes_on_disk = cost.finished;
   estimate.peak_bytes_on_disk = cost.peak;
   const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);

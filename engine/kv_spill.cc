@@ -9,10 +9,10 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs, sums of cosines and queries follow, then a CRC-32C of everything
-// before it.
+// The head of `checkpoint`; CRCs, sums of cosines, queries and numbers of kept rows (or none)
+// follow, then a CRC-32C of everything before it.
 struct CheckpointHeader {
-  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '2'};
+  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '3'};
   DocumentId document{};
   uint64_t generation = 0, num_tokens = 0, tokens_done = 0;
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0, query_cols = 0;
@@ -55,6 +55,7 @@ Status KvSpill::Create() {
   tokens_done_ = 0;
   std::fill(sums_.crcs.begin(), sums_.crcs.end(), 0u);
   sums_.cosines.assign(shape_.num_layers, {});
+  kept_rows_.clear();
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
     LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));
@@ -93,10 +94,10 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
   const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);
   const size_t query_bytes = queries_.size() * sizeof(float);
+  const size_t kept_bytes = size_t{shape_.num_layers} * shape_.num_kv_heads * sizeof(uint64_t);
   CheckpointHeader header;
-  if (bytes.size() != sizeof header + crc_bytes + cosine_bytes + query_bytes + sizeof(uint32_t)) {
-    return false;
-  }
+  const size_t least = sizeof header + crc_bytes + cosine_bytes + query_bytes + sizeof(uint32_t);
+  if (bytes.size() != least && bytes.size() != least + kept_bytes) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
   const CheckpointHeader expected = HeaderOf(shape_, header.tokens_done);
   if (std::memcmp(&header, &expected, sizeof header) != 0) return false;
@@ -108,6 +109,9 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   std::memcpy(sums_.crcs.data(), from, crc_bytes);
   std::memcpy(sums_.cosines.data(), from + crc_bytes, cosine_bytes);
   std::memcpy(queries_.data(), from + crc_bytes + cosine_bytes, query_bytes);
+  kept_rows_.resize((bytes.size() - least) / sizeof(uint64_t));
+  std::memcpy(kept_rows_.data(), from + crc_bytes + cosine_bytes + query_bytes,
+              kept_rows_.size() * sizeof(uint64_t));
   tokens_done_ = header.tokens_done;
   return true;
 }
@@ -153,6 +157,7 @@ Status KvSpill::Checkpoint() {
   append(sums_.crcs.data(), sums_.crcs.size() * sizeof(uint32_t));
   append(sums_.cosines.data(), sums_.cosines.size() * sizeof(CosineSum));
   append(queries_.data(), queries_.size() * sizeof(float));
+  append(kept_rows_.data(), kept_rows_.size() * sizeof(uint64_t));
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   append(&crc, sizeof crc);
 

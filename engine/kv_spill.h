@@ -59,6 +59,10 @@ class KvSpill {
   // A chunk that is abandoned half way leaves checksums and sums as they were before it.
   void BeginChunk() { sums_before_chunk_ = sums_; }
   void AbandonChunk() { sums_ = sums_before_chunk_; }
+  // How many rows of each kv head will be stored, [layers][kv heads]; empty: not decided. Durable
+  // with the next checkpoint, because it takes the rows of all layers to decide.
+  void DecideKeptRows(std::vector<uint64_t> kept) { kept_rows_ = std::move(kept); }
+  std::span<const uint64_t> kept_rows() const { return kept_rows_; }
   // All layers have tokens [0, tokens_done). Not yet durable.
   void Advance(uint64_t tokens_done) { tokens_done_ = tokens_done; }
   // Makes everything so far survive a crash.
@@ -109,6 +113,7 @@ class KvSpill {
     std::vector<uint32_t> crcs;      // [layers][kv heads][K, V]
     std::vector<CosineSum> cosines;  // [layers]
   } sums_, sums_before_chunk_;
+  std::vector<uint64_t> kept_rows_;
   std::vector<float> queries_;  // [layers][calibration tokens][query_cols]
   std::vector<std::byte> rounded_;
 };

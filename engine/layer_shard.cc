@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "engine/document.h"
+#include "engine/kept_rows.h"
 #include "index/calibrate.h"
 #include "index/policies/kv_compress.h"
 #include "index/window_attention.h"
@@ -33,22 +34,15 @@ std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype 
   return stored;
 }
 
-std::vector<float> FloatRows(const Backend& backend, TypedRows rows, Dtype dtype) {
-  const std::vector<std::byte> stored = StoredRows(backend, rows, dtype);
-  std::vector<float> wide(rows.num_rows * rows.num_cols);
-  backend.to_float_rows({stored.data(), dtype, rows.num_rows, rows.num_cols},
-                        {wide.data(), rows.num_rows, rows.num_cols});
-  return wide;
-}
-
-// Keys [n, head_dim] of positions `first` … with RoPE undone, but for a factor.
-std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, uint64_t first,
+// Keys [n, head_dim] of these positions with RoPE undone, but for a factor.
+std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys,
+                             std::span<const uint32_t> positions,
                              std::span<const float> frequencies) {
   const size_t half = frequencies.size(), dim = 2 * half;
   std::vector<float> cosine(half), sine(half);
   for (size_t row = 0; row < keys.size() / dim; ++row) {
     for (size_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(first + row) * frequencies[i];
+      const float angle = static_cast<float>(positions[row]) * frequencies[i];
       cosine[i] = std::cos(angle);
       sine[i] = -std::sin(angle);
     }
@@ -60,21 +54,10 @@ std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, ui
   return keys;
 }
 
-// Query rows of one kv head's group, token by token.
-std::vector<float> GroupQueries(const KvSpill& spill, uint32_t layer, uint32_t kv_head) {
-  const Rows<const float> all = spill.Queries(layer);
-  const size_t cols = all.num_cols / spill.shape().num_kv_heads;
-  std::vector<float> rows;
-  rows.reserve(all.num_rows * cols);
-  for (size_t t = 0; t < all.num_rows; ++t) {
-    rows.insert(rows.end(), all[t] + kv_head * cols, all[t] + (kv_head + 1) * cols);
-  }
-  return rows;
-}
-
-// The order in which KV-Compress would evict the head's rows. Sinks and window stay.
+// The order in which KV-Compress would evict the head's stored rows. Sinks and window stay.
 std::vector<float> ScoreBlocks(const Backend& backend, TypedRows keys, Rows<const float> queries,
-                               size_t group, const RowLayout& layout) {
+                               size_t group, const RowLayout& layout,
+                               std::span<const uint32_t> stored) {
   const size_t last = std::min(queries.num_rows, kObservedTokens * group);
   std::vector<float> scores =
       SquaredWindowAttention({.backend = backend,
@@ -84,7 +67,43 @@ std::vector<float> ScoreBlocks(const Backend& backend, TypedRows keys, Rows<cons
                               .scale = 1 / std::sqrt(static_cast<float>(keys.num_cols))});
   std::fill_n(scores.begin(), layout.num_sinks, INFINITY);
   std::fill(scores.end() - layout.num_window, scores.end(), INFINITY);
-  return BlockScores(std::move(scores));
+  std::vector<float> of_stored;
+  for (const uint32_t position : stored) of_stored.push_back(scores[position]);
+  return BlockScores(std::move(of_stored));
+}
+
+// Positions of the rows of a kv head that are stored, ascending.
+std::vector<uint32_t> StoredPositions(const Backend& backend, const KvSpill& spill, uint32_t layer,
+                                      uint32_t kv_head, const RowLayout& layout, uint64_t seed) {
+  if (layout.retention.keeps_all()) {
+    std::vector<uint32_t> all(layout.num_tokens);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+  const RetentionShape shape = ShapeOf(spill.shape(), layout.num_sinks, layout.num_window);
+  const uint64_t count = spill.kept_rows()[size_t{layer} * shape.num_kv_heads + kv_head];
+  return KeptRows(backend, spill, layer, kv_head, shape, layout.retention, count, seed);
+}
+
+std::vector<std::byte> Gathered(const TypedRows& all, std::span<const uint32_t> positions) {
+  std::vector<std::byte> rows(positions.size() * all.row_bytes());
+  for (size_t row = 0; row < positions.size(); ++row) {
+    std::memcpy(rows.data() + row * all.row_bytes(), all.row(positions[row]), all.row_bytes());
+  }
+  return rows;
+}
+
+// These rows as the shard will hold them.
+std::vector<float> FloatRows(const Backend& backend, const TypedRows& all,
+                             std::span<const uint32_t> positions, Dtype dtype) {
+  const std::vector<std::byte> gathered = Gathered(all, positions);
+  const size_t count = positions.size();
+  const std::vector<std::byte> stored =
+      StoredRows(backend, {gathered.data(), all.dtype, count, all.num_cols}, dtype);
+  std::vector<float> wide(count * all.num_cols);
+  backend.to_float_rows({stored.data(), dtype, count, all.num_cols},
+                        {wide.data(), count, all.num_cols});
+  return wide;
 }
 
 class LayerShard {
@@ -97,7 +116,7 @@ class LayerShard {
     std::vector<uint32_t> positions = ExactPositions();
     std::vector<uint32_t> block_ends = {static_cast<uint32_t>(positions.size())};
     if (clusters != nullptr) {
-      for (const uint32_t key : clusters->tree.order) positions.push_back(layout_.num_sinks + key);
+      for (const uint32_t key : clusters->tree.order) positions.push_back(clusters->positions[key]);
       const auto& rows = clusters->tree.levels.back().children;
       for (size_t i = 1; i < rows.size(); ++i) block_ends.push_back(block_ends.front() + rows[i]);
     }
@@ -140,15 +159,11 @@ class LayerShard {
     LECTERN_RETURN_IF_ERROR(writer_.BeginSection(SectionKind::kRows, kv_head, 0));
     const TypedRows all_keys = spill_.Keys(layer_, kv_head, layout_.num_tokens);
     const TypedRows all_values = spill_.Values(layer_, kv_head, layout_.num_tokens);
-    std::vector<std::byte> gathered;
     uint32_t begin = 0;
     for (const uint32_t end : block_ends) {
       for (const TypedRows& all : {all_keys, all_values}) {
-        gathered.resize((end - begin) * all.row_bytes());
-        for (uint32_t row = begin; row < end; ++row) {
-          std::memcpy(gathered.data() + (row - begin) * all.row_bytes(), all.row(positions[row]),
-                      all.row_bytes());
-        }
+        const std::vector<std::byte> gathered =
+            Gathered(all, std::span(positions).subspan(begin, end - begin));
         const std::vector<std::byte> stored = StoredRows(
             backend_, {gathered.data(), all.dtype, end - begin, all.num_cols}, layout_.dtype);
         LECTERN_RETURN_IF_ERROR(writer_.Append(stored.data(), stored.size()));
@@ -186,21 +201,24 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
                                  const BuildOptions& options,
                                  std::span<const float> frequencies) try {
   auto start = std::chrono::steady_clock::now();
-  const uint64_t begin = layout.num_sinks, end = layout.num_tokens - layout.num_window;
-  const std::vector<float> keys = FloatRows(
-      backend, spill.Keys(layer, kv_head, layout.num_tokens).Slice(begin, end), layout.dtype);
-  const std::vector<float> values = FloatRows(
-      backend, spill.Values(layer, kv_head, layout.num_tokens).Slice(begin, end), layout.dtype);
+  const std::vector<uint32_t> stored =
+      StoredPositions(backend, spill, layer, kv_head, layout, options.seed);
   const size_t dim = spill.shape().head_dim;
+  HeadClusters clusters;
+  clusters.positions.assign(stored.begin() + layout.num_sinks, stored.end() - layout.num_window);
+  const size_t count = clusters.positions.size();
+  const std::vector<float> keys = FloatRows(backend, spill.Keys(layer, kv_head, layout.num_tokens),
+                                            clusters.positions, layout.dtype);
+  const std::vector<float> values = FloatRows(
+      backend, spill.Values(layer, kv_head, layout.num_tokens), clusters.positions, layout.dtype);
   BuildOptions build = options;
   std::vector<float> unrotated;
   if (!frequencies.empty()) {
-    unrotated = Unrotated(backend, keys, begin, frequencies);
-    build.assigned_by = {unrotated.data(), end - begin, dim};
+    unrotated = Unrotated(backend, keys, clusters.positions, frequencies);
+    build.assigned_by = {unrotated.data(), count, dim};
   }
-  HeadClusters clusters;
-  LECTERN_ASSIGN(clusters.tree, BuildTree(backend, {keys.data(), end - begin, dim},
-                                          {values.data(), end - begin, dim}, build));
+  LECTERN_ASSIGN(clusters.tree,
+                 BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
   clusters.cluster_seconds = SecondsSince(start);
   start = std::chrono::steady_clock::now();
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);
@@ -210,7 +228,7 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   clusters.block_scores =
       ScoreBlocks(backend, spill.Keys(layer, kv_head, layout.num_tokens),
                   {queries.data(), queries.size() / dim, dim},
-                  spill.shape().query_cols / (dim * spill.shape().num_kv_heads), layout);
+                  spill.shape().query_cols / (dim * spill.shape().num_kv_heads), layout, stored);
   clusters.calibrate_seconds = SecondsSince(start);
   return clusters;
 } catch (const std::bad_alloc&) {

@@ -6,6 +6,7 @@
 
 #include "engine/kv_spill.h"
 #include "index/build.h"
+#include "index/retention/retention.h"
 #include "store/shard_writer.h"
 
 namespace lectern {
@@ -16,19 +17,23 @@ struct RowLayout {
   uint32_t num_sinks, num_window;  // both 0 when nothing is clustered
   uint32_t num_levels;             // 0: a short document
   Dtype dtype;                     // of stored rows; the spill may be wider (q8)
+  Retention retention = {};        // which rows are stored; all when nothing is clustered
 };
 
 // The clusters of one kv head and what its lookup needs.
 struct HeadClusters {
-  CentroidTree tree;  // of tokens [num_sinks, num_tokens - num_window)
+  CentroidTree tree;
+  // Of its keys, ascending: those of tokens [num_sinks, num_tokens - num_window) that are stored.
+  std::vector<uint32_t> positions;
   std::vector<float> thresholds;
-  std::vector<float> block_scores;  // of all rows: index/policies/kv_compress.h
+  std::vector<float> block_scores;  // of all stored rows: index/policies/kv_compress.h
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
 
 // Clusters the head's keys as they will be stored and calibrates with the spill's queries of its
 // group. `frequencies`: of RoPE, [head_dim / 2]; keys are then put into clusters by what they are
-// without it; empty: as they are. Single-threaded.
+// without it; empty: as they are. Where not all rows are
+// kept the spill must know how many. Single-threaded.
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options,

@@ -159,6 +159,10 @@ struct IndexOptions {
   // On the calling thread, at least every 250 ms of work. Returning false cancels.
   std::function<bool(const Progress&)> on_progress = {};
   std::string_view cluster_keys = {};  // lectern_index_options; empty: "stored"
+  // Share of the rows that is stored, and which: lectern_index_options. 0: all.
+  double keep = 0;
+  std::string_view retention = {};
+  double representatives = 0;
 };
 
 // lectern_plan_options.
@@ -208,6 +212,8 @@ struct AskOptions {
   // Receives each piece of text as it is decoded (whole code points), on the calling thread.
   // Returning false ends the answer: what there is has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
+  // Rows of the conversation that stay after the answer: lectern_ask_options. 0: all.
+  uint64_t max_session_rows = 0;
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
@@ -300,6 +306,7 @@ class Session {
     c.layer_budget_len = options.layer_budget.size();
     c.head_budget = options.head_budget.data();
     c.head_budget_len = options.head_budget.size();
+    c.max_session_rows = options.max_session_rows;
     c.text_user = &callback;
     if (options.on_text) {
       c.on_text = [](const char* text, size_t len, void* user) {
@@ -320,6 +327,8 @@ struct Document {
   std::string model;  // folder it was indexed with
   std::string fingerprint;
   uint64_t generation = 0, tokens = 0, text_bytes = 0, bytes_on_disk = 0;
+  double keep = 1;        // share of its rows that is stored
+  std::string retention;  // which of them; empty: all
 };
 struct Shard {
   std::string file;
@@ -542,7 +551,9 @@ class Engine {
             item.generation,
             item.tokens,
             item.text_bytes,
-            item.bytes_on_disk};
+            item.bytes_on_disk,
+            item.keep,
+            {item.retention, item.retention_len}};
   }
   static void Append(DocumentList& list, const lectern_document& item) {
     list.documents.push_back(FromC(item));
@@ -598,6 +609,9 @@ class Engine {
     c.head_budget_len = options.head_budget.size();
     c.cluster_keys = options.cluster_keys.data();
     c.cluster_keys_len = options.cluster_keys.size();
+    c.keep = options.keep;
+    c.retention = options.retention.data(), c.retention_len = options.retention.size();
+    c.representatives = options.representatives;
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

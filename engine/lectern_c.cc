@@ -330,6 +330,11 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   LECTERN_ASSIGN(const std::string cluster_keys,
                  Copy(read.cluster_keys, read.cluster_keys_len, "cluster_keys"));
   if (!cluster_keys.empty()) options.cluster_keys = cluster_keys;
+  if (read.keep != 0) options.retention.keep = read.keep;
+  LECTERN_ASSIGN(const std::string retention,
+                 Copy(read.retention, read.retention_len, "retention"));
+  if (!retention.empty()) options.retention.method = retention;
+  options.retention.representatives = read.representatives;
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
@@ -380,6 +385,8 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   LECTERN_ASSIGN(options.layer_budget,
                  Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
   LECTERN_ASSIGN(options.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  options.max_session_rows =
+      static_cast<uint32_t>(std::min<uint64_t>(read.max_session_rows, UINT32_MAX));
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it
@@ -468,6 +475,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.max_missed_by = answer.kv.max_missed_by.empty()      ? 0
                           : answer.kv.max_missed_by == "bound" ? 1
                                                                : 2;
+  receipt.keep = answer.kv.keep;
+  receipt.session_rows = answer.kv.session_rows;
   return receipt;
 }
 
@@ -475,11 +484,14 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
   if (!on_document) return;
   const std::string id = ToHex(row.id), state(StateName(row.state)),
                     fingerprint = ToHex(row.fingerprint);
+  const Retention retention = RetentionOf(row);
+  const std::string method = retention.keeps_all() ? "" : retention.method;
   const lectern_document document = {
       sizeof(lectern_document), id.c_str(),          id.size(),          row.name.c_str(),
       row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
       row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
-      row.num_tokens,           row.text_bytes,      row.bytes_on_disk};
+      row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
+      method.c_str(),           method.size()};
   on_document(&document, user);
 }
 

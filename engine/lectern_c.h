@@ -164,6 +164,15 @@ typedef struct lectern_index_options {
    * positions. Empty: "stored". */
   const char* cluster_keys;
   size_t cluster_keys_len;
+  /* Share of the document's rows (keys and values) that is stored, in (0, 1]; 0: 1, all. Below 1
+   * `retention` chooses them: "kv-compress" (or empty), "pyramid", "snapkv", "kvcrush", …; an
+   * unknown name: LECTERN_INVALID_ARGUMENT, the message lists all. Both are part of the document:
+   * the same text kept otherwise is another one. What is not stored is never attended to. Documents
+   * of under 2,048 tokens keep everything. */
+  double keep;
+  const char* retention;
+  size_t retention_len;
+  double representatives; /* of what is kept, stand in for what goes, in (0, 1]; 0: the method's */
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -259,6 +268,9 @@ typedef struct lectern_ask_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
+  /* After the answer at most this many rows of the conversation stay for each layer and kv head, in
+   * the mean: those that later tokens attended to least go. At least 64; 0: all stay. */
+  uint64_t max_session_rows;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -287,10 +299,13 @@ typedef struct lectern_receipt {
   double first_token_ms;
   double per_token_ms;
   double total_ms;
-  uint64_t fallback; /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
+  uint64_t fallback;        /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
   double missed_mass_bound; /* what it cannot exceed, with max_missed; below 0: not known */
-  uint64_t max_missed_by; /* 1: max_missed was kept by that bound in every step and layer; 2: in
-                             some by the estimate and the document's margin; 0: no limit */
+  uint64_t max_missed_by;   /* 1: max_missed was kept by that bound in every step and layer; 2: in
+                               some by the estimate and the document's margin; 0: no limit */
+  double keep;              /* share of the document's rows that is stored, in (0, 1] */
+  uint64_t session_rows;    /* of the conversation so far that a next question attends to, per layer
+                            and    kv head in the mean */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -361,6 +376,9 @@ typedef struct lectern_document {
   uint64_t tokens;
   uint64_t text_bytes;
   uint64_t bytes_on_disk;
+  double keep;           /* share of its rows that is stored, in (0, 1] */
+  const char* retention; /* which of them; empty: all */
+  size_t retention_len;
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 
@@ -406,7 +424,7 @@ typedef struct lectern_plan_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  float kv_budget; /* (0, 1]: of asks that name none */
+  float kv_budget;   /* (0, 1]: of asks that name none */
   uint32_t reserved; /* 0 */
 } lectern_plan_options;
 /* Makes another plan the one of asks that name none. The document is copied to a new generation,

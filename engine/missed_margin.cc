@@ -59,10 +59,10 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
       if (!failed.ok() || budget < smallest) continue;
       const auto read =
           session.AttendAgain(step.layer, step.num_tokens, budget, true, output, proof);
-      if (read.ok()) {
-        body(budget, step, *read);
-      } else {
+      if (!read.ok()) {
         failed = read.status();
+      } else if (!read->exact) {  // which misses nothing of what is stored
+        body(budget, step, *read);
       }
     }
   };

@@ -74,11 +74,14 @@ Json KvValue(const KvReceipt& kv) {
       {"missed_mass_bound", Share(kv.missed_mass_bound)},
       {"max_missed_by", kv.max_missed_by.empty() ? Json(nullptr) : Json(kv.max_missed_by)},
       {"fallback", kv.fallback},
+      {"keep", Share(kv.keep)},
+      {"retention", StringOrNull(kv.retention)},
+      {"session_rows", kv.session_rows},
   };
 }
 
 Json::Object DocumentObject(const DocumentRow& row) {
-  return {
+  Json::Object object = {
       {"document", ToHex(row.id)},
       {"name", StringOrNull(row.name)},
       {"state", StateName(row.state)},
@@ -90,6 +93,8 @@ Json::Object DocumentObject(const DocumentRow& row) {
       {"fingerprint", ToHex(row.fingerprint)},
       {"model", StringOrNull(row.model_path)},
   };
+  AddRetention(object, RetentionOf(row));
+  return object;
 }
 
 bool IsRetryable(Code code) {
@@ -108,6 +113,33 @@ std::string_view StateName(DocumentState state) {
       return "dead";
   }
   return "dead";
+}
+
+void AddRetention(Json::Object& object, const Retention& retention) {
+  const bool all = retention.keeps_all();
+  object["keep"] = all ? Json(1.0) : Json(retention.keep);
+  object["retention"] = all ? Json() : Json(retention.method);
+  object["representatives"] = all ? Json(0.0) : Json(MethodOf(retention).crush.share);
+}
+
+Result<Retention> ReadRetention(const Json& json) {
+  Retention retention;
+  if (const Json* const keep = json.Find("keep")) retention.keep = keep->number().value_or(-1);
+  if (const Json* const method = json.Find("retention"); method && method->string()) {
+    retention.method = *method->string();
+  }
+  if (const Json* const share = json.Find("representatives")) {
+    retention.representatives = share->number().value_or(-1);
+  }
+  LECTERN_RETURN_IF_ERROR(CheckRetention(retention));
+  return retention;
+}
+
+Retention RetentionOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  if (!json.ok()) return {};
+  const Result<Retention> retention = ReadRetention(*json);
+  return retention.ok() ? *retention : Retention();
 }
 
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
@@ -145,24 +177,25 @@ std::string IndexReportJson(const IndexReport& report) {
         Json::Object{{"level", uint64_t{level.level}}, {"centroids", level.centroids}});
   }
   const auto& seconds = report.seconds;
-  return Json(Json::Object{
-                  {"document", report.document},
-                  {"name", StringOrNull(report.name)},
-                  {"tokens", report.tokens},
-                  {"replaced_bytes", report.replaced_bytes},
-                  {"bytes_on_disk", report.bytes_on_disk},
-                  {"fingerprint", report.fingerprint},
-                  {"generation", report.generation},
-                  {"levels", std::move(levels)},
-                  {"seconds", Json::Object{{"read", Time(seconds.read)},
-                                           {"prefill", Time(seconds.prefill)},
-                                           {"cluster", Time(seconds.cluster)},
-                                           {"calibrate", Time(seconds.calibrate)},
-                                           {"write", Time(seconds.write)},
-                                           {"total", Time(seconds.total)}}},
-                  {"existed", report.existed},
-              })
-      .Dump();
+  Json::Object object = {
+      {"document", report.document},
+      {"name", StringOrNull(report.name)},
+      {"tokens", report.tokens},
+      {"replaced_bytes", report.replaced_bytes},
+      {"bytes_on_disk", report.bytes_on_disk},
+      {"fingerprint", report.fingerprint},
+      {"generation", report.generation},
+      {"levels", std::move(levels)},
+      {"seconds", Json::Object{{"read", Time(seconds.read)},
+                               {"prefill", Time(seconds.prefill)},
+                               {"cluster", Time(seconds.cluster)},
+                               {"calibrate", Time(seconds.calibrate)},
+                               {"write", Time(seconds.write)},
+                               {"total", Time(seconds.total)}}},
+      {"existed", report.existed},
+  };
+  AddRetention(object, report.retention);
+  return Json(std::move(object)).Dump();
 }
 
 std::string IndexEstimateJson(const IndexEstimate& estimate) {

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "engine/engine.h"
+#include "engine/json.h"
+#include "index/retention/retention.h"
 
 namespace lectern {
 
@@ -13,6 +15,11 @@ enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
 
 // Compact, one line, without a newline. `text`: the document, needed for units other than kUtf8.
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
+// A document's `keep`, `retention` and `representatives`, as its recipe and its report have them,
+// and back: kInvalidArgument where keep is no share. Without them everything is kept.
+void AddRetention(Json::Object& object, const Retention& retention);
+Result<Retention> ReadRetention(const Json& json);
+Retention RetentionOf(const DocumentRow& row);
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);

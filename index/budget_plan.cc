@@ -119,7 +119,7 @@ Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
   const auto total = static_cast<uint64_t>(std::floor(input.kv_budget * sum * (1 + 1e-12)));
   uint64_t least = 0;
   for (const PlanPart& part : parts) least += part.floor;
-  if (least > total) return TooSmall(static_cast<double>(least) / sum);
+  if (least > total) return TooSmall(static_cast<double>(least) / sum * input.kept_share);
 
   const std::vector<uint64_t> filled = FillRows(parts, total);
   BudgetPlan plan;

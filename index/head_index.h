@@ -54,6 +54,7 @@ class HeadIndex {
     return head;
   }
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
+  // K and V of all rows that are stored.
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
   // In which order blocks of the rows matter least (index/policies/kv_compress.h); verified,

@@ -257,6 +257,8 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
   const ShardHeader& header = document->header();
   LECTERN_ASSIGN(const std::string text, TextOf(*document, SectionKind::kText));
   LECTERN_ASSIGN(entry.row.name, TextOf(*document, SectionKind::kName));
+  // What it was made by; what index-document printed is lost.
+  LECTERN_ASSIGN(entry.row.report_json, TextOf(*document, SectionKind::kModel));
   entry.row.id = id;
   entry.row.generation = generation;
   entry.row.state = DocumentState::kReady;

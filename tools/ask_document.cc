@@ -80,6 +80,11 @@ void AddReadingFlags(CLI::App& app, AskFlags& flags) {
 }
 
 void AddAnswerFlags(CLI::App& app, AskFlags& flags) {
+  app.add_option("--max-session-rows", flags.options.max_session_rows,
+                 "Of a conversation, keys and values of each layer and kv head that stay after an "
+                 "answer, in the mean: 64 or more (else all)")
+      ->type_name("N")
+      ->check(NumberBetween(64, 1 << 30));
   app.add_option("--max-tokens", flags.options.max_tokens, "Of an answer (else 256)")
       ->type_name("N")
       ->check(NumberBetween(1, 1 << 20));

@@ -38,6 +38,8 @@ struct IndexFlags {
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
   std::string layer_budget, head_budget, cluster_keys = "stored";
+  std::string retention;
+  double keep = 0, representatives = 0;
   uint32_t num_levels = 0;
   bool again = false, estimate = false, yes = false;
 
@@ -49,7 +51,10 @@ struct IndexFlags {
             .again = again,
             .layer_budget = layer_budget,
             .head_budget = head_budget,
-            .cluster_keys = cluster_keys};
+            .cluster_keys = cluster_keys,
+            .keep = keep,
+            .retention = retention,
+            .representatives = representatives};
   }
 };
 
@@ -74,6 +79,21 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
          "--head-budget", flags.head_budget,
          "How the heads of a layer share theirs: global, uniform, kv-compress (else global)")
       ->type_name("P");
+  app.add_option(
+         "--keep", flags.keep,
+         "Share of the keys and values that is stored at all (else 1); what is not stored is "
+         "lost to every question")
+      ->type_name("F")
+      ->check(Share());
+  app.add_option("--retention", flags.retention,
+                 "What --keep keeps: kv-compress (default), pyramid, snapkv, kvcrush, "
+                 "kvcrush-random, kvcrush-alternating, kvcrush-pages, recent, spaced")
+      ->type_name("M");
+  app.add_option("--representatives", flags.representatives,
+                 "Share of what is kept that stands in for what is not, by KVCrush (else 0, of "
+                 "kvcrush 0.25)")
+      ->type_name("R")
+      ->check(Share());
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));

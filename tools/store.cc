@@ -92,11 +92,21 @@ std::string NameOrId(const std::string& name, const std::string& id) {
   return name.empty() ? id : name;
 }
 
+// "25 % of its rows, by kv-compress", where not all are stored.
+std::string KeptText(const api::Document& document) {
+  if (document.retention.empty()) return "";
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.3g", 100 * document.keep);
+  return std::string(percent) + " % of its rows, by " + document.retention;
+}
+
 std::string ListText(const api::DocumentList& list) {
   std::string text;
   for (const api::Document& document : list.documents) {
+    const std::string kept = KeptText(document);
     text += document.id + "  " + Grouped(document.tokens) + " tokens  " +
-            Bytes(document.bytes_on_disk) + "  " + document.state + "  " + document.name + "\n";
+            Bytes(document.bytes_on_disk) + "  " + document.state + "  " + document.name +
+            (kept.empty() ? "" : "  (" + kept + ")") + "\n";
   }
   return text;
 }
@@ -108,7 +118,8 @@ std::string ShowText(const api::DocumentDetails& details) {
                      Grouped(document.tokens) + "\ntext         " + Bytes(document.text_bytes) +
                      "\non disk      " + Bytes(document.bytes_on_disk) + "\nmodel        " +
                      document.model + "\nfingerprint  " + document.fingerprint + "\ngeneration   " +
-                     std::to_string(document.generation) + "\n";
+                     std::to_string(document.generation) + "\nkept         " +
+                     (document.retention.empty() ? "all rows" : KeptText(document)) + "\n";
   for (const api::Shard& shard : details.shards) {
     text += "  " + shard.file + "  " + Bytes(shard.bytes) + "\n";
   }

@@ -18,7 +18,8 @@ struct PolicyInput {
   uint32_t num_layers = 0, num_kv_heads = 0;
   std::vector<uint64_t> rows;  // [layers][kv heads]: stored rows, > 0
   uint32_t num_protected = 0;  // sinks and window of each kv head, which are always read
-  double kv_budget = 1;        // (0, 1]: share of all rows
+  double kv_budget = 1;        // (0, 1]: share of all stored rows
+  double kept_share = 1;       // of the document's rows, those that are stored
   std::vector<double> floors;  // [layers]: rows that each reads at least; MakePlan fills them in
 
   // Statistics. Empty where the document has none.

@@ -242,6 +242,10 @@ static void TestBadArguments(const char* store) {
   lectern_index_options no_keys = {.struct_size = sizeof no_keys, .cluster_keys_len = 6};
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
               lectern_engine_index(engine, "text", 4, &no_keys, &report, &error), report, error);
+  options.kv_type = LECTERN_KV_DEFAULT;
+  options.retention_len = 4; /* of NULL */
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_engine_index(engine, "text", 4, &options, &report, &error), report, error);
   CHECK(lectern_engine_index(engine, "text", 4, NULL, &report, &error) != LECTERN_OK);
   CHECK(report == NULL && error != NULL); /* there is no such model */
   CHECK(lectern_error_free(error) == LECTERN_OK);
@@ -342,6 +346,18 @@ static void TestIndexing(lectern_engine* engine) {
 
   lectern_index_estimate estimate = {.struct_size = sizeof estimate};
   options.on_progress = NULL;
+  options.keep = 0.5;
+  options.retention = "cone";
+  options.retention_len = 4;
+  CHECK(lectern_engine_estimate(engine, document, strlen(document), &options, &estimate, &error) ==
+        LECTERN_INVALID_ARGUMENT);
+  CHECK(strcmp(lectern_error_param(error, NULL), "retention") == 0);
+  CHECK(strstr(lectern_error_message(error, NULL), "kv-compress, pyramid") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  error = NULL;
+  options.keep = 0;
+  options.retention = NULL;
+  options.retention_len = 0;
   CHECK_OK(lectern_engine_estimate(engine, document, strlen(document), &options, &estimate, &error),
            error);
   CHECK(estimate.tokens > 0 && estimate.existed == 0);

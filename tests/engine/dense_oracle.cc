@@ -160,7 +160,8 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
         double largest = -INFINITY, sum = 0;
         for (size_t j = 0; j < weight.size(); ++j) {
           const double dot = Dot(&queries[t][h * dim_], &keys_[layer][j][kv], dim_);
-          weight[j] = dot / std::sqrt(static_cast<double>(dim_));
+          weight[j] =
+              IsKept(layer, kv / dim_, j) ? dot / std::sqrt(static_cast<double>(dim_)) : -INFINITY;
           largest = std::max(largest, weight[j]);
         }
         for (double& w : weight) sum += w = std::exp(w - largest);

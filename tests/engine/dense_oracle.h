@@ -19,6 +19,10 @@ class DenseOracle {
   std::vector<std::vector<double>> Append(const std::vector<int32_t>& ids);
   // Forgets everything after the first `num_tokens`.
   void Truncate(size_t num_tokens);
+  // Tokens appended from now on attend to token j in [layer][kv head] only where [j] says so; all
+  // tokens that are not listed are attended to.
+  using Kept = std::vector<std::vector<std::vector<bool>>>;
+  void RestrictTo(Kept kept) { kept_ = std::move(kept); }
   size_t size() const { return num_tokens_; }
   // [layer][token]: cosine of the residual stream before and after attention, of the last Append.
   const std::vector<std::vector<double>>& cosines() const { return cosines_; }
@@ -35,6 +39,10 @@ class DenseOracle {
   size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0, vocab_ = 0;
   double epsilon_ = 0, theta_ = 0;
   bool tied_ = false;
+  Kept kept_;  // empty: all
+  bool IsKept(size_t layer, size_t kv_head, size_t token) const {
+    return kept_.empty() || token >= kept_[layer][kv_head].size() || kept_[layer][kv_head][token];
+  }
   std::map<std::string, Matrix> weights_;
   size_t num_tokens_ = 0;
   std::vector<std::vector<double>> cosines_;

@@ -34,6 +34,74 @@ double Std(const std::vector<double>& x) {
   return std::sqrt(squares / n - sum / n * (sum / n));
 }
 
+// Within 2e-3 of the expected logits' spread.
+void ExpectNear(std::span<const float> logits, const std::vector<double>& expected) {
+  const double tolerance = 2e-3 * Std(expected);
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], tolerance);
+}
+
+// Of a quarter of the document's rows: the oracle, which has seen all of it, attends to those kept.
+void ExpectOnlyKeptRowsToCount(Engine& engine, const std::string& text, const Model& model,
+                               DenseOracle& oracle) {
+  const size_t num_tokens = oracle.size();
+  for (const char* const method : {"kv-compress", "pyramid", "kvcrush"}) {
+    IndexOptions options;
+    options.name = method;
+    options.retention = {0.25, method};
+    ASSERT_TRUE(engine.Index(text, options).ok());
+    auto opened = engine.Open(method);
+    auto& session = static_cast<DocumentSession&>(**opened);
+    const Document& document = session.indexed();
+    DenseOracle::Kept kept(document.num_layers());
+    for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
+      const auto heads = *document.Heads(layer);
+      for (const HeadIndex& head : heads) {
+        kept[layer].emplace_back(num_tokens, false);
+        for (const uint32_t position : head.positions()) kept[layer].back()[position] = true;
+      }
+    }
+    oracle.RestrictTo(std::move(kept));
+    for (const double budget : {1.0, 0.5}) {  // both read what there is
+      const auto ids = *model.EncodeQuestion(InventedText(30, 77));
+      const auto logits = session.Step(ids, budget, true, nullptr);
+      ASSERT_TRUE(logits.ok());
+      ExpectNear(*logits, oracle.Append(ids).back());
+    }
+    oracle.Truncate(num_tokens);
+    oracle.RestrictTo({});
+  }
+}
+
+// Steps after a conversation was compressed attend to what is left of it, and to all of the
+// document.
+void ExpectCompressedConversationToCount(DocumentSession& session, const Model& model,
+                                         DenseOracle& oracle) {
+  const size_t num_tokens = oracle.size();
+  session.max_session_rows = kLeastSessionRows;
+  for (uint64_t i = 0; i < 3; ++i) {
+    const auto ids = *model.EncodeQuestion(InventedText(300, i));
+    ASSERT_TRUE(session.Step(ids, 1, true, nullptr).ok());
+    oracle.Append(ids);
+  }
+  const size_t before = session.num_past(), heads = session.indexed().shape().num_kv_heads;
+  session.CompressRows();
+  DenseOracle::Kept kept(session.indexed().num_layers());
+  for (size_t h = 0; h < kept.size() * heads; ++h) {
+    EXPECT_LT(session.rows().num_rows(h), before);
+    std::vector<bool> of_head(num_tokens + before, false);
+    std::fill_n(of_head.begin(), num_tokens, true);
+    for (const uint32_t token : session.rows().tokens(h)) of_head[num_tokens + token] = true;
+    kept[h / heads].push_back(std::move(of_head));
+  }
+  oracle.RestrictTo(std::move(kept));
+  const auto ids = *model.EncodeQuestion("Who pays?");
+  const auto logits = session.Step(ids, 1, true, nullptr);
+  ASSERT_TRUE(logits.ok());
+  ExpectNear(*logits, oracle.Append(ids).back());
+  oracle.Truncate(num_tokens);
+  oracle.RestrictTo({});
+}
+
 class ExactModeTest : public ::testing::TestWithParam<Dtype> {};
 
 // 10 documents x 10 questions (4 of the documents with the other KV types): logits of every step
@@ -85,6 +153,12 @@ TEST_P(ExactModeTest, EqualsTheDenseOracle) {
         next = {static_cast<int32_t>(best - expected.begin())};
       }
       oracle.Truncate(tokens->ids.size());
+    }
+    if (d == 3 && dtype == Dtype::kF16) {
+      const auto session = engine->Open("");
+      ExpectCompressedConversationToCount(static_cast<DocumentSession&>(**session), **model,
+                                          oracle);
+      ExpectOnlyKeptRowsToCount(*engine, text, **model, oracle);
     }
   }
   std::printf("largest logit error: %.2e of the logits' spread\n", worst);

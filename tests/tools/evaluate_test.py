@@ -182,6 +182,21 @@ class EvaluateTest(unittest.TestCase):
             self.assertGreater(of[rule]["read"], 0.05)  # meets the budget in the mean, roughly
             self.assertLess(of[rule]["read"], 0.3)
 
+    def test_retentions_are_methods(self):
+        done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
+                        "0.2", "--modes", "default,snapkv@0.25,snapkv@1", "--answers",
+                        "snapkv@0.25,snapkv@1", self.questions)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        errors = {line["mode"]: line for line in lines if "question_errors" in line}
+        answers = {line["mode"]: line for line in lines if "same" in line}
+        for figure in ("question_errors", "answer_errors", "read", "recalled"):
+            self.assertEqual(errors["snapkv@1"][figure], errors["default"][figure])
+        self.assertLess(errors["snapkv@0.25"]["recalled"], errors["default"]["recalled"])
+        self.assertAlmostEqual(errors["snapkv@0.25"]["read"], 0.2, delta=0.002)
+        self.assertEqual(answers["snapkv@1"]["on_disk"], 1)
+        self.assertLess(answers["snapkv@0.25"]["on_disk"], 0.5)
+
     def test_nobody_reads_more_than_the_budget(self):
         for (method, budget), row in self.rows.items():
             self.assertGreater(row["read"], 0.9 * budget, method)
@@ -248,6 +263,7 @@ class EvaluateTest(unittest.TestCase):
                           ["--modes", "cone+global"], ["--modes", "block-0"],
                           ["--modes", "reuse-1.1"], ["--modes", "block-8/oracle"],
                           ["--modes", "reuse-x"],
+                          ["--modes", "cone@0.5"], ["--answers", "snapkv@2"],
                           ["--paper", "--modes", "default"]):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)

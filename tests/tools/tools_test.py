@@ -224,7 +224,8 @@ class BadInputTest(ToolsTest):
 
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
-              "generation", "levels", "seconds", "existed"}
+              "generation", "levels", "seconds", "existed", "keep", "retention",
+              "representatives"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
@@ -242,6 +243,34 @@ class IndexTest(ToolsTest):
         self.assertTrue(all(set(level) == {"level", "centroids"} for level in report["levels"]))
         again = self.index(self.lease)
         self.assertEqual((again["document"], again["existed"]), (report["document"], True))
+
+    def test_a_part_of_a_document_is_kept(self):
+        store = ("--store", self.path("kept"))
+        for args, says in ((("--keep", "1.5"), "--keep"), (("--keep", "0"), "--keep"),
+                           (("--keep", "0.01"), "smallest possible"),
+                           (("--keep", "0.5", "--retention", "cone"), "kv-compress, pyramid"),
+                           (("--representatives", "2"), "--representatives")):
+            self.check_error(2, says, "index-document", *store, "--progress", "none", *args,
+                             self.lease)
+        whole = self.index(*store, self.lease)
+        self.assertEqual((whole["keep"], whole["retention"]), (1, None))
+        kept = self.index(*store, "--keep", "0.3", "--retention", "kvcrush", "--representatives",
+                          "0.2", "--name", "part", self.lease)
+        self.assertEqual((kept["keep"], kept["retention"], kept["representatives"]),
+                         (0.3, "kvcrush", 0.2))
+        self.assertNotEqual(kept["document"], whole["document"])
+        self.assertLess(kept["bytes_on_disk"], 0.6 * whole["bytes_on_disk"])
+        out, _ = self.check(0, "lectern-store", *store, "list")
+        self.assertIn("  part  (30 % of its rows, by kvcrush)\n", out)
+        out, _ = self.check(0, "lectern-store", *store, "show", "part")
+        self.assertIn("kept         30 % of its rows, by kvcrush\n", out)
+        out, _ = self.check(0, "lectern-store", *store, "show", "lease.txt")
+        self.assertIn("kept         all rows\n", out)
+        out, _ = self.check(0, "ask-document", *store, "--document", "part", "--exact", "--json",
+                            "--max-tokens", "2", "Who pays?")
+        answer = json.loads(out)
+        self.assertEqual((answer["kv"]["keep"], answer["kv"]["retention"]), (0.3, "kvcrush"))
+        self.assertAlmostEqual(answer["kv"]["read_fraction_prefill"], 0.3, delta=0.01)
 
     def test_again_makes_a_new_generation(self):
         store = ("--store", self.path("again"))
@@ -399,7 +428,8 @@ class AskTest(ToolsTest):
                          {"budget", "rule", "layer_budget", "head_budget",
                           "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
-                          "missed_mass_bound", "max_missed_by", "fallback"})
+                          "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention",
+                          "session_rows"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
 
@@ -450,6 +480,7 @@ class AskTest(ToolsTest):
     def test_rules(self):
         self.check_error(2, "cap,top-p", "ask-document", "--rule", "best", "q")
         self.check_error(2, "top-p alone", "ask-document", "--mass", "0.9", "q")
+        self.check_error(2, "--max-session-rows", "ask-document", "--max-session-rows", "10", "q")
         for rule, args in (("default", ()), ("threshold", ()), ("cap", ()),
                            ("top-p", ("--mass", "0.9"))):
             [answer] = self.ask("--rule", rule, *args, "--max-tokens", "4", self.QUESTION)

@@ -115,6 +115,7 @@ class DocumentEvaluation {
   Status Run(const std::vector<Question>& questions) {
     LECTERN_ASSIGN(const DocumentRow row, engine_.Find(name_));
     num_tokens_ = row.num_tokens;
+    bytes_on_disk_ = row.bytes_on_disk;
     LECTERN_ASSIGN(const auto session, Open());
     if (!session->indexed().has_clusters()) {
       return {Code::kInvalidArgument, "document \"" + name_ +
@@ -145,8 +146,22 @@ class DocumentEvaluation {
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
   };
 
-  Result<std::unique_ptr<DocumentSession>> Open() {
-    LECTERN_ASSIGN(std::unique_ptr<Session> session, engine_.Open(name_));
+  // Of the document itself, or of what it is by a retention: "NAME METHOD@KEEP", made when it is
+  // first asked for.
+  Result<std::unique_ptr<DocumentSession>> Open(const std::string& mode = "") {
+    std::string name = name_;
+    if (const auto retention = RetentionOfMode(mode)) {
+      name += " " + mode;
+      if (!engine_.Find(name).ok()) {
+        LECTERN_ASSIGN(const auto whole, Open());
+        IndexOptions options;
+        options.name = name;
+        options.retention = *retention;
+        std::cerr << name << ": indexing\n";
+        LECTERN_RETURN_IF_ERROR(engine_.Index(whole->text(), options).status());
+      }
+    }
+    LECTERN_ASSIGN(std::unique_ptr<Session> session, engine_.Open(name));
     return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
   }
 
@@ -298,7 +313,7 @@ class DocumentEvaluation {
 
   Result<Json::Object> MeasureAnswer(const Question& question, const ExactAnswer& exact,
                                      const Method& method, size_t budget) {
-    LECTERN_ASSIGN(const auto session, Open());
+    LECTERN_ASSIGN(const auto session, Open(method.mode));
     std::optional<Candidates> scored;
     if (method.is_paper()) {
       session->selector = [&](uint32_t layer, const LookupArgs& args) {
@@ -324,13 +339,16 @@ class DocumentEvaluation {
     }
     LECTERN_ASSIGN(const Answer answer, session->Ask(question.text, options));
     const bool is_right = answer.text == question.answer;
-    Json::Object figures = {{"tokens", Json(num_tokens_)},
-                            {"kind", Json(question.kind)},
-                            {"exact_right", Json(exact.text == question.answer)},
-                            {"right", Json(is_right)},
-                            {"same", Json(answer.text == exact.text)},
-                            {"kl", Json(divergence)},
-                            {"read_question", Json(answer.kv.read_fraction_prefill)}};
+    Json::Object figures = {
+        {"tokens", Json(num_tokens_)},
+        {"kind", Json(question.kind)},
+        {"exact_right", Json(exact.text == question.answer)},
+        {"right", Json(is_right)},
+        {"same", Json(answer.text == exact.text)},
+        {"kl", Json(divergence)},
+        {"read_question", Json(answer.kv.read_fraction_prefill)},
+        {"on_disk", Json(static_cast<double>(session->document().bytes_on_disk) /
+                         static_cast<double>(bytes_on_disk_))}};
     if (answer.kv.read_fraction_decode) figures["read_answer"] = *answer.kv.read_fraction_decode;
     if (question.kind == "fact" && is_right && !question.passages.empty()) {
       const auto [begin, end] = question.passages.front();
@@ -438,16 +456,24 @@ class DocumentEvaluation {
         session.selector = figures.selector;
       }
       session.policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
+      std::unique_ptr<DocumentSession>& kept = kept_[method.mode];
+      if (RetentionOfMode(method.mode) && !kept) {
+        LECTERN_ASSIGN(kept, Open(method.mode));
+      }
+      session.attended_again = kept ? &kept->indexed() : nullptr;
       LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
                                                                   flags_.budgets[figures.budget],
                                                                   HasTail(method.mode), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
-      figures.recalled.push_back(read.exact ? 1 : truth.Recalled(heads, read.heads));
+      LECTERN_ASSIGN(const std::span<const HeadIndex> attended,
+                     (kept ? *kept : session).indexed().Heads(step.layer));
+      figures.recalled.push_back(truth.Recalled(heads, attended, read.heads));
       figures.read.push_back(static_cast<double>(read.bytes) /
                              static_cast<double>(read.dense_bytes));
     }
     session.selector = {};
+    session.attended_again = nullptr;
     return {};
   }
 
@@ -478,13 +504,14 @@ class DocumentEvaluation {
   Engine& engine_;
   const std::string name_;
   RawResults& results_;
-  uint64_t num_tokens_ = 0;
+  uint64_t num_tokens_ = 0, bytes_on_disk_ = 0;
   size_t group_ = 1;
   std::map<size_t, ExactAnswer> exact_;   // of questions whose errors were measured
   std::vector<PaperLookup::Step> steps_;  // of the questions that choose the paper's thresholds
-  std::unique_ptr<DocumentSession> document_;               // that recalibrated_ borrows
-  RecalibratedHeads recalibrated_;                          // made when first asked for
-  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;  // by seed
+  std::unique_ptr<DocumentSession> document_;                     // that recalibrated_ borrows
+  RecalibratedHeads recalibrated_;                                // made when first asked for
+  std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;        // by seed
+  std::map<std::string, std::unique_ptr<DocumentSession>> kept_;  // by mode, for errors
   std::map<std::pair<std::string, uint64_t>, PaperLookup::Thresholds> thresholds_;  // mode, seed
 };
 

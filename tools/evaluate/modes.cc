@@ -1,6 +1,7 @@
 #include "tools/evaluate/modes.h"
 
 #include <charconv>
+#include <cstdlib>
 
 namespace lectern::evaluate {
 namespace {
@@ -120,6 +121,9 @@ std::string DescribeModes() {
   }
   return list +
          "\n  LAYERS+HEADS: as default, by these policies, as in pyramid+global"
+         "\n  METHOD@KEEP: as default, of a document that keeps a share of its rows, as in "
+         "kvcrush@0.25; "
+         "budgets are of the whole one, which answers are compared with"
          "\n  PREFILL/DECODING: two of these, as in block-8/reuse-0.8";
 }
 
@@ -129,8 +133,15 @@ std::optional<PlanPolicies> PoliciesOf(const std::string& mode) {
   return PlanPolicies{mode.substr(0, plus), mode.substr(plus + 1)};
 }
 
+std::optional<Retention> RetentionOfMode(const std::string& mode) {
+  const size_t at = mode.find('@');
+  if (at == mode.npos) return {};
+  return Retention{std::strtod(mode.c_str() + at + 1, nullptr), mode.substr(0, at)};
+}
+
 std::string CheckMode(const std::string& mode, bool answers) {
   if (const auto policies = PoliciesOf(mode)) return CheckPolicies(*policies).message();
+  if (const auto retention = RetentionOfMode(mode)) return CheckRetention(*retention).message();
   const auto phases = PhasesOf(mode);
   double number;
   const bool known = phases ? IsPhase(phases->first) && IsPhase(phases->second)

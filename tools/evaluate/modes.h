@@ -6,6 +6,7 @@
 #include <string>
 
 #include "index/budget_plan.h"
+#include "index/retention/retention.h"
 #include "tools/evaluate/question_thresholds.h"
 #include "tools/evaluate/selectors.h"
 #include "tools/evaluate/true_mass.h"
@@ -23,6 +24,7 @@ struct SelectorInputs {
 
 // Every mode: a new one is an entry of its list. Besides these,
 //   LAYERS+HEADS        Lookup by these policies (index/policies/)
+//   METHOD@KEEP         as default, of a document that keeps a share of its rows
 //   PREFILL/DECODING    two modes: one for the question's prefill, one for the answer's steps
 std::string DescribeModes();
 // Empty, or why there is no such mode. `answers`: nor one that can answer, as the oracle, which
@@ -34,6 +36,8 @@ bool NeedsThresholds(const std::string& mode);
 bool HasTail(const std::string& mode);
 // The policies of LAYERS+HEADS.
 std::optional<PlanPolicies> PoliciesOf(const std::string& mode);
+// The retention of METHOD@KEEP.
+std::optional<Retention> RetentionOfMode(const std::string& mode);
 // What chooses in the place of Lookup while one question is answered: it may keep what it chose
 // from step to step. Empty: Lookup itself, or the paper's lookup, which is not made here.
 Selector MakeSelector(const std::string& mode, SelectorInputs inputs);

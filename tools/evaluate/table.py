@@ -10,7 +10,8 @@ means over the tokens of each. The seed of the paper's lookup is, for each docum
 number of levels, the one of least mean error. `paper ÷` is how many times the error of the better
 of the paper's two lookups is that of the row, over the questions that both were measured on;
 `oracle ÷` the same with the oracle's. `read` is the share of the document's K and V bytes that a
-layer reads in a step: mean, least, most. A cell is empty where nothing was measured. --json FILE:
+layer reads in a step: mean, least, most; `on disk` the document's bytes, of those of the document
+whole. A cell is empty where nothing was measured. --json FILE:
 the same figures.
 Standard library only.
 """
@@ -106,6 +107,7 @@ def answer_figures(lines):
             "KL, median": statistics.median(line["kl"] for line in lines),
             "read, question": mean([line["read_question"] for line in lines]),
             "read, answer": mean([line["read_answer"] for line in lines if "read_answer" in line]),
+            "on disk": mean([line["on_disk"] for line in lines if "on_disk" in line]),
             "right facts": len(facts), "first passage %": share(facts, "first_passage"),
             "a passage of three %": share(facts, "any_passage")}
 

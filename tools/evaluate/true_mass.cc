@@ -66,12 +66,17 @@ Result<TrueMass> TrueMass::Of(const LookupArgs& args, std::span<const std::span<
   return result;
 }
 
-double TrueMass::Recalled(std::span<const HeadIndex> heads,
+double TrueMass::Recalled(std::span<const HeadIndex> heads, std::span<const HeadIndex> kept,
                           std::span<const HeadSelection> selections) const {
   double read = 0, all = 0;
   for (size_t h = 0; h < heads.size(); ++h) {
-    for (uint32_t row = 0; row < heads[h].num_exact(); ++row) read += mass_[h][row];
-    for (const uint32_t row : selections[h].rows) read += mass_[h][row];
+    const std::span<const uint32_t> positions = heads[h].positions();
+    std::vector<float> at(*std::max_element(positions.begin(), positions.end()) + 1, 0.0f);
+    for (size_t row = 0; row < positions.size(); ++row) at[positions[row]] = mass_[h][row];
+    const auto add = [&](uint32_t row) { read += at[kept[h].positions()[row]]; };
+    const uint32_t whole = selections.empty() ? kept[h].num_rows() : kept[h].num_exact();
+    for (uint32_t row = 0; row < whole; ++row) add(row);
+    if (!selections.empty()) std::ranges::for_each(selections[h].rows, add);
     all += std::accumulate(mass_[h].begin(), mass_[h].end(), 0.0);
   }
   return all > 0 ? read / all : 1.0;

@@ -15,8 +15,10 @@ class TrueMass {
   // `lse`: per kv head [R], log-sum-exp over everything that exact attention sees.
   static Result<TrueMass> Of(const LookupArgs& args, std::span<const std::span<float>> lse);
 
-  // Share of the mass on all rows of the document that lies on the rows that `selections` read.
-  double Recalled(std::span<const HeadIndex> heads,
+  // Share of the mass on all rows of `heads` that lies on the rows of `kept` that `selections`
+  // read; no selections: all rows. `kept`: the same heads, or those of a document that keeps some
+  // of them.
+  double Recalled(std::span<const HeadIndex> heads, std::span<const HeadIndex> kept,
                   std::span<const HeadSelection> selections) const;
 
   // The oracle: reads sinks, window and the rows of most mass, all kv heads of the layer together,
