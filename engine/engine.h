@@ -48,20 +48,36 @@ std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", â
 struct IndexOptions {
   std::string name;  // points to the document afterwards; empty: none
   Dtype kv_dtype = Dtype::kF16;
-  float kv_budget = 0.1f;          // (0, 1]: the default of later asks; thresholds serve any budget
-  uint32_t num_levels = 2;         // 1, 2 or 3
+  float kv_budget = 0.1f;   // (0, 1]: the default of later asks; thresholds serve any budget
+  uint32_t num_levels = 2;  // 1, 2 or 3
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
   // What keys are put into clusters by: "stored", as they are, or "unrotated", with RoPE undone, so
   // that what recurs at other positions meets. Everything else is of the keys as they are.
   std::string cluster_keys = "stored";
-  uint64_t seed = 1234;            // of the clustering
+  uint64_t seed = 1234;  // of the clustering
+  // "window": what policies know is the attention of the last tokens. "full": of all tokens too,
+  // for the policy kv-compress-full; the prefill takes longer and keeps 4 bytes per layer, kv head
+  // and token in memory.
+  std::string stats = "window";
   bool again = false;              // also when it is there: a new generation, seen when it is ready
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.
   std::function<bool(const IndexProgress&)> on_progress;
   const CancelFlag* cancel = nullptr;
+};
+
+// How asks of a document that name nothing share out its budget, and what policies know of it.
+struct DocumentPlan {
+  std::string layer_budget, head_budget;  // the policies
+  std::string stats;                      // "window", "full"; empty: it has none
+  double kv_budget = 1;
+  std::vector<double> layers;  // [layers]: share of the layer's rows that a step reads
+  std::vector<double> heads;   // [layers][kv heads]: of the head's; empty where they compete
+  std::vector<double> cosine;  // [layers]: residual stream before and after attention; or empty
+  // [layers]: shares that the policy kv-compress would give at this budget, or empty.
+  std::vector<double> competed;
 };
 
 // What to change of a document's plan; empty and 0: as it is.
@@ -147,9 +163,9 @@ struct Evidence {
 
 struct KvReceipt {
   float budget = 1;
-  std::string rule;       // "exact", or AskOptions::rule
+  std::string rule;                       // "exact", or AskOptions::rule
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
-  bool fallback = false;  // AskOptions::fallback made the answer exact
+  bool fallback = false;                  // AskOptions::fallback made the answer exact
   // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
   double read_fraction_prefill = 0;
   std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
@@ -222,10 +238,13 @@ class Engine {
     Status status;
   };
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
-  // Makes another plan the one of asks that name none: a new generation of the document, copied from
-  // the old one; its model measures a few questions again. All or nothing. kInvalidArgument also
-  // where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch, kNoSpace,
-  // kReadOnly, kLocked, errors of Open.
+  // kBudgetTooSmall where the document's budget is below what a step costs at least, errors of
+  // Open.
+  virtual Result<DocumentPlan> ShowPlan(std::string_view document) = 0;
+  // Makes another plan the one of asks that name none: a new generation of the document, copied
+  // from the old one; its model measures a few questions again. All or nothing. kInvalidArgument
+  // also where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch,
+  // kNoSpace, kReadOnly, kLocked, errors of Open.
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
   // Gone for readers at once; files are deleted when nobody reads them.
   virtual Status Remove(std::string_view document) = 0;

@@ -22,7 +22,8 @@ struct RowLayout {
 struct HeadClusters {
   CentroidTree tree;  // of tokens [num_sinks, num_tokens - num_window)
   std::vector<float> thresholds;
-  std::vector<float> block_scores;  // of all rows: index/policies/kv_compress.h
+  // Of all rows: index/policies/kv_compress.h. The last: empty unless the spill has sums for it.
+  std::vector<float> block_scores, plain_block_scores, full_block_scores;
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
 

@@ -164,6 +164,10 @@ typedef struct lectern_index_options {
    * positions. Empty: "stored". */
   const char* cluster_keys;
   size_t cluster_keys_len;
+  /* What policies will know: "window" (or empty), the attention of the last tokens; "full", of all
+   * tokens too, for the policy kv-compress-full: the prefill takes longer. */
+  const char* stats;
+  size_t stats_len;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -287,10 +291,10 @@ typedef struct lectern_receipt {
   double first_token_ms;
   double per_token_ms;
   double total_ms;
-  uint64_t fallback; /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
+  uint64_t fallback;        /* 1: LECTERN_FALLBACK_EXACT made the answer exact */
   double missed_mass_bound; /* what it cannot exceed, with max_missed; below 0: not known */
-  uint64_t max_missed_by; /* 1: max_missed was kept by that bound in every step and layer; 2: in
-                             some by the estimate and the document's margin; 0: no limit */
+  uint64_t max_missed_by;   /* 1: max_missed was kept by that bound in every step and layer; 2: in
+                               some by the estimate and the document's margin; 0: no limit */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -393,6 +397,28 @@ LECTERN_API lectern_code lectern_engine_show(lectern_engine* engine, const char*
                                              size_t document_len, lectern_document_fn on_document,
                                              lectern_shard_fn on_shard, void* user,
                                              lectern_text** json, lectern_error** error);
+/* How asks that name nothing share out the document's budget, and what policies know of it. */
+typedef struct lectern_document_plan {
+  size_t struct_size;
+  const char* layer_budget; /* names of the policies */
+  size_t layer_budget_len;
+  const char* head_budget;
+  size_t head_budget_len;
+  const char* stats; /* "window", "full"; empty: it has none */
+  size_t stats_len;
+  double kv_budget;
+  uint64_t num_layers;
+  uint64_t num_kv_heads;  /* 0 where heads is NULL */
+  const double* layers;   /* [num_layers]: share of the layer's rows that a step reads */
+  const double* heads;    /* [num_layers][num_kv_heads], of the head's; NULL: they compete */
+  const double* cosine;   /* [num_layers]: residual before and after attention; NULL: not known */
+  const double* competed; /* [num_layers]: by the policy kv-compress; NULL: not known */
+} lectern_document_plan;
+typedef void (*lectern_plan_fn)(const lectern_document_plan* plan, void* user);
+/* Calls back once. LECTERN_BUDGET_TOO_SMALL where the stored budget is below what a step costs. */
+LECTERN_API lectern_code lectern_engine_show_plan(lectern_engine* engine, const char* document,
+                                                  size_t document_len, lectern_plan_fn on_plan,
+                                                  void* user, lectern_error** error);
 /* Checks the shards of the document (empty: of every document): sizes and identities, or with
  * `full` every byte. LECTERN_OK also when damage was found: it is in the items. */
 LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,
@@ -406,7 +432,7 @@ typedef struct lectern_plan_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  float kv_budget; /* (0, 1]: of asks that name none */
+  float kv_budget;   /* (0, 1]: of asks that name none */
   uint32_t reserved; /* 0 */
 } lectern_plan_options;
 /* Makes another plan the one of asks that name none. The document is copied to a new generation,

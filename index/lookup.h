@@ -58,10 +58,13 @@ class LookupWorkspace {
  public:
   LookupWorkspace();
   ~LookupWorkspace();
+  LookupWorkspace(LookupWorkspace&&) noexcept;
   std::vector<HeadBuffers>& heads() { return heads_; }
+  std::vector<LookupWorkspace>& alone() { return alone_; }  // of heads that are looked up alone
 
  private:
   std::vector<HeadBuffers> heads_;
+  std::vector<LookupWorkspace> alone_;
 };
 
 // How a step chooses what it reads. See Lookup.

@@ -6,9 +6,9 @@
 namespace lectern {
 namespace {
 
-// Squared probabilities of one query head: sums over its tokens, [L].
-std::vector<double> SquaredSums(const WindowAttentionArgs& args, size_t head,
-                                std::vector<float>& logits, std::span<float> scratch) {
+// Probabilities of one query head to this power: sums over its tokens, [L].
+std::vector<double> PowerSums(const WindowAttentionArgs& args, size_t head, int power,
+                              std::vector<float>& logits, std::span<float> scratch) {
   const size_t tokens = args.queries.num_rows / args.group, num_keys = args.keys.num_rows;
   const size_t dim = args.queries.num_cols;
   args.backend.key_logits({.queries = {args.queries.data + head * args.queries.stride, tokens, dim,
@@ -25,31 +25,53 @@ std::vector<double> SquaredSums(const WindowAttentionArgs& args, size_t head,
     double sum = 0;
     for (size_t i = 0; i < visible; ++i) sum += std::exp(row[i] - largest);
     const double lse = largest + std::log(sum);
-    for (size_t i = 0; i < visible; ++i) sums[i] += std::exp(2 * (row[i] - lse));
+    for (size_t i = 0; i < visible; ++i) sums[i] += std::exp(power * (row[i] - lse));
   }
   return sums;
 }
 
+std::vector<double> MaxPooled(const std::vector<double>& sums) {
+  std::vector<double> pooled;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t begin = i - std::min(i, kPooledKeys / 2);
+    const size_t end = std::min(i + kPooledKeys / 2 + 1, sums.size());
+    pooled.push_back(*std::max_element(sums.begin() + static_cast<ptrdiff_t>(begin),
+                                       sums.begin() + static_cast<ptrdiff_t>(end)));
+  }
+  return pooled;
+}
+
+// Over the query heads.
+std::vector<float> LogOfSums(const std::vector<std::vector<double>>& of_heads) {
+  std::vector<float> logs;
+  for (size_t i = 0; i < of_heads.front().size(); ++i) {
+    double sum = 0;
+    for (const std::vector<double>& head : of_heads) sum += head[i];
+    logs.push_back(static_cast<float>(std::log(sum)));
+  }
+  return logs;
+}
+
 }  // namespace
 
-std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args) {
+std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int power) {
   const size_t tokens = args.queries.num_rows / args.group, num_keys = args.keys.num_rows;
   assert(tokens >= 1 && tokens <= num_keys);
   std::vector<float> logits(tokens * num_keys);
   std::vector<float> scratch(AttendScratch(tokens, args.queries.num_cols));
-  std::vector<double> scores(num_keys, 0.0);
+  std::vector<std::vector<double>> sums;
   for (size_t head = 0; head < args.group; ++head) {
-    const std::vector<double> sums = SquaredSums(args, head, logits, scratch);
-    for (size_t i = 0; i < num_keys; ++i) {
-      const size_t begin = i - std::min(i, kPooledKeys / 2);
-      const size_t end = std::min(i + kPooledKeys / 2 + 1, num_keys);
-      scores[i] += *std::max_element(sums.begin() + static_cast<ptrdiff_t>(begin),
-                                     sums.begin() + static_cast<ptrdiff_t>(end));
-    }
+    sums.push_back(MaxPooled(PowerSums(args, head, power, logits, scratch)));
   }
-  std::vector<float> logs;
-  for (const double score : scores) logs.push_back(static_cast<float>(std::log(score)));
-  return logs;
+  return sums;
+}
+
+std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args) {
+  return LogOfSums(WindowSums(args, 2));
+}
+
+std::vector<float> PlainWindowAttention(const WindowAttentionArgs& args) {
+  return LogOfSums(WindowSums(args, 1));
 }
 
 }  // namespace lectern

@@ -18,10 +18,16 @@ struct WindowAttentionArgs {
   TypedRows keys;             // [L, head_dim] in document order; the last are those of the queries
   float scale;
 };
+// [query heads of the group][L]: each key's attention probability to this power (1 or 2), summed
+// over the tokens, then the largest of the kPooledKeys around it. Causal. One thread.
+std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int power);
+
 // [L]: natural log of each key's squared attention probability, summed over the tokens, the largest
 // of the kPooledKeys around it, summed over the query heads (arXiv:2410.00161, KVC-w with squares;
 // pooled before heads are summed, as its code does). Causal. One thread.
 std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args);
+// The same of the probabilities themselves, as SnapKV and PyramidKV score (L1 in arXiv:2410.00161).
+std::vector<float> PlainWindowAttention(const WindowAttentionArgs& args);
 
 }  // namespace lectern
 
