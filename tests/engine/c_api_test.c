@@ -569,7 +569,7 @@ static void OnShard(const lectern_shard* item, void* user) {
 static void OnPlan(const lectern_document_plan* plan, void* user) {
   CHECK(strcmp(plan->layer_budget, "uniform") == 0 && plan->layer_budget_len == 7);
   CHECK(strcmp(plan->head_budget, "uniform") == 0 && strcmp(plan->stats, "window") == 0);
-  CHECK(plan->kv_budget > 0.199 && plan->kv_budget < 0.201 && plan->num_layers == 2);
+  CHECK(plan->kv_budget > 0.199 && plan->kv_budget < 0.201 && plan->num_layers == 8);
   double sum = 0;
   for (uint64_t i = 0; i < plan->num_layers; ++i) {
     CHECK(plan->layers[i] > 0 && plan->layers[i] <= 1);
@@ -579,7 +579,7 @@ static void OnPlan(const lectern_document_plan* plan, void* user) {
       CHECK(plan->heads[i * plan->num_kv_heads + h] > 0);
     }
   }
-  CHECK(plan->num_kv_heads > 0 && sum > 2 * 0.199 && sum < 2 * 0.201);
+  CHECK(plan->num_kv_heads > 0 && sum > 8 * 0.199 && sum < 8 * 0.201);
   *(int*)user += 1;
 }
 static void OnDamage(const lectern_damage* item, void* user) {
