@@ -150,21 +150,6 @@ TEST(StatisticsTest, FullStatisticsHaveTheSameBitsForAnyThreadsAndResumed) {
   }
 }
 
-TEST(StatisticsTest, WithoutFullOnesTheirPolicyIsRefused) {
-  const TempFolder store;
-  const auto engine =
-      Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
-  IndexOptions options;
-  options.stats = "half";
-  EXPECT_EQ((*engine)->Index("text", options).status().param(), "stats");
-  ASSERT_TRUE((*engine)->Index(InventedText(14000, 7), {}).ok());
-  EXPECT_EQ((*engine)->ShowPlan("")->stats, "window");
-  const auto refused = Ask(**engine, Options({"kv-compress-full", "global"}, 0.2f));
-  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-  EXPECT_NE(refused.status().message().find("--stats full"), std::string::npos);
-  EXPECT_TRUE(Ask(**engine, Options({"kv-compress-plain", "global"}, 0.2f)).ok());
-}
-
 // --- asking ---
 
 class PlansTest : public ::testing::TestWithParam<PlanPolicies> {};
@@ -259,6 +244,9 @@ TEST(PlanErrorsTest, UnknownPoliciesAreRefusedAndTheOthersListed) {
   IndexOptions options;
   options.layer_budget = "none";
   EXPECT_EQ(SharedEngine().Index("text", options).status().param(), "layer_budget");
+  options = {};
+  options.stats = "half";
+  EXPECT_EQ(SharedEngine().Index("text", options).status().param(), "stats");
 }
 
 TEST(PlanErrorsTest, TheSmallestBudgetIsThatOfTheFloors) {
@@ -441,6 +429,10 @@ TEST(ChangePlanTest, WhatCannotBeServedChangesNothing) {
   EXPECT_EQ(change({"none", "", 0}), Code::kInvalidArgument);
   EXPECT_EQ(change({"squeeze", "", 0.01f}), Code::kBudgetTooSmall);
   EXPECT_EQ(change({"", "", 1.5f}), Code::kInvalidArgument);
+  // Indexed without --stats full.
+  EXPECT_EQ((*engine)->ShowPlan("")->stats, "window");
+  EXPECT_EQ(change({"kv-compress-full", "", 0}), Code::kInvalidArgument);
+  EXPECT_TRUE(Ask(**engine, Options({"kv-compress-plain", "global"}, 0.2f)).ok());
   EXPECT_EQ((*engine)->Find("")->generation, generation);
   size_t folders = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(store.path() + "/docs")) {
