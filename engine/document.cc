@@ -159,13 +159,41 @@ Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget
     LECTERN_ASSIGN(const auto heads, Heads(layer));
     for (const HeadIndex& head : heads) {
       input.rows.push_back(head.num_rows());
-      if (!head.block_scores().empty()) input.block_scores.push_back(head.block_scores());
+      input.block_scores.push_back(head.block_scores());
+      input.plain_block_scores.push_back(head.plain_block_scores());
+      input.full_block_scores.push_back(head.full_block_scores());
     }
   }
-  if (input.block_scores.size() != input.rows.size()) input.block_scores.clear();
+  for (auto* scores : {&input.block_scores, &input.plain_block_scores, &input.full_block_scores}) {
+    if (std::any_of(scores->begin(), scores->end(), [](auto head) { return head.empty(); })) {
+      scores->clear();
+    }
+  }
   LECTERN_ASSIGN(std::vector<double> floors, Floors(policies, tail));
   if (!has_floors) std::fill(floors.begin(), floors.end(), 0.0);
   return MakePlan(policies, input, floors);
+}
+
+Result<DocumentPlan> Document::StoredPlan() const {
+  DocumentPlan stored;
+  stored.layer_budget = policies_.layers;
+  stored.head_budget = policies_.heads;
+  stored.kv_budget = double{default_kv_budget_};
+  stored.cosine = cosines_;
+  stored.layers.assign(num_layers(), 1.0);
+  if (!has_clusters()) return stored;
+  LECTERN_ASSIGN(const auto heads, Heads(0));
+  const bool is_full = !heads.front().full_block_scores().empty();
+  if (!heads.front().block_scores().empty()) stored.stats = is_full ? "full" : "window";
+  if (stored.kv_budget >= 1) return stored;
+  LECTERN_ASSIGN(BudgetPlan plan, Plan(policies_, stored.kv_budget, true, true));
+  stored.layers = std::move(plan.layers);
+  stored.heads = std::move(plan.heads);
+  if (auto competed = Plan({"kv-compress", "global"}, stored.kv_budget, true, true);
+      competed.ok()) {
+    stored.competed = std::move(competed->layers);
+  }
+  return stored;
 }
 
 Result<double> Document::SmallestBudget(const PlanPolicies& policies, bool tail) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine.h"
 #include "engine/json.h"
 #include "engine/tokenizer.h"
 #include "index/budget_plan.h"
@@ -61,6 +62,8 @@ class Document {
   // kInvalidArgument, kBudgetTooSmall, as MakePlan.
   Result<BudgetPlan> Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                           bool has_floors) const;
+  // The stored plan at the stored budget. kBudgetTooSmall.
+  Result<DocumentPlan> StoredPlan() const;
   // The smallest budget that there is such a plan with floors for.
   Result<double> SmallestBudget(const PlanPolicies& policies, bool tail) const;
 

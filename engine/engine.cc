@@ -120,6 +120,12 @@ class LocalEngine : public Engine {
     return damages;
   }
 
+  Result<DocumentPlan> ShowPlan(std::string_view name) override {
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    LECTERN_ASSIGN(const auto document, OpenDocument(row));
+    return document->StoredPlan();
+  }
+
   Status ChangePlan(std::string_view name, const PlanChange& change) override {
     std::unique_lock lock(index_mutex_, std::try_to_lock);
     if (!lock) {

@@ -57,6 +57,10 @@ struct IndexOptions {
   // that what recurs at other positions meets. Everything else is of the keys as they are.
   std::string cluster_keys = "stored";
   uint64_t seed = 1234;            // of the clustering, and of a retention's representatives
+  // "window": what policies know is the attention of the last tokens. "full": of all tokens too,
+  // for the policy kv-compress-full; the prefill takes longer and keeps 4 bytes per layer, kv head
+  // and token in memory.
+  std::string stats = "window";
   bool again = false;              // also when it is there: a new generation, seen when it is ready
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
@@ -68,6 +72,18 @@ struct IndexOptions {
   // document is: other shares of the same text are other documents. One of under 2,048 tokens keeps
   // everything.
   Retention retention;
+};
+
+// How asks of a document that name nothing share out its budget, and what policies know of it.
+struct DocumentPlan {
+  std::string layer_budget, head_budget;  // the policies
+  std::string stats;                      // "window", "full"; empty: it has none
+  double kv_budget = 1;
+  std::vector<double> layers;  // [layers]: share of the layer's rows that a step reads
+  std::vector<double> heads;   // [layers][kv heads]: of the head's; empty where they compete
+  std::vector<double> cosine;  // [layers]: residual stream before and after attention; or empty
+  // [layers]: shares that the policy kv-compress would give at this budget, or empty.
+  std::vector<double> competed;
 };
 
 // What to change of a document's plan; empty and 0: as it is.
@@ -242,6 +258,9 @@ class Engine {
     Status status;
   };
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
+  // kBudgetTooSmall where the document's budget is below what a step costs at least, errors of
+  // Open.
+  virtual Result<DocumentPlan> ShowPlan(std::string_view document) = 0;
   // Makes another plan the one of asks that name none: a new generation of the document, copied
   // from the old one; its model measures a few questions again. All or nothing. kInvalidArgument
   // also where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch,

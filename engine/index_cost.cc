@@ -11,12 +11,13 @@
 
 namespace lectern {
 
-double PrefillFlops(const ModelConfig& c, double tokens) {
+double PrefillFlops(const ModelConfig& c, double tokens, bool full_stats) {
   const double attention_cols = double{1} * c.num_heads * c.head_dim;
   const double linear =
       2.0 * c.hidden_size *
       (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim + 3.0 * c.intermediate_size);
-  return (c.num_layers - 1) * tokens * (linear + 2 * attention_cols * tokens);
+  const uint32_t layers = c.num_layers - (full_stats ? 0 : 1);
+  return layers * tokens * (linear + (full_stats ? 3 : 2) * attention_cols * tokens);
 }
 
 double ClusterFlops(const ModelConfig& c, double tokens) {

@@ -11,8 +11,8 @@ namespace lectern {
 inline constexpr uint64_t kMinClusteredTokens = 2048;
 
 // Multiplications and additions of the prefill of the first `tokens` tokens; attention grows with
-// their square.
-double PrefillFlops(const ModelConfig& config, double tokens);
+// their square. `full_stats`: with the second pass over the logits.
+double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats);
 // Of clustering them, 10 iterations of the tree of index/build.h.
 double ClusterFlops(const ModelConfig& config, double tokens);
 // One layer's shard, and all spills together. Upper estimates within a few percent.

@@ -58,6 +58,9 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
   }
   LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
   LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
+  if (options.stats != "window" && options.stats != "full") {
+    return wrong("stats", "stats must be window or full, not \"" + options.stats + "\"");
+  }
   if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
     return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
                                 std::to_string(model.config().head_dim) + "; use f16");
@@ -132,6 +135,7 @@ std::string OptionsSignature(const IndexOptions& options) {
   return Json(Json::Object{{"levels", Json(int64_t{options.num_levels})},
                            {"seed", Json(options.seed)},
                            {"cluster_keys", Json(options.cluster_keys)},
+                           {"stats", Json(options.stats)},
                            {"faiss", Json(FaissVersion())}})
       .Dump();
 }
@@ -289,6 +293,7 @@ class Indexer {
     shape.query_cols = config_.num_heads * config_.head_dim;
     shape.dtype = SpillDtype(layout_.dtype);
     shape.num_calibration = layout_.num_window;
+    shape.squared_sums = layout_.num_levels > 0 && options_.stats == "full";
     LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
     report_.resumed_tokens = spill_->tokens_done();
     progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
@@ -496,6 +501,7 @@ class Indexer {
                          {"levels", Json(int64_t{layout_.num_levels})},
                          {"seed", Json(options_.seed)},
                          {"cluster_keys", Json(options_.cluster_keys)},
+                         {"stats", Json(options_.stats)},
                          {"faiss", Json(FaissVersion())}};
     if (missed_margin_) json["missed_margin"] = Json(*missed_margin_);
     if (!layout_.retention.keeps_all()) {
@@ -642,7 +648,7 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const uint64_t clustering =
       tokens * config.head_dim * sizeof(float) * copies * context.threads.num_threads();
   estimate.anonymous_bytes = std::max(activations, clustering);
-  estimate.flops = PrefillFlops(config, static_cast<double>(tokens));
+  estimate.flops = PrefillFlops(config, static_cast<double>(tokens), options.stats == "full");
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
   // Attention and clustering reach about half the speed of a plain product.

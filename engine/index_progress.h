@@ -19,7 +19,7 @@ class IndexProgressMeter {
   IndexProgressMeter(const IndexOptions& options, const ModelConfig& config, uint64_t tokens)
       : options_(options),
         config_(config),
-        prefill_flops_(PrefillFlops(config, static_cast<double>(tokens))),
+        prefill_flops_(FlopsOf(static_cast<double>(tokens))),
         cluster_flops_(
             tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0) {
     now_.total = tokens;
@@ -57,10 +57,14 @@ class IndexProgressMeter {
     return std::chrono::duration<double>(Clock::now() - since).count();
   }
 
+  double FlopsOf(double tokens) const {
+    return PrefillFlops(config_, tokens, options_.stats == "full");
+  }
+
   void Predict() {
     const double seconds = Seconds(start_);
-    const double before = PrefillFlops(config_, static_cast<double>(first_done_));
-    const double done = PrefillFlops(config_, static_cast<double>(now_.done));
+    const double before = FlopsOf(static_cast<double>(first_done_));
+    const double done = FlopsOf(static_cast<double>(now_.done));
     if (seconds <= 0 || done <= before) return;
     const double rate = (done - before) / seconds;
     now_.tokens_per_second = static_cast<double>(now_.done - first_done_) / seconds;

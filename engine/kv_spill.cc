@@ -9,14 +9,14 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs, sums of cosines, queries and numbers of kept rows (or none)
-// follow, then a CRC-32C of everything before it.
+// The head of `checkpoint`; CRCs, sums of cosines, queries, sums of squared attention (or none) and
+// numbers of kept rows (or none) follow, then a CRC-32C of everything before it.
 struct CheckpointHeader {
   char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '3'};
   DocumentId document{};
   uint64_t generation = 0, num_tokens = 0, tokens_done = 0;
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0, query_cols = 0;
-  uint32_t dtype = 0, num_calibration = 0;
+  uint32_t dtype = 0, num_calibration = 0, squared_sums = 0, reserved = 0;
 };
 
 CheckpointHeader HeaderOf(const SpillShape& shape, uint64_t tokens_done) {
@@ -31,6 +31,7 @@ CheckpointHeader HeaderOf(const SpillShape& shape, uint64_t tokens_done) {
   header.query_cols = shape.query_cols;
   header.dtype = static_cast<uint32_t>(shape.dtype);
   header.num_calibration = shape.num_calibration;
+  header.squared_sums = shape.squared_sums;
   return header;
 }
 
@@ -43,6 +44,9 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
   spill->layers_.resize(shape.num_layers);
   spill->sums_.crcs.assign(size_t{shape.num_layers} * shape.num_kv_heads * 2, 0);
   spill->sums_.cosines.assign(shape.num_layers, {});
+  if (shape.squared_sums) {
+    spill->sums_.squared.resize(size_t{shape.num_layers} * shape.num_kv_heads * shape.num_tokens);
+  }
   spill->queries_.assign(size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
   LECTERN_ASSIGN(const bool resumed, spill->Resume());
   if (!resumed) LECTERN_RETURN_IF_ERROR(spill->Create());
@@ -54,6 +58,7 @@ Status KvSpill::Create() {
   LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
   tokens_done_ = 0;
   std::fill(sums_.crcs.begin(), sums_.crcs.end(), 0u);
+  std::fill(sums_.squared.begin(), sums_.squared.end(), 0.0f);
   sums_.cosines.assign(shape_.num_layers, {});
   kept_rows_.clear();
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
@@ -94,9 +99,11 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
   const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);
   const size_t query_bytes = queries_.size() * sizeof(float);
+  const size_t squared_bytes = sums_.squared.size() * sizeof(float);
   const size_t kept_bytes = size_t{shape_.num_layers} * shape_.num_kv_heads * sizeof(uint64_t);
   CheckpointHeader header;
-  const size_t least = sizeof header + crc_bytes + cosine_bytes + query_bytes + sizeof(uint32_t);
+  const size_t least =
+      sizeof header + crc_bytes + cosine_bytes + query_bytes + squared_bytes + sizeof(uint32_t);
   if (bytes.size() != least && bytes.size() != least + kept_bytes) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
   const CheckpointHeader expected = HeaderOf(shape_, header.tokens_done);
@@ -109,9 +116,10 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   std::memcpy(sums_.crcs.data(), from, crc_bytes);
   std::memcpy(sums_.cosines.data(), from + crc_bytes, cosine_bytes);
   std::memcpy(queries_.data(), from + crc_bytes + cosine_bytes, query_bytes);
+  from += crc_bytes + cosine_bytes + query_bytes;
+  std::memcpy(sums_.squared.data(), from, squared_bytes);
   kept_rows_.resize((bytes.size() - least) / sizeof(uint64_t));
-  std::memcpy(kept_rows_.data(), from + crc_bytes + cosine_bytes + query_bytes,
-              kept_rows_.size() * sizeof(uint64_t));
+  std::memcpy(kept_rows_.data(), from + squared_bytes, kept_rows_.size() * sizeof(uint64_t));
   tokens_done_ = header.tokens_done;
   return true;
 }
@@ -157,6 +165,7 @@ Status KvSpill::Checkpoint() {
   append(sums_.crcs.data(), sums_.crcs.size() * sizeof(uint32_t));
   append(sums_.cosines.data(), sums_.cosines.size() * sizeof(CosineSum));
   append(queries_.data(), queries_.size() * sizeof(float));
+  append(sums_.squared.data(), sums_.squared.size() * sizeof(float));
   append(kept_rows_.data(), kept_rows_.size() * sizeof(uint64_t));
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   append(&crc, sizeof crc);

@@ -25,6 +25,7 @@ struct SpillShape {
   uint32_t query_cols = 0;  // heads * head_dim
   Dtype dtype = Dtype::kF16;
   uint32_t num_calibration = 0;  // last tokens whose queries are kept
+  bool squared_sums = false;     // also sums of squared attention, of every key
 
   uint64_t layer_bytes() const {
     return uint64_t{2} * num_kv_heads * num_tokens * RowBytes(dtype, head_dim);
@@ -56,6 +57,14 @@ class KvSpill {
   }
   // [layers], over the tokens that were counted; 0 where none was.
   std::vector<double> MeanCosines() const;
+  // Squared attention that every key of a kv head has drawn so far, [L]; empty where the shape has
+  // none. They are part of what a checkpoint holds: 4 bytes per layer, kv head and token.
+  std::span<float> SquaredSums(uint32_t layer, uint32_t kv_head) {
+    return SumsOf(std::span(sums_.squared), layer, kv_head);
+  }
+  std::span<const float> SquaredSums(uint32_t layer, uint32_t kv_head) const {
+    return SumsOf(std::span(sums_.squared), layer, kv_head);
+  }
   // A chunk that is abandoned half way leaves checksums and sums as they were before it.
   void BeginChunk() { sums_before_chunk_ = sums_; }
   void AbandonChunk() { sums_ = sums_before_chunk_; }
@@ -94,6 +103,13 @@ class KvSpill {
   uint32_t& Crc(uint32_t layer, uint32_t kv_head, bool values) {
     return sums_.crcs[(size_t{layer} * shape_.num_kv_heads + kv_head) * 2 + values];
   }
+  // Of [layers][kv heads][L].
+  template <typename Span>
+  Span SumsOf(Span all, uint32_t layer, uint32_t kv_head) const {
+    if (all.empty()) return all;
+    return all.subspan((size_t{layer} * shape_.num_kv_heads + kv_head) * shape_.num_tokens,
+                       shape_.num_tokens);
+  }
 
   struct Layer {
     std::unique_ptr<WritableFile> file;
@@ -112,6 +128,7 @@ class KvSpill {
   struct Sums {
     std::vector<uint32_t> crcs;      // [layers][kv heads][K, V]
     std::vector<CosineSum> cosines;  // [layers]
+    std::vector<float> squared;      // [layers][kv heads][L], or empty
   } sums_, sums_before_chunk_;
   std::vector<uint64_t> kept_rows_;
   std::vector<float> queries_;  // [layers][calibration tokens][query_cols]

@@ -54,17 +54,10 @@ std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys,
   return keys;
 }
 
-// The order in which KV-Compress would evict the head's stored rows. Sinks and window stay.
-std::vector<float> ScoreBlocks(const Backend& backend, TypedRows keys, Rows<const float> queries,
-                               size_t group, const RowLayout& layout,
+// The order in which KV-Compress would evict the head's stored rows by these scores of all. Sinks
+// and window stay.
+std::vector<float> ScoreBlocks(std::vector<float> scores, const RowLayout& layout,
                                std::span<const uint32_t> stored) {
-  const size_t last = std::min(queries.num_rows, kObservedTokens * group);
-  std::vector<float> scores =
-      SquaredWindowAttention({.backend = backend,
-                              .queries = queries.Slice(queries.num_rows - last, queries.num_rows),
-                              .group = group,
-                              .keys = keys,
-                              .scale = 1 / std::sqrt(static_cast<float>(keys.num_cols))});
   std::fill_n(scores.begin(), layout.num_sinks, INFINITY);
   std::fill(scores.end() - layout.num_window, scores.end(), INFINITY);
   std::vector<float> of_stored;
@@ -106,6 +99,26 @@ std::vector<float> FloatRows(const Backend& backend, const TypedRows& all,
   return wide;
 }
 
+// The queries of the last tokens against all keys.
+WindowAttentionArgs ObservedWindow(const Backend& backend, TypedRows keys,
+                                   Rows<const float> queries, size_t group) {
+  const size_t last = std::min(queries.num_rows, kObservedTokens * group);
+  return {.backend = backend,
+          .queries = queries.Slice(queries.num_rows - last, queries.num_rows),
+          .group = group,
+          .keys = keys,
+          .scale = 1 / std::sqrt(static_cast<float>(keys.num_cols))};
+}
+
+// Of the sums over all tokens, where they were taken.
+std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout& layout,
+                                   std::span<const uint32_t> stored) {
+  if (sums.empty()) return {};
+  std::vector<float> logs;
+  for (const float sum : sums) logs.push_back(std::log(sum));
+  return ScoreBlocks(std::move(logs), layout, stored);
+}
+
 class LayerShard {
  public:
   LayerShard(ShardWriter& writer, const Backend& backend, const KvSpill& spill, uint32_t layer,
@@ -128,6 +141,12 @@ class LayerShard {
     }
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kBlockScores, kv_head, 0, clusters->block_scores));
+    LECTERN_RETURN_IF_ERROR(
+        Add(SectionKind::kPlainBlockScores, kv_head, 0, clusters->plain_block_scores));
+    if (!clusters->full_block_scores.empty()) {
+      LECTERN_RETURN_IF_ERROR(
+          Add(SectionKind::kFullBlockScores, kv_head, 0, clusters->full_block_scores));
+    }
     if (clusters->tree.row_codes.empty()) return {};
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kRowCodes, kv_head, 0, clusters->tree.row_codes));
     return Add(SectionKind::kFineCodes, kv_head, 0, clusters->tree.fine_codes);
@@ -225,10 +244,13 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   clusters.thresholds =
       CalibrateThresholds(backend, clusters.tree, {queries.data(), queries.size() / dim, dim},
                           1 / std::sqrt(static_cast<float>(dim)));
-  clusters.block_scores =
-      ScoreBlocks(backend, spill.Keys(layer, kv_head, layout.num_tokens),
-                  {queries.data(), queries.size() / dim, dim},
-                  spill.shape().query_cols / (dim * spill.shape().num_kv_heads), layout, stored);
+  const WindowAttentionArgs window =
+      ObservedWindow(backend, spill.Keys(layer, kv_head, layout.num_tokens),
+                     {queries.data(), queries.size() / dim, dim},
+                     spill.shape().query_cols / (dim * spill.shape().num_kv_heads));
+  clusters.block_scores = ScoreBlocks(SquaredWindowAttention(window), layout, stored);
+  clusters.plain_block_scores = ScoreBlocks(PlainWindowAttention(window), layout, stored);
+  clusters.full_block_scores = ScoreFullBlocks(spill.SquaredSums(layer, kv_head), layout, stored);
   clusters.calibrate_seconds = SecondsSince(start);
   return clusters;
 } catch (const std::bad_alloc&) {

@@ -163,6 +163,7 @@ struct IndexOptions {
   double keep = 0;
   std::string_view retention = {};
   double representatives = 0;
+  std::string_view stats = {};  // what policies will know: "window" (or empty), "full"
 };
 
 // lectern_plan_options.
@@ -334,6 +335,12 @@ struct Shard {
   std::string file;
   uint64_t bytes = 0;
 };
+// lectern_document_plan: shares per layer, per kv head of each layer, statistics; empty: none.
+struct DocumentPlan {
+  std::string layer_budget, head_budget, stats;
+  double kv_budget = 1;
+  std::vector<double> layers, heads, cosine, competed;
+};
 struct DocumentDetails {
   Document document;
   std::vector<Shard> shards;
@@ -458,6 +465,21 @@ class Engine {
     });
   }
 
+  // How asks of it that name nothing share out its budget. As Show; kBudgetTooSmall where the
+  // stored budget is below what a step costs.
+  Result<DocumentPlan> ShowPlan(std::string_view document = {}) {
+    DocumentPlan plan;
+    lectern_error* error = nullptr;
+    const lectern_code code = lectern_engine_show_plan(
+        handle_.get(), document.data(), document.size(),
+        [](const lectern_document_plan* item, void* user) {
+          *static_cast<DocumentPlan*>(user) = FromC(*item);
+        },
+        &plan, &error);
+    if (code != LECTERN_OK) return internal::TakeError(code, error);
+    return plan;
+  }
+
   // Checks the shards of the document (empty: of every document): sizes and identities, or with
   // kEveryByte all bytes. Damage is in the value; errors are what kept it from looking.
   enum class Depth { kHeaders, kEveryByte };
@@ -555,6 +577,19 @@ class Engine {
             item.keep,
             {item.retention, item.retention_len}};
   }
+  static DocumentPlan FromC(const lectern_document_plan& item) {
+    const auto numbers = [](const double* first, uint64_t count) {
+      return first ? std::vector<double>(first, first + count) : std::vector<double>();
+    };
+    return {{item.layer_budget, item.layer_budget_len},
+            {item.head_budget, item.head_budget_len},
+            {item.stats, item.stats_len},
+            item.kv_budget,
+            numbers(item.layers, item.num_layers),
+            numbers(item.heads, item.num_layers * item.num_kv_heads),
+            numbers(item.cosine, item.num_layers),
+            numbers(item.competed, item.num_layers)};
+  }
   static void Append(DocumentList& list, const lectern_document& item) {
     list.documents.push_back(FromC(item));
   }
@@ -612,6 +647,7 @@ class Engine {
     c.keep = options.keep;
     c.retention = options.retention.data(), c.retention_len = options.retention.size();
     c.representatives = options.representatives;
+    c.stats = options.stats.data(), c.stats_len = options.stats.size();
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

@@ -335,6 +335,8 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
                  Copy(read.retention, read.retention_len, "retention"));
   if (!retention.empty()) options.retention.method = retention;
   options.retention.representatives = read.representatives;
+  LECTERN_ASSIGN(const std::string stats, Copy(read.stats, read.stats_len, "stats"));
+  if (!stats.empty()) options.stats = stats;
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
@@ -510,6 +512,28 @@ void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user) 
   const lectern_shard item = {sizeof(lectern_shard), shard.file.c_str(), shard.file.size(),
                               shard.bytes};
   on_shard(&item, user);
+}
+
+void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
+  if (!on_plan) return;
+  const auto array = [](const std::vector<double>& all) {
+    return all.empty() ? nullptr : all.data();
+  };
+  const lectern_document_plan item = {sizeof(lectern_document_plan),
+                                      plan.layer_budget.c_str(),
+                                      plan.layer_budget.size(),
+                                      plan.head_budget.c_str(),
+                                      plan.head_budget.size(),
+                                      plan.stats.c_str(),
+                                      plan.stats.size(),
+                                      plan.kv_budget,
+                                      plan.layers.size(),
+                                      plan.heads.size() / plan.layers.size(),
+                                      array(plan.layers),
+                                      array(plan.heads),
+                                      array(plan.cosine),
+                                      array(plan.competed)};
+  on_plan(&item, user);
 }
 
 void CallBack(const Engine::Damage& damage, lectern_damage_fn on_damage, void* user) {
@@ -786,7 +810,20 @@ lectern_code lectern_engine_show(lectern_engine* engine, const char* document, s
     LECTERN_ASSIGN(const std::vector<ShardSummary> shards, object->engine->Shards(row));
     CallBack(row, on_document, user);
     for (const ShardSummary& shard : shards) CallBack(shard, on_shard, user);
-    return json ? GiveText(DocumentDetailsJson(row, shards), json) : Status();
+    if (!json) return {};
+    return GiveText(DocumentDetailsJson(row, shards, object->engine->ShowPlan(name)), json);
+  });
+}
+
+lectern_code lectern_engine_show_plan(lectern_engine* engine, const char* document,
+                                      size_t document_len, lectern_plan_fn on_plan, void* user,
+                                      lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    LECTERN_ASSIGN(const DocumentPlan plan, object->engine->ShowPlan(name));
+    CallBack(plan, on_plan, user);
+    return {};
   });
 }
 

@@ -173,6 +173,10 @@ typedef struct lectern_index_options {
   const char* retention;
   size_t retention_len;
   double representatives; /* of what is kept, stand in for what goes, in (0, 1]; 0: the method's */
+  /* What policies will know: "window" (or empty), the attention of the last tokens; "full", of all
+   * tokens too, for the policy kv-compress-full: the prefill takes longer. */
+  const char* stats;
+  size_t stats_len;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -305,7 +309,7 @@ typedef struct lectern_receipt {
                                some by the estimate and the document's margin; 0: no limit */
   double keep;              /* share of the document's rows that is stored, in (0, 1] */
   uint64_t session_rows;    /* of the conversation so far that a next question attends to, per layer
-                            and    kv head in the mean */
+                            and kv head in the mean */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -411,6 +415,28 @@ LECTERN_API lectern_code lectern_engine_show(lectern_engine* engine, const char*
                                              size_t document_len, lectern_document_fn on_document,
                                              lectern_shard_fn on_shard, void* user,
                                              lectern_text** json, lectern_error** error);
+/* How asks that name nothing share out the document's budget, and what policies know of it. */
+typedef struct lectern_document_plan {
+  size_t struct_size;
+  const char* layer_budget; /* names of the policies */
+  size_t layer_budget_len;
+  const char* head_budget;
+  size_t head_budget_len;
+  const char* stats; /* "window", "full"; empty: it has none */
+  size_t stats_len;
+  double kv_budget;
+  uint64_t num_layers;
+  uint64_t num_kv_heads;  /* 0 where heads is NULL */
+  const double* layers;   /* [num_layers]: share of the layer's rows that a step reads */
+  const double* heads;    /* [num_layers][num_kv_heads], of the head's; NULL: they compete */
+  const double* cosine;   /* [num_layers]: residual before and after attention; NULL: not known */
+  const double* competed; /* [num_layers]: by the policy kv-compress; NULL: not known */
+} lectern_document_plan;
+typedef void (*lectern_plan_fn)(const lectern_document_plan* plan, void* user);
+/* Calls back once. LECTERN_BUDGET_TOO_SMALL where the stored budget is below what a step costs. */
+LECTERN_API lectern_code lectern_engine_show_plan(lectern_engine* engine, const char* document,
+                                                  size_t document_len, lectern_plan_fn on_plan,
+                                                  void* user, lectern_error** error);
 /* Checks the shards of the document (empty: of every document): sizes and identities, or with
  * `full` every byte. LECTERN_OK also when damage was found: it is in the items. */
 LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cmath>
 
+#include "index/full_attention.h"
+
 namespace lectern {
 namespace {
 
 constexpr size_t kQueryRowsPerItem = 256;
+constexpr size_t kKeysPerItem = 512;  // of the second pass
 
 class DocumentPrefill {
  public:
@@ -26,6 +29,8 @@ class DocumentPrefill {
     scratch_.resize(threads * (scratch_size_ + 2 * kQueryRowsPerItem));
     visible_.resize(activations_.max_tokens * config_.query_group());
     cosines_.resize(activations_.max_tokens);
+    lse_.resize(size_t{activations_.max_tokens} * config_.num_heads);
+    buffers_.resize(threads);
   }
 
   Status Run() {
@@ -76,8 +81,10 @@ class DocumentPrefill {
       const bool is_last = layer + 1 == config_.num_layers;
       const bool is_counted = spill_.shape().num_calibration > 0;
       const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
-      if (is_last && (!is_counted || first == num_tokens)) break;
-      if (!Attend(layer, begin, end, first)) return Cancelled();
+      const bool is_squared = spill_.shape().squared_sums;
+      if (is_last && !is_squared && (!is_counted || first == num_tokens)) break;
+      if (!Attend(layer, begin, end, is_squared ? 0 : first)) return Cancelled();
+      if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
       if (is_counted) residual_ = activations_.residual;
       transformer_.AddAttention(layer, num_tokens, activations_);
       if (is_counted) CountCosines(layer, first, num_tokens);
@@ -125,6 +132,43 @@ class DocumentPrefill {
     return !cancelled;
   }
 
+  // The squared attention that the chunk's tokens pay to all keys. Items are blocks of keys of one
+  // kv head; each adds up the chunk's query rows in their order. False: cancelled.
+  bool SumSquares(uint32_t layer, uint64_t begin, uint64_t end) {
+    const size_t blocks = (end + kKeysPerItem - 1) / kKeysPerItem;
+    std::atomic<bool> cancelled = false;
+    transformer_.threads().ParallelFor(
+        blocks * config_.num_kv_heads, [&](size_t item, size_t slot) {
+          if (cancelled.load(std::memory_order_relaxed)) return;
+          if (IsCancelled()) return cancelled.store(true, std::memory_order_relaxed);
+          const size_t first_key = item % blocks * kKeysPerItem;
+          SumSquaresOfKeys(layer, static_cast<uint32_t>(item / blocks), begin, end - begin,
+                           first_key, std::min<size_t>(first_key + kKeysPerItem, end), slot);
+        });
+    return !cancelled;
+  }
+
+  void SumSquaresOfKeys(uint32_t layer, uint32_t head, uint64_t begin, size_t num_tokens,
+                        size_t first_key, size_t last_key, size_t slot) {
+    const size_t group = config_.query_group(), rows = num_tokens * group;
+    const size_t block = kQueryRowsPerItem / group * group;
+    const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens);
+    const std::span<const float> lse = std::span<const float>(lse_).subspan(head * rows, rows);
+    for (size_t row = 0; row < rows; row += block) {
+      const size_t last = std::min(row + block, rows);
+      AddSquaredAttention({.backend = transformer_.backend(),
+                           .queries = queries.Slice(row, last),
+                           .lse = lse.subspan(row, last - row),
+                           .group = group,
+                           .first_token = begin + row / group,
+                           .keys = spill_.Keys(layer, head, last_key).Slice(first_key, last_key),
+                           .first_key = first_key,
+                           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim))},
+                          buffers_[slot],
+                          spill_.SquaredSums(layer, head).subspan(first_key, last_key - first_key));
+    }
+  }
+
   void AttendBlock(uint32_t layer, uint32_t head, uint64_t end, size_t first, size_t last,
                    size_t slot) {
     const size_t num_tokens = (end - spill_.tokens_done());
@@ -145,7 +189,8 @@ class DocumentPrefill {
          .state = state,
          .logits = {},
          .scratch = {scratch, scratch_size_}});
-    FinishState(state, state.out, {});
+    const size_t rows = num_tokens * config_.query_group();
+    FinishState(state, state.out, std::span(lse_).subspan(head * rows + first, last - first));
   }
 
   Status Cancelled() const {
@@ -159,10 +204,12 @@ class DocumentPrefill {
   KvSpill& spill_;
   const PrefillOptions& options_;
   Activations activations_;
-  std::vector<uint32_t> visible_;  // [chunk tokens * group]
-  std::vector<float> residual_;    // before attention
-  std::vector<double> cosines_;    // [chunk tokens]
-  std::vector<float> scratch_;     // [threads][attention scratch, max, sum]
+  std::vector<uint32_t> visible_;              // [chunk tokens * group]
+  std::vector<float> residual_;                // before attention
+  std::vector<double> cosines_;                // [chunk tokens]
+  std::vector<float> lse_;                     // [kv heads][chunk tokens * group], of the layer
+  std::vector<FullAttentionBuffers> buffers_;  // [threads]
+  std::vector<float> scratch_;                 // [threads][attention scratch, max, sum]
   size_t scratch_size_;
 };
 

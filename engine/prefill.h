@@ -27,7 +27,9 @@ struct PrefillOptions {
 // chunk from kUnsampledTokens on attend there, for the statistics.
 // Where the spill keeps queries (the document will have clusters) it also gets each layer's sum of
 // cosines between the residual stream before and after attention (SqueezeAttention, eq. 5).
-// Anonymous memory: one chunk's activations and one attention tile a thread.
+// Where it keeps sums of squared attention, every layer attends in full and the logits of each
+// chunk are computed a second time (index/full_attention.h). Anonymous memory: one chunk's
+// activations and one attention tile a thread.
 Status Prefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
                const PrefillOptions& options);
 

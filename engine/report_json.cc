@@ -220,7 +220,34 @@ std::string DocumentsJson(const std::vector<DocumentRow>& rows) {
   return Json(Json::Object{{"documents", std::move(documents)}}).Dump();
 }
 
-std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards) {
+// {"layer_budget","head_budget","kv_budget","stats","layers":[{"share","heads","cosine",
+// "competed"}]}: null where there is none; a plan that cannot be told is null as a whole.
+Json PlanJson(const Result<DocumentPlan>& plan) {
+  if (!plan.ok()) return nullptr;
+  const size_t heads = plan->heads.size() / plan->layers.size();
+  Json::Array layers;
+  for (size_t i = 0; i < plan->layers.size(); ++i) {
+    Json::Array of_heads;
+    for (size_t h = i * heads; h < (i + 1) * heads; ++h) {
+      of_heads.emplace_back(Rounded(plan->heads[h], 6));
+    }
+    const auto entry = [i](const std::vector<double>& all) {
+      return all.empty() ? Json() : Rounded(all[i], 6);
+    };
+    layers.emplace_back(Json::Object{{"share", entry(plan->layers)},
+                                     {"heads", heads == 0 ? Json() : Json(std::move(of_heads))},
+                                     {"cosine", entry(plan->cosine)},
+                                     {"competed", entry(plan->competed)}});
+  }
+  return Json::Object{{"layer_budget", plan->layer_budget},
+                      {"head_budget", plan->head_budget},
+                      {"kv_budget", Rounded(plan->kv_budget, 6)},
+                      {"stats", StringOrNull(plan->stats)},
+                      {"layers", std::move(layers)}};
+}
+
+std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
+                                const Result<DocumentPlan>& plan) {
   Json::Object document = DocumentObject(row);
   if (Result<Json> report = ParseJson(row.report_json); report.ok()) {
     document.emplace("report", *std::move(report));
@@ -232,6 +259,7 @@ std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardS
     files.emplace_back(Json::Object{{"file", shard.file}, {"bytes", shard.bytes}});
   }
   document.emplace("shards", std::move(files));
+  document.emplace("plan", PlanJson(plan));
   return Json(std::move(document)).Dump();
 }
 

@@ -23,10 +23,11 @@ Retention RetentionOf(const DocumentRow& row);
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);
-// {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}]} and
+// {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}],"plan"} and
 // {"damaged":[{"document","name","code","message"}]}: what lectern-store prints.
 std::string DocumentsJson(const std::vector<DocumentRow>& rows);
-std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards);
+std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
+                                const Result<DocumentPlan>& plan);
 std::string DamageJson(const std::vector<Engine::Damage>& damaged);
 // {"generations","files","in_use","unknown":[…]}, {"documents":[…],"refused":[{"directory","code",
 // "message"}],"replaced"}, {"document","name","existed"}.

@@ -26,12 +26,17 @@ Result<const Policy*> FindPolicy(std::string_view name, Decides decides) {
 }
 
 Status CheckStatistics(const Policy& policy, const PolicyInput& input, const char* param) {
-  const bool lacks = (policy.needs == Statistic::kCosine && input.cosine.empty()) ||
-                     (policy.needs == Statistic::kBlockScores && input.block_scores.empty());
+  const bool full = policy.needs == Statistic::kFullBlockScores;
+  const bool lacks =
+      (policy.needs == Statistic::kCosine && input.cosine.empty()) ||
+      (policy.needs == Statistic::kBlockScores && input.block_scores.empty()) ||
+      (policy.needs == Statistic::kPlainBlockScores && input.plain_block_scores.empty()) ||
+      (full && input.full_block_scores.empty());
   if (!lacks) return {};
-  return Status(Code::kInvalidArgument,
-                "the document was indexed without the statistics that " + std::string(policy.name) +
-                    " needs: index it again, or take uniform for layers and global for heads")
+  return Status(Code::kInvalidArgument, "the document was indexed without the statistics that " +
+                                            std::string(policy.name) + " needs: index it again" +
+                                            (full ? " with --stats full" : "") +
+                                            ", or take uniform for layers and global for heads")
       .WithParam(param);
 }
 

@@ -29,6 +29,13 @@ bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32
   return true;
 }
 
+bool Ascend(std::span<const float> scores) {
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (std::isnan(scores[i]) || (i > 0 && scores[i] < scores[i - 1])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
@@ -132,17 +139,16 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       return corrupt("thresholds are missing");
     }
   }
-  if (shard.Find(SectionKind::kBlockScores, kv_head, 0) != nullptr) {
-    LECTERN_ASSIGN(head.block_scores_, shard.Array<float>(SectionKind::kBlockScores, kv_head, 0));
-    if (head.block_scores_.size() != (num_rows + kCompressBlock - 1) / kCompressBlock) {
+  for (const auto& [kind, scores] :
+       {std::pair(SectionKind::kBlockScores, &head.block_scores_),
+        std::pair(SectionKind::kPlainBlockScores, &head.plain_block_scores_),
+        std::pair(SectionKind::kFullBlockScores, &head.full_block_scores_)}) {
+    if (shard.Find(kind, kv_head, 0) == nullptr) continue;
+    LECTERN_ASSIGN(*scores, shard.Array<float>(kind, kv_head, 0));
+    if (scores->size() != (num_rows + kCompressBlock - 1) / kCompressBlock) {
       return corrupt("one score per block of rows expected");
     }
-    for (size_t i = 0; i < head.block_scores_.size(); ++i) {
-      const float score = head.block_scores_[i];
-      if (std::isnan(score) || (i > 0 && score < head.block_scores_[i - 1])) {
-        return corrupt("scores of blocks do not ascend");
-      }
-    }
+    if (!Ascend(*scores)) return corrupt("scores of blocks do not ascend");
   }
   return head;
 }

@@ -60,6 +60,8 @@ class HeadIndex {
   // In which order blocks of the rows matter least (index/policies/kv_compress.h); verified,
   // ascending. Empty: the document has no such statistics.
   std::span<const float> block_scores() const { return block_scores_; }
+  std::span<const float> plain_block_scores() const { return plain_block_scores_; }
+  std::span<const float> full_block_scores() const { return full_block_scores_; }
 
   // Row codes and fine codes: both or neither.
   bool has_row_codes() const { return row_codes_ != nullptr; }
@@ -105,7 +107,7 @@ class HeadIndex {
   uint64_t rows_offset_ = 0, row_code_bytes_ = 0, fine_code_bytes_ = 0;
   const std::byte *row_codes_ = nullptr, *fine_codes_ = nullptr;
   std::vector<Level> levels_;
-  std::span<const float> thresholds_, block_scores_;
+  std::span<const float> thresholds_, block_scores_, plain_block_scores_, full_block_scores_;
   std::span<const uint32_t> positions_;
 };
 

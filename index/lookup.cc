@@ -396,6 +396,31 @@ HeadSelection AllOf(const HeadIndex& head, size_t bounded) {
   return selection;
 }
 
+// One head, by its own budget, on the calling thread.
+Result<HeadSelection> LookupAlone(const LookupArgs& args, size_t head, LookupWorkspace& workspace) {
+  if (args.head_budgets[head] >= 1) {
+    return AllOf(args.heads[head], args.bound ? args.queries[head].num_rows : 0);
+  }
+  ThreadPool none(1);
+  const LookupArgs alone = {
+      .backend = args.backend,
+      .threads = none,
+      .heads = args.heads.subspan(head, 1),
+      .queries = args.queries.subspan(head, 1),
+      .scale = args.scale,
+      .kv_budget = args.head_budgets[head],
+      .tail = args.tail,
+      .row_codes = args.row_codes,
+      .second_order = args.second_order,
+      .known_lse = args.known_lse.empty() ? args.known_lse : args.known_lse.subspan(head, 1),
+      .row_weights = args.row_weights,
+      .bound = args.bound,
+      .workspace = &workspace,
+      .rule = args.rule};
+  LECTERN_ASSIGN(std::vector<HeadSelection> selections, LayerLookup(alone).Run());
+  return std::move(selections.front());
+}
+
 }  // namespace
 
 uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail) {
@@ -422,24 +447,24 @@ double SmallestBudget(std::span<const HeadIndex> heads, bool tail) {
 
 LookupWorkspace::LookupWorkspace() = default;
 LookupWorkspace::~LookupWorkspace() = default;
+LookupWorkspace::LookupWorkspace(LookupWorkspace&&) noexcept = default;
 
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args) {
   if (args.head_budgets.empty()) return LayerLookup(args).Run();
-  std::vector<HeadSelection> selections;
-  for (size_t h = 0; h < args.heads.size(); ++h) {
-    LookupArgs alone = args;
-    alone.heads = args.heads.subspan(h, 1);
-    alone.queries = args.queries.subspan(h, 1);
-    if (!args.known_lse.empty()) alone.known_lse = args.known_lse.subspan(h, 1);
-    alone.kv_budget = args.head_budgets[h];
-    alone.head_budgets = {};
-    if (alone.kv_budget >= 1) {
-      selections.push_back(AllOf(args.heads[h], args.bound ? args.queries[h].num_rows : 0));
-      continue;
+  LookupWorkspace own;
+  std::vector<LookupWorkspace>& workspaces = (args.workspace ? *args.workspace : own).alone();
+  workspaces.resize(std::max(workspaces.size(), args.heads.size()));
+  std::vector<HeadSelection> selections(args.heads.size());
+  std::vector<Status> statuses(args.heads.size());
+  args.threads.ParallelFor(args.heads.size(), [&](size_t h, size_t) {
+    auto selection = LookupAlone(args, h, workspaces[h]);
+    if (selection.ok()) {
+      selections[h] = *std::move(selection);
+    } else {
+      statuses[h] = selection.status();
     }
-    LECTERN_ASSIGN(std::vector<HeadSelection> selection, LayerLookup(alone).Run());
-    selections.push_back(std::move(selection.front()));
-  }
+  });
+  for (Status& status : statuses) LECTERN_RETURN_IF_ERROR(std::move(status));
   return selections;
 }
 

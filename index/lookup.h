@@ -58,10 +58,13 @@ class LookupWorkspace {
  public:
   LookupWorkspace();
   ~LookupWorkspace();
+  LookupWorkspace(LookupWorkspace&&) noexcept;
   std::vector<HeadBuffers>& heads() { return heads_; }
+  std::vector<LookupWorkspace>& alone() { return alone_; }  // of heads that are looked up alone
 
  private:
   std::vector<HeadBuffers> heads_;
+  std::vector<LookupWorkspace> alone_;
 };
 
 // How a step chooses what it reads. See Lookup.
@@ -85,7 +88,7 @@ struct LookupArgs {
   // The mass of a cluster from its variance too (index/second_order.h), not its centroid alone.
   bool second_order = true;
   // In the place of kv_budget, per kv head, (0, 1]: share of its own bytes. Each head is then looked
-  // up alone; empty: they compete for the layer's.
+  // up alone, on a thread; empty: they compete for the layer's.
   std::span<const double> head_budgets = {};
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.

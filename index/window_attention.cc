@@ -41,6 +41,17 @@ std::vector<double> MaxPooled(const std::vector<double>& sums) {
   return pooled;
 }
 
+// Over the query heads.
+std::vector<float> LogOfSums(const std::vector<std::vector<double>>& of_heads) {
+  std::vector<float> logs;
+  for (size_t i = 0; i < of_heads.front().size(); ++i) {
+    double sum = 0;
+    for (const std::vector<double>& head : of_heads) sum += head[i];
+    logs.push_back(static_cast<float>(std::log(sum)));
+  }
+  return logs;
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int power) {
@@ -56,13 +67,11 @@ std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int
 }
 
 std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args) {
-  std::vector<double> scores(args.keys.num_rows, 0.0);
-  for (const std::vector<double>& sums : WindowSums(args, 2)) {
-    for (size_t i = 0; i < scores.size(); ++i) scores[i] += sums[i];
-  }
-  std::vector<float> logs;
-  for (const double score : scores) logs.push_back(static_cast<float>(std::log(score)));
-  return logs;
+  return LogOfSums(WindowSums(args, 2));
+}
+
+std::vector<float> PlainWindowAttention(const WindowAttentionArgs& args) {
+  return LogOfSums(WindowSums(args, 1));
 }
 
 }  // namespace lectern

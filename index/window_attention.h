@@ -26,6 +26,8 @@ std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int
 // of the kPooledKeys around it, summed over the query heads (arXiv:2410.00161, KVC-w with squares;
 // pooled before heads are summed, as its code does). Causal. One thread.
 std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args);
+// The same of the probabilities themselves, as SnapKV and PyramidKV score (L1 in arXiv:2410.00161).
+std::vector<float> PlainWindowAttention(const WindowAttentionArgs& args);
 
 }  // namespace lectern
 

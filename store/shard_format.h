@@ -53,7 +53,9 @@ enum class SectionKind : uint32_t {
   // one of each per kv head: codes per clustered row; see FORMAT.md "Row codes"
   kRowCodes = 1028,
   kFineCodes = 1029,
-  kBlockScores = 1030,  // f32[blocks of 16 rows], one of each per kv head
+  kBlockScores = 1030,  // f32[blocks of 16 rows], one of each per kv head, by squared attention
+  kPlainBlockScores = 1031,  // the same by plain attention
+  kFullBlockScores = 1032,   // by squared attention of all tokens, where they were asked for
 };
 
 struct ShardHeader {

@@ -10,6 +10,8 @@
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
+#   policies      all pairs of budget policies, as above: 300 questions on 20 documents of 8K tokens,
+#                 the three best on five of 32K
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
@@ -110,6 +112,11 @@ evaluate() {
   tools/evaluate/run.sh build-release/evaluate
 }
 
+policies() {
+  build release lectern-evaluate
+  tools/evaluate/policies.sh build-release/evaluate
+}
+
 recall() {
   local document
   work=$(mktemp -d)
@@ -149,7 +156,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | missed | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | policies | missed | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

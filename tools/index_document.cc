@@ -37,7 +37,7 @@ struct IndexFlags {
   std::string file, name;
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
-  std::string layer_budget, head_budget, cluster_keys = "stored";
+  std::string layer_budget, head_budget, cluster_keys = "stored", stats = "window";
   std::string retention;
   double keep = 0, representatives = 0;
   uint32_t num_levels = 0;
@@ -54,7 +54,8 @@ struct IndexFlags {
             .cluster_keys = cluster_keys,
             .keep = keep,
             .retention = retention,
-            .representatives = representatives};
+            .representatives = representatives,
+            .stats = stats};
   }
 };
 
@@ -72,12 +73,12 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
       ->type_name("F")
       ->check(Share());
   app.add_option("--layer-budget", flags.layer_budget,
-                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first "
-                 "(else uniform)")
+                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, "
+                 "kv-compress-plain, kv-compress-full, dense-first (else uniform)")
       ->type_name("P");
-  app.add_option(
-         "--head-budget", flags.head_budget,
-         "How the heads of a layer share theirs: global, uniform, kv-compress (else global)")
+  app.add_option("--head-budget", flags.head_budget,
+                 "How the heads of a layer share theirs: global, uniform, kv-compress, "
+                 "kv-compress-plain, kv-compress-full (else global)")
       ->type_name("P");
   app.add_option(
          "--keep", flags.keep,
@@ -94,6 +95,12 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
                  "kvcrush 0.25)")
       ->type_name("R")
       ->check(Share());
+  app.add_option(
+         "--stats", flags.stats,
+         "What these know: window, the attention of the last tokens (default); full, of all "
+         "tokens, for kv-compress-full: takes longer")
+      ->type_name("S")
+      ->check(OneOf({"window", "full"}));
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));

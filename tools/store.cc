@@ -65,19 +65,21 @@ Commands AddCommands(CLI::App& app, StoreFlags& flags) {
   AddDocument(*commands.plan, flags, "Name or id", true);
   AddDocument(*commands.remove, flags, "Name or id", true);
   commands.plan
-      ->add_option(
-          "--layer-budget", flags.layer_budget,
-          "Over layers: uniform, pyramid, squeeze, kv-compress, dense-first (else as it is)")
+      ->add_option("--layer-budget", flags.layer_budget,
+                   "Over layers: uniform, pyramid, squeeze, kv-compress, kv-compress-plain, "
+                   "kv-compress-full, dense-first (else as it is)")
       ->type_name("P");
   commands.plan
       ->add_option("--head-budget", flags.head_budget,
-                   "Over the heads of a layer: global, uniform, kv-compress (else as it is)")
+                   "Over the heads of a layer: global, uniform, kv-compress, kv-compress-plain, "
+                   "kv-compress-full (else as it is)")
       ->type_name("P");
   commands.plan
       ->add_option("--kv-budget", flags.kv_budget,
                    "Share of the keys and values that asks read by default (else as it is)")
       ->type_name("F")
       ->check(Share());
+  AddModelFlags(*commands.plan, flags.engine);  // which is asked what estimates are worth
   AddDocument(*commands.export_document, flags, "Name or id", true);
   for (CLI::App* command : {commands.export_document, commands.import_document}) {
     command->add_option("FILE", flags.file, "The file")->type_name("")->required();
@@ -122,6 +124,36 @@ std::string ShowText(const api::DocumentDetails& details) {
                      (document.retention.empty() ? "all rows" : KeptText(document)) + "\n";
   for (const api::Shard& shard : details.shards) {
     text += "  " + shard.file + "  " + Bytes(shard.bytes) + "\n";
+  }
+  return text;
+}
+
+std::string Decimals(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "  %6.4f", number);
+  return text;
+}
+
+// The policies, and per layer its share, that of each kv head where they do not compete, and the
+// statistics: the cosine, and what kv-compress would give the layer.
+std::string PlanText(const api::DocumentPlan& plan) {
+  char budget[32];
+  std::snprintf(budget, sizeof budget, "%.4g", plan.kv_budget);
+  std::string text = std::string("kv budget    ") + budget + "\nplan         " + plan.layer_budget +
+                     " over layers, " + plan.head_budget + " over heads\nstatistics   " +
+                     (plan.stats.empty() ? "none" : plan.stats) + "\n  layer   share" +
+                     (plan.cosine.empty() ? "" : "  cosine") +
+                     (plan.competed.empty() ? "" : "  kv-compress") +
+                     (plan.heads.empty() ? "" : "  heads") + "\n";
+  const size_t heads = plan.heads.size() / plan.layers.size();
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    char layer[32];
+    std::snprintf(layer, sizeof layer, "%7zu", i);
+    text += layer + Decimals(plan.layers[i]);
+    if (!plan.cosine.empty()) text += Decimals(plan.cosine[i]);
+    if (!plan.competed.empty()) text += "     " + Decimals(plan.competed[i]);
+    for (size_t h = i * heads; h < (i + 1) * heads; ++h) text += Decimals(plan.heads[h]);
+    text += "\n";
   }
   return text;
 }
@@ -177,7 +209,11 @@ class Store {
   int Show() {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());
-    return Print(details->json, ShowText(*details));
+    // Of a damaged document the rest is shown all the same.
+    auto plan = engine_.ShowPlan(details->document.id);
+    const std::string how =
+        plan.ok() ? PlanText(*plan) : "plan         " + plan.error().message + "\n";
+    return Print(details->json, ShowText(*details) + how);
   }
 
   int Verify() {

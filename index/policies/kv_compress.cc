@@ -46,16 +46,19 @@ std::vector<uint64_t> EvictBlocks(std::span<const std::span<const float>> block_
   return blocks;
 }
 
+namespace {
+
 // The rows that each head would be left with, were the rest evicted down to the budget.
-std::vector<double> KvCompressShares(const PolicyInput& input) {
+std::vector<double> SharesBy(std::span<const std::span<const float>> block_scores,
+                             const PolicyInput& input) {
   uint64_t rows = 0, blocks = 0;
   for (size_t i = 0; i < input.rows.size(); ++i) {
     rows += input.rows[i];
-    blocks += input.block_scores[i].size();
+    blocks += block_scores[i].size();
   }
   const double kept = std::ceil(input.kv_budget * static_cast<double>(rows) / kCompressBlock);
   const uint64_t kept_blocks = std::min(blocks, static_cast<uint64_t>(kept));
-  const std::vector<uint64_t> evicted = EvictBlocks(input.block_scores, blocks - kept_blocks);
+  const std::vector<uint64_t> evicted = EvictBlocks(block_scores, blocks - kept_blocks);
   std::vector<double> shares;
   for (size_t i = 0; i < input.rows.size(); ++i) {
     const uint64_t gone = RowsOfBlocks(input.rows[i], evicted[i]);
@@ -63,6 +66,18 @@ std::vector<double> KvCompressShares(const PolicyInput& input) {
                      static_cast<double>(input.rows[i]));
   }
   return shares;
+}
+
+}  // namespace
+
+std::vector<double> KvCompressShares(const PolicyInput& input) {
+  return SharesBy(input.block_scores, input);
+}
+std::vector<double> KvCompressPlainShares(const PolicyInput& input) {
+  return SharesBy(input.plain_block_scores, input);
+}
+std::vector<double> KvCompressFullShares(const PolicyInput& input) {
+  return SharesBy(input.full_block_scores, input);
 }
 
 }  // namespace lectern

@@ -1,5 +1,7 @@
 // KV-Compress (arXiv:2410.00161): blocks of rows of all layers and heads compete by the squared
-// attention that the last tokens of the document pay to them.
+// attention that the last tokens of the document pay to them (kv-compress, the paper's KVC-w8-L2);
+// or by plain attention (kv-compress-plain, L1), or by that of all tokens (kv-compress-full,
+// KVC-full, for documents indexed with `--stats full`).
 #ifndef LECTERN_INDEX_POLICIES_KV_COMPRESS_H_
 #define LECTERN_INDEX_POLICIES_KV_COMPRESS_H_
 

@@ -9,6 +9,8 @@ constexpr Policy kPolicies[] = {
     {"squeeze", true, false, false, Statistic::kCosine, SqueezeShares},
     {"kv-compress", true, true, false, Statistic::kBlockScores, KvCompressShares},
     {"dense-first", true, false, false, Statistic::kNone, DenseFirstShares},
+    {"kv-compress-plain", true, true, false, Statistic::kPlainBlockScores, KvCompressPlainShares},
+    {"kv-compress-full", true, true, false, Statistic::kFullBlockScores, KvCompressFullShares},
     {"global", false, true, true, Statistic::kNone, UniformShares},
 };
 

@@ -24,11 +24,12 @@ struct PolicyInput {
 
   // Statistics. Empty where the document has none.
   std::vector<double> cosine;  // [layers]: residual stream before and after attention, mean
-  // [layers][kv heads]: index/policies/kv_compress.h
-  std::vector<std::span<const float>> block_scores;
+  // [layers][kv heads]: index/policies/kv_compress.h; by squared and by plain attention of the last
+  // tokens, and by squared attention of all.
+  std::vector<std::span<const float>> block_scores, plain_block_scores, full_block_scores;
 };
 
-enum class Statistic { kNone, kCosine, kBlockScores };
+enum class Statistic { kNone, kCosine, kBlockScores, kPlainBlockScores, kFullBlockScores };
 
 struct Policy {
   std::string_view name;
@@ -47,8 +48,12 @@ std::span<const Policy> Policies();
 std::vector<double> UniformShares(const PolicyInput& input);
 std::vector<double> PyramidShares(const PolicyInput& input);
 std::vector<double> SqueezeShares(const PolicyInput& input);
+// The same with the share that the third group keeps of its budget, the paper's p.
+std::vector<double> SqueezeShares(const PolicyInput& input, double kept);
 std::vector<double> KvCompressShares(const PolicyInput& input);
 std::vector<double> DenseFirstShares(const PolicyInput& input);
+std::vector<double> KvCompressPlainShares(const PolicyInput& input);
+std::vector<double> KvCompressFullShares(const PolicyInput& input);
 
 }  // namespace lectern
 

@@ -48,7 +48,9 @@ double ThirdGroupFrom(std::vector<double> values) {
 
 }  // namespace
 
-std::vector<double> SqueezeShares(const PolicyInput& input) {
+std::vector<double> SqueezeShares(const PolicyInput& input) { return SqueezeShares(input, kKept); }
+
+std::vector<double> SqueezeShares(const PolicyInput& input, double kept) {
   const double from = ThirdGroupFrom(input.cosine);
   double all = 0, third = 0;  // rows
   for (size_t i = 0; i < input.rows.size(); ++i) {
@@ -56,11 +58,11 @@ std::vector<double> SqueezeShares(const PolicyInput& input) {
     all += rows;
     if (input.cosine[i / input.num_kv_heads] >= from) third += rows;
   }
-  const double others = input.kv_budget * (all - kKept * third) / (all - third);
+  const double others = input.kv_budget * (all - kept * third) / (all - third);
   std::vector<double> shares;
   for (size_t i = 0; i < input.rows.size(); ++i) {
     const bool in_third = input.cosine[i / input.num_kv_heads] >= from;
-    shares.push_back(in_third ? kKept * input.kv_budget : others);
+    shares.push_back(in_third ? kept * input.kv_budget : others);
   }
   return shares;
 }

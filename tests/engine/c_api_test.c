@@ -125,6 +125,7 @@ static void CheckIsNoHandle(void* handle) {
   CHECK_FAILS(expected, lectern_engine_export(engine, "a", 1, "b", 1, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_seal(engine, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_plan(engine, "a", 1, NULL, &error), NULL, error);
+  CHECK_FAILS(expected, lectern_engine_show_plan(engine, "a", 1, NULL, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_remove(engine, "a", 1, &error), NULL, error);
 
   CHECK(lectern_engine_cancel(engine) == expected);
@@ -581,6 +582,22 @@ static void OnShard(const lectern_shard* item, void* user) {
   CHECK(item->file_len > 0 && item->bytes > 0);
   *(int*)user += 100;
 }
+static void OnPlan(const lectern_document_plan* plan, void* user) {
+  CHECK(strcmp(plan->layer_budget, "uniform") == 0 && plan->layer_budget_len == 7);
+  CHECK(strcmp(plan->head_budget, "uniform") == 0 && strcmp(plan->stats, "window") == 0);
+  CHECK(plan->kv_budget > 0.199 && plan->kv_budget < 0.201 && plan->num_layers == 8);
+  double sum = 0;
+  for (uint64_t i = 0; i < plan->num_layers; ++i) {
+    CHECK(plan->layers[i] > 0 && plan->layers[i] <= 1);
+    CHECK(plan->cosine[i] >= -1 && plan->cosine[i] <= 1 && plan->competed[i] > 0);
+    sum += plan->layers[i];
+    for (uint64_t h = 0; h < plan->num_kv_heads; ++h) {
+      CHECK(plan->heads[i * plan->num_kv_heads + h] > 0);
+    }
+  }
+  CHECK(plan->num_kv_heads > 0 && sum > 8 * 0.199 && sum < 8 * 0.201);
+  *(int*)user += 1;
+}
 static void OnDamage(const lectern_damage* item, void* user) {
   CHECK(item->code != LECTERN_OK && item->message_len > 0);
   *(int*)user += 1;
@@ -667,6 +684,9 @@ static void TestStore(lectern_engine* engine, const char* store) {
   CHECK_FAILS(LECTERN_NOT_FOUND, lectern_engine_plan(engine, "other", 5, &plan, &error), NULL,
               error);
   CHECK_OK(lectern_engine_plan(engine, "lease", 5, &plan, &error), error);
+  CHECK_OK(lectern_engine_show_plan(engine, "lease", 5, OnPlan, &count, &error), error);
+  CHECK(count == 1);
+  count = 0;
   CHECK_OK(lectern_engine_verify(engine, "lease", 5, 1, OnDamage, &count, NULL, &error), error);
   CHECK(count == 0);
   CHECK_FAILS(LECTERN_NOT_FOUND, lectern_engine_remove(engine, "other", 5, &error), NULL, error);

@@ -136,6 +136,8 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
     residual.emplace_back(row, row + hidden_);
   }
   cosines_.assign(layers_, {});
+  const std::vector<double> none(first + ids.size());
+  squares_.assign(layers_, std::vector<std::vector<double>>(kv_heads_, none));
   for (size_t layer = 0; layer < layers_; ++layer) {
     const std::string p = "model.layers." + std::to_string(layer) + ".";
     std::vector<std::vector<double>> queries;
@@ -165,6 +167,9 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
           largest = std::max(largest, weight[j]);
         }
         for (double& w : weight) sum += w = std::exp(w - largest);
+        for (size_t j = 0; j + 10 <= first + t; ++j) {
+          squares_[layer][kv / dim_][j] += weight[j] / sum * (weight[j] / sum);
+        }
         for (size_t j = 0; j < weight.size(); ++j) {
           Add(weight[j] / sum, &values_[layer][j][kv], &attention[h * dim_], dim_);
         }

@@ -26,6 +26,9 @@ class DenseOracle {
   size_t size() const { return num_tokens_; }
   // [layer][token]: cosine of the residual stream before and after attention, of the last Append.
   const std::vector<std::vector<double>>& cosines() const { return cosines_; }
+  // [layer][kv head][token]: squared probabilities, of the last Append, from all query heads of the
+  // group and all tokens 10 or more behind it.
+  const std::vector<std::vector<std::vector<double>>>& squares() const { return squares_; }
 
  private:
   using Matrix = std::vector<double>;
@@ -46,6 +49,7 @@ class DenseOracle {
   std::map<std::string, Matrix> weights_;
   size_t num_tokens_ = 0;
   std::vector<std::vector<double>> cosines_;
+  std::vector<std::vector<std::vector<double>>> squares_;
   std::vector<std::vector<std::vector<double>>> keys_, values_;  // [layer][token][kv heads * dim]
 };
 

@@ -69,6 +69,9 @@ TEST_F(EngineErrorsTest, NoEvidenceIsNoError) {
 TEST_F(EngineErrorsTest, WrongModel) {
   IndexOne();
   Expect(AskStatus(1, ReaderModel()), Code::kModelMismatch, "index the document again");
+  // A new plan is measured with the model, so that another one is no good for it either.
+  const PlanChange change = {.layer_budget = "pyramid", .head_budget = {}, .kv_budget = 0.3f};
+  Expect(NewEngine(ReaderModel())->ChangePlan("", change), Code::kModelMismatch, "give that model");
 }
 
 TEST_F(EngineErrorsTest, TruncatedShard) {

@@ -24,7 +24,9 @@ Engine& SharedEngine() {
   static const TempFolder store;
   static const std::unique_ptr<Engine> engine = [] {
     auto created = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
-    EXPECT_TRUE((*created)->Index(InventedText(16000, 5), {}).ok());
+    IndexOptions options;
+    options.stats = "full";
+    EXPECT_TRUE((*created)->Index(InventedText(16000, 5), options).ok());
     return std::move(created).value();
   }();
   return *engine;
@@ -55,7 +57,7 @@ std::unique_ptr<DocumentSession> OpenSession(Engine& engine) {
 // --- statistics ---
 
 // Of every token, but in the last layer of those from kUnsampledTokens on in each chunk.
-TEST(StatisticsTest, CosinesAreThoseOfTheDenseOracle) {
+TEST(StatisticsTest, CosinesAndSquaresAreThoseOfTheDenseOracle) {
   const auto model = Model::Load(Env::Default(), TinyModel());
   ASSERT_TRUE(model.ok());
   const ModelConfig& config = (*model)->config();
@@ -74,6 +76,7 @@ TEST(StatisticsTest, CosinesAreThoseOfTheDenseOracle) {
   shape.query_cols = config.num_heads * config.head_dim;
   shape.dtype = Dtype::kF32;
   shape.num_calibration = kWindowTokens;
+  shape.squared_sums = true;
   ASSERT_TRUE(Env::Default().MakeDirectory(folder.path() + "/tmp").ok());
   const auto spill =
       KvSpill::Open(Env::Default(), folder.path() + "/spill", folder.path() + "/tmp", shape);
@@ -91,6 +94,16 @@ TEST(StatisticsTest, CosinesAreThoseOfTheDenseOracle) {
   EXPECT_NEAR(means[0], first, 1e-5);
   EXPECT_NEAR(means[1], last, 1e-5);
   EXPECT_LT(first, 0.999);  // attention does something
+  for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
+    for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
+      const std::span<const float> sums = (*spill)->SquaredSums(layer, head);
+      const std::vector<double>& expected = oracle.squares()[layer][head];
+      ASSERT_EQ(sums.size(), expected.size());
+      for (size_t j = 0; j < sums.size(); ++j) {
+        ASSERT_NEAR(sums[j], expected[j], 1e-4 * expected[j] + 1e-12) << layer << " " << j;
+      }
+    }
+  }
 }
 
 TEST(StatisticsTest, BlockScoresOfEveryHeadEndWithSinksAndWindow) {
@@ -99,11 +112,40 @@ TEST(StatisticsTest, BlockScoresOfEveryHeadEndWithSinksAndWindow) {
     const auto heads = session->indexed().Heads(layer);
     ASSERT_TRUE(heads.ok());
     for (const HeadIndex& head : *heads) {
-      const auto scores = head.block_scores();
-      ASSERT_EQ(scores.size(), (head.num_rows() + 15) / 16);
-      // 104 rows never go: six blocks and half of one.
-      EXPECT_EQ(std::count(scores.begin(), scores.end(), INFINITY), 7);
-      EXPECT_LT(scores[scores.size() - 8], 1);  // log of a few squared probabilities
+      for (const auto scores :
+           {head.block_scores(), head.plain_block_scores(), head.full_block_scores()}) {
+        ASSERT_EQ(scores.size(), (head.num_rows() + 15) / 16);
+        // 104 rows never go: six blocks and half of one.
+        EXPECT_EQ(std::count(scores.begin(), scores.end(), INFINITY), 7);
+        // Log of sums of at most that many probabilities.
+        EXPECT_LE(scores[scores.size() - 8], std::log(2.0 * head.num_rows()));
+      }
+    }
+  }
+}
+
+// Interrupted and resumed with one thread, the sums are those of two threads in one go.
+TEST(StatisticsTest, FullStatisticsHaveTheSameBitsForAnyThreadsAndResumed) {
+  const auto before = OpenSession(SharedEngine());
+  const TempFolder store;
+  const auto engine =
+      Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 1});
+  IndexOptions options;
+  options.stats = "full";
+  options.checkpoint_seconds = 0;
+  options.on_progress = [](const IndexProgress& progress) {
+    return progress.stage != IndexProgress::Stage::kPrefill || progress.done < 1024;
+  };
+  EXPECT_EQ((*engine)->Index(InventedText(16000, 5), options).status().code(), Code::kCancelled);
+  options.on_progress = {};
+  const auto report = (*engine)->Index(InventedText(16000, 5), options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_GE(report->resumed_tokens, 1024u);
+  const auto after = OpenSession(**engine);
+  for (uint32_t layer = 0; layer < after->indexed().num_layers(); ++layer) {
+    const auto one = *before->indexed().Heads(layer), other = *after->indexed().Heads(layer);
+    for (size_t h = 0; h < one.size(); ++h) {
+      EXPECT_TRUE(std::ranges::equal(one[h].full_block_scores(), other[h].full_block_scores()));
     }
   }
 }
@@ -176,6 +218,9 @@ std::vector<PlanPolicies> AllPairs() {
   for (const Policy& layers : Policies()) {
     for (const Policy& heads : Policies()) {
       if (!layers.for_layers || !heads.for_heads) continue;
+      // Those that differ in their statistics alone: only both together.
+      const bool varies = layers.name.starts_with("kv-compress-");
+      if ((varies || heads.name.starts_with("kv-compress-")) && layers.name != heads.name) continue;
       pairs.push_back({std::string(layers.name), std::string(heads.name)});
     }
   }
@@ -199,6 +244,9 @@ TEST(PlanErrorsTest, UnknownPoliciesAreRefusedAndTheOthersListed) {
   IndexOptions options;
   options.layer_budget = "none";
   EXPECT_EQ(SharedEngine().Index("text", options).status().param(), "layer_budget");
+  options = {};
+  options.stats = "half";
+  EXPECT_EQ(SharedEngine().Index("text", options).status().param(), "stats");
 }
 
 TEST(PlanErrorsTest, TheSmallestBudgetIsThatOfTheFloors) {
@@ -247,6 +295,45 @@ TEST(HeadBudgetsTest, AShareOfOneReadsTheWholeHead) {
   EXPECT_EQ((*selections)[0].bytes, heads[0].dense_bytes());
   EXPECT_EQ((*selections)[0].missed_mass, 0);
   EXPECT_LE((*selections)[1].bytes, 0.2 * static_cast<double>(heads[1].dense_bytes()));
+}
+
+// Heads that are looked up alone choose the same on any number of threads, in any workspace.
+TEST(HeadBudgetsTest, ThreadsDoNotMatter) {
+  const auto session = OpenSession(SharedEngine());
+  const auto heads = *session->indexed().Heads(1);
+  std::vector<float> query(heads[0].Keys({0, 1}).num_cols, 0.5f);
+  const std::vector<Rows<const float>> queries(heads.size(), {query.data(), 1, query.size()});
+  const double budgets[] = {0.3, 0.15};
+  LookupWorkspace workspace;
+  const auto lookup = [&](size_t num_threads, LookupWorkspace* kept) {
+    ThreadPool threads(num_threads);
+    return Lookup({.backend = *DefaultBackend(),
+                   .threads = threads,
+                   .heads = heads,
+                   .queries = queries,
+                   .scale = 1,
+                   .kv_budget = 0.2,
+                   .tail = true,
+                   .head_budgets = budgets,
+                   .bound = true,
+                   .workspace = kept});
+  };
+  const auto one = lookup(1, nullptr);
+  ASSERT_TRUE(one.ok()) << one.status().message();
+  for (int again = 0; again < 2; ++again) {
+    const auto two = lookup(2, &workspace);
+    ASSERT_TRUE(two.ok()) << two.status().message();
+    for (size_t h = 0; h < heads.size(); ++h) {
+      EXPECT_FALSE((*one)[h].rows.empty());
+      EXPECT_EQ((*one)[h].rows, (*two)[h].rows);
+      EXPECT_EQ((*one)[h].refined, (*two)[h].refined);
+      EXPECT_EQ((*one)[h].logit_tail.logits, (*two)[h].logit_tail.logits);
+      EXPECT_EQ((*one)[h].unread_bound, (*two)[h].unread_bound);
+      EXPECT_EQ((*one)[h].bytes, (*two)[h].bytes);
+      EXPECT_EQ((*one)[h].missed_mass, (*two)[h].missed_mass);
+    }
+  }
+  EXPECT_NE((*one)[0].rows, (*one)[1].rows);
 }
 
 // Where all attention goes elsewhere every score is 0, and equals are not more than the budget.
@@ -307,6 +394,14 @@ TEST(ChangePlanTest, LaterAsksAndOnlyTheyHaveTheNewPlan) {
   EXPECT_TRUE(after->indexed().policies() == (PlanPolicies{"pyramid", "kv-compress"}));
   EXPECT_LT(after->indexed().missed_margin(), INFINITY);
   EXPECT_TRUE((*engine)->Verify("lease", true)->empty());
+  const auto shown = (*engine)->ShowPlan("lease");
+  ASSERT_TRUE(shown.ok()) << shown.status().message();
+  const auto plan = after->indexed().Plan({"pyramid", "kv-compress"}, 0.25, true, true);
+  EXPECT_EQ(shown->layer_budget + " " + shown->head_budget, "pyramid kv-compress");
+  EXPECT_EQ(shown->layers, plan->layers);
+  EXPECT_EQ(shown->heads, plan->heads);
+  EXPECT_EQ(shown->competed,
+            after->indexed().Plan({"kv-compress", "global"}, 0.25, true, true)->layers);
   const auto anew = after->Ask(kQuestion, ask);
   ASSERT_TRUE(anew.ok()) << anew.status().message();
   EXPECT_EQ(anew->kv.head_budget, "kv-compress");
@@ -334,6 +429,10 @@ TEST(ChangePlanTest, WhatCannotBeServedChangesNothing) {
   EXPECT_EQ(change({"none", "", 0}), Code::kInvalidArgument);
   EXPECT_EQ(change({"squeeze", "", 0.01f}), Code::kBudgetTooSmall);
   EXPECT_EQ(change({"", "", 1.5f}), Code::kInvalidArgument);
+  // Indexed without --stats full.
+  EXPECT_EQ((*engine)->ShowPlan("")->stats, "window");
+  EXPECT_EQ(change({"kv-compress-full", "", 0}), Code::kInvalidArgument);
+  EXPECT_TRUE(Ask(**engine, Options({"kv-compress-plain", "global"}, 0.2f)).ok());
   EXPECT_EQ((*engine)->Find("")->generation, generation);
   size_t folders = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(store.path() + "/docs")) {

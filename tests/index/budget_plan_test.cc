@@ -34,6 +34,7 @@ struct RandomDocument {
     }
     for (uint32_t i = 0; i < num_layers; ++i) input.cosine.push_back(uniform(random));
     for (const auto& head : blocks) input.block_scores.emplace_back(head);
+    input.plain_block_scores = input.full_block_scores = input.block_scores;
   }
   PolicyInput input;
   std::vector<std::vector<float>> blocks;
@@ -103,6 +104,8 @@ TEST_P(BudgetPlanTest, PermutingHeadsPermutesThePlan) {
     for (uint32_t h = 0; h < 3; ++h) {
       permuted.rows[layer * 3 + h] = document.input.rows[layer * 3 + order[h]];
       permuted.block_scores[layer * 3 + h] = document.input.block_scores[layer * 3 + order[h]];
+      permuted.plain_block_scores[layer * 3 + h] = permuted.block_scores[layer * 3 + h];
+      permuted.full_block_scores[layer * 3 + h] = permuted.block_scores[layer * 3 + h];
       floors[layer * 3 + h] = document.floors[layer * 3 + order[h]];
     }
   }
@@ -144,7 +147,7 @@ TEST(BudgetPlanErrorsTest, UnknownNamesListTheKnownOnes) {
   }
   const Status heads = CheckPolicies({"uniform", "pyramid"});
   EXPECT_EQ(heads.param(), "head_budget");
-  EXPECT_NE(heads.message().find("uniform, kv-compress, global"), std::string::npos);
+  EXPECT_NE(heads.message().find("uniform, kv-compress, kv-compress-plain"), std::string::npos);
   EXPECT_TRUE(CheckPolicies({}).ok());
 }
 
@@ -152,10 +155,15 @@ TEST(BudgetPlanErrorsTest, APolicyWithoutItsStatisticsIsRefused) {
   RandomDocument document(4, 2, 0.2, 3);
   document.input.cosine.clear();
   document.input.block_scores.clear();
+  document.input.plain_block_scores.clear();
+  document.input.full_block_scores.clear();
   for (const PlanPolicies& policies :
-       {PlanPolicies{"squeeze", "global"}, PlanPolicies{"uniform", "kv-compress"}}) {
+       {PlanPolicies{"squeeze", "global"}, PlanPolicies{"uniform", "kv-compress"},
+        PlanPolicies{"kv-compress-plain", "global"}, PlanPolicies{"uniform", "kv-compress-full"}}) {
     const auto plan = MakePlan(policies, document.input, document.floors);
     EXPECT_EQ(plan.status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(plan.status().message().find("--stats full") != std::string::npos,
+              policies.heads == "kv-compress-full");
     EXPECT_NE(plan.status().message().find("without the statistics"), std::string::npos);
   }
   EXPECT_TRUE(MakePlan({"pyramid", "uniform"}, document.input, document.floors).ok());

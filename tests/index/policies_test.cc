@@ -37,15 +37,33 @@ long Sum(const std::vector<long>& rows) { return std::accumulate(rows.begin(), r
 
 // --- SqueezeAttention ---
 
-// Appendix A.2: 32 layers of 1,000 tokens, 14 of them unimportant, p = 0.3: 300 and 1,544. Ours
-// with its p of 0.4: (32,000 - 14 * 400) / 18 = 1,466.67, so that 12 of the 18 get 1,467.
-TEST(SqueezeTest, ThirtyTwoLayersOfThePaper) {
+// 32 layers of 1,000 tokens each in the mean, 14 of them unimportant.
+PolicyInput AppendixA2() {
   PolicyInput input = OneHead(32, 4000, 0.25);
   for (int layer = 0; layer < 32; ++layer) {
     const bool special = layer < 2 || layer == 31;
     const bool unimportant = layer >= 17 && layer < 31;
     input.cosine.push_back((special ? 0.5 : unimportant ? 0.95 : 0.8) + 1e-4 * layer);
   }
+  return input;
+}
+
+// With the paper's p of 0.3: 300 and (1000 * 18 + 1000 * 0.7 * 14) / 18 = 1544, and 8 of the 18 get
+// one row more, because 8 rows remain.
+TEST(SqueezeTest, ThirtyTwoLayersOfThePaper) {
+  const std::vector<double> shares = SqueezeShares(AppendixA2(), 0.3);
+  std::vector<PlanPart> parts;
+  for (const double share : shares) parts.push_back({share * 4000, 0, 4000});
+  const std::vector<uint64_t> rows = FillRows(parts, 32000);
+  EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), uint64_t{0}), 32000u);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), 300), 14);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), 1545), 8);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), 1544), 10);
+}
+
+// With ours of 0.4: (32,000 - 14 * 400) / 18 = 1,466.67, so that 12 of the 18 get 1,467.
+TEST(SqueezeTest, ThirtyTwoLayersWithOurShare) {
+  const PolicyInput input = AppendixA2();
   const std::vector<long> rows = LayerRows("squeeze", input);
   EXPECT_EQ(Sum(rows), 32000);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), 400), 14);
@@ -201,6 +219,15 @@ TEST(KvCompressTest, LayersAndHeadsCompete) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->heads, (std::vector<double>{0.125, 0.125, 0.625, 0.125}));
   EXPECT_EQ(plan->layers, (std::vector<double>{0.125, 0.375}));
+  // By other statistics another one: of plain attention, of all tokens.
+  EXPECT_EQ(
+      MakePlan({"kv-compress-plain", "global"}, input, std::vector<double>(2, 0.0)).status().code(),
+      Code::kInvalidArgument);
+  input.plain_block_scores = input.full_block_scores = input.block_scores;
+  std::swap(input.plain_block_scores[0], input.plain_block_scores[2]);
+  std::swap(input.full_block_scores[1], input.full_block_scores[2]);
+  EXPECT_EQ(KvCompressPlainShares(input), (std::vector<double>{0.625, 0.125, 0.125, 0.125}));
+  EXPECT_EQ(KvCompressFullShares(input), (std::vector<double>{0.125, 0.625, 0.125, 0.125}));
   // Within equal layers the second is shared as the competition would, 5 to 1.
   const auto heads = MakePlan({"uniform", "kv-compress"}, input, std::vector<double>(4, 0.0));
   ASSERT_TRUE(heads.ok());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "index/full_attention.h"
 #include "tests/index/random_keys.h"
 
 namespace lectern {
@@ -12,10 +13,10 @@ namespace {
 
 constexpr size_t kDim = 8, kGroup = 2, kTokens = 5, kKeys = 61;
 
-// The definition, in double: softmax over the keys that a token sees, squares summed over tokens,
+// The definition, in double: softmax over the keys that a token sees, powers summed over tokens,
 // pooled, summed over heads.
 std::vector<double> Expected(const std::vector<float>& queries, const std::vector<float>& keys,
-                             double scale) {
+                             double scale, double power) {
   std::vector<double> scores(kKeys, 0.0);
   for (size_t head = 0; head < kGroup; ++head) {
     std::vector<double> sums(kKeys, 0.0);
@@ -30,7 +31,7 @@ std::vector<double> Expected(const std::vector<float>& queries, const std::vecto
         total += masses.back();
       }
       for (size_t i = 0; i < masses.size(); ++i) {
-        sums[i] += masses[i] / total * (masses[i] / total);
+        sums[i] += std::pow(masses[i] / total, power);
       }
     }
     for (int i = 0; i < static_cast<int>(kKeys); ++i) {
@@ -44,18 +45,24 @@ std::vector<double> Expected(const std::vector<float>& queries, const std::vecto
   return scores;
 }
 
-TEST(WindowAttentionTest, IsTheLogOfPooledSquares) {
+TEST(WindowAttentionTest, IsTheLogOfPooledSquaresOrOfProbabilities) {
   const std::vector<float> queries = testing::NormalRows(kTokens * kGroup, kDim, 1).data;
   const std::vector<float> keys = testing::NormalRows(kKeys, kDim, 2).data;
-  const auto logs = SquaredWindowAttention(
-      {.backend = *DefaultBackend(),
-       .queries = {queries.data(), kTokens * kGroup, kDim},
-       .group = kGroup,
-       .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kDim},
-       .scale = 0.7f});
-  const std::vector<double> expected = Expected(queries, keys, 0.7);
-  ASSERT_EQ(logs.size(), kKeys);
-  for (size_t i = 0; i < kKeys; ++i) EXPECT_NEAR(logs[i], std::log(expected[i]), 1e-4) << i;
+  const WindowAttentionArgs args = {
+      .backend = *DefaultBackend(),
+      .queries = {queries.data(), kTokens * kGroup, kDim},
+      .group = kGroup,
+      .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kDim},
+      .scale = 0.7f};
+  const auto squared = SquaredWindowAttention(args), plain = PlainWindowAttention(args);
+  const std::vector<double> squares = Expected(queries, keys, 0.7, 2);
+  const std::vector<double> sums = Expected(queries, keys, 0.7, 1);
+  ASSERT_EQ(squared.size(), kKeys);
+  ASSERT_EQ(plain.size(), kKeys);
+  for (size_t i = 0; i < kKeys; ++i) {
+    EXPECT_NEAR(squared[i], std::log(squares[i]), 1e-4) << i;
+    EXPECT_NEAR(plain[i], std::log(sums[i]), 1e-4) << i;
+  }
 }
 
 // Squares of probabilities far below the smallest number still order the rows.
@@ -72,6 +79,56 @@ TEST(WindowAttentionTest, FaintRowsAreStillOrdered) {
        .scale = 1});
   EXPECT_NEAR(logs[0], 2 * (15 - 300), 0.1);  // pooled: the key three places on
   for (size_t i = 1; i + 3 < kKeys; ++i) EXPECT_NEAR(logs[i] - logs[i - 1], 10, 0.1) << i;
+}
+
+// 37 tokens that see themselves and all before them, in two blocks of tokens and three of keys.
+TEST(FullAttentionTest, SumsSquaresOfTokensTenAndMoreBehind) {
+  constexpr size_t kLength = 37;
+  const std::vector<float> queries = testing::NormalRows(kLength * kGroup, kDim, 3).data;
+  const std::vector<float> keys = testing::NormalRows(kLength, kDim, 4).data;
+  std::vector<float> lse;
+  std::vector<double> expected(kLength, 0.0);
+  for (size_t row = 0; row < kLength * kGroup; ++row) {
+    const size_t token = row / kGroup;
+    std::vector<double> masses;
+    double total = 0;
+    for (size_t j = 0; j <= token; ++j) {
+      double logit = 0;
+      for (size_t c = 0; c < kDim; ++c)
+        logit += double{queries[row * kDim + c]} * keys[j * kDim + c];
+      masses.push_back(std::exp(0.7 * logit));
+      total += masses.back();
+    }
+    lse.push_back(static_cast<float>(std::log(total)));
+    for (size_t j = 0; j + 10 <= token; ++j) expected[j] += std::pow(masses[j] / total, 2);
+  }
+  for (const Backend& backend : AvailableBackends()) {
+    std::vector<float> sums(kLength, 0.0f);
+    FullAttentionBuffers buffers;
+    for (const auto& [first, last] : {std::pair<size_t, size_t>(0, 16), {16, kLength}}) {
+      for (size_t key = 0; key < last; key += 15) {
+        const size_t end = std::min(key + 15, last);
+        const TypedRows all = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32,
+                               kLength, kDim};
+        const Rows<const float> rows(queries.data(), kLength * kGroup, kDim);
+        AddSquaredAttention(
+            {.backend = backend,
+             .queries = rows.Slice(first * kGroup, last * kGroup),
+             .lse = std::span<const float>(lse).subspan(first * kGroup, (last - first) * kGroup),
+             .group = kGroup,
+             .first_token = first,
+             .keys = all.Slice(key, end),
+             .first_key = key,
+             .scale = 0.7f},
+            buffers, std::span(sums).subspan(key, end - key));
+      }
+    }
+    for (size_t j = 0; j < kLength; ++j) {
+      EXPECT_NEAR(sums[j], expected[j], 1e-5 * expected[j] + 1e-9) << backend.name << " " << j;
+    }
+    EXPECT_GT(sums[0], 0);
+    EXPECT_EQ(sums[kLength - 10], 0);  // none is ten behind it
+  }
 }
 
 }  // namespace

@@ -673,6 +673,15 @@ class StoreTest(ToolsTest):
                              details["bytes_on_disk"])
         out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "lease.txt")
         self.assertIn("name         lease.txt\n", out)
+        self.assertIn("plan         uniform over layers, global over heads\n", out)
+        self.assertRegex(out, r"\n {6}0  0\.1\d{3}  [-\d.]+ +[\d.]+\n")
+        plan = details["plan"]
+        self.assertEqual((plan["layer_budget"], plan["head_budget"], plan["stats"]),
+                         ("uniform", "global", "window"))
+        for layer in plan["layers"]:
+            self.assertAlmostEqual(layer["share"], plan["kv_budget"], 3)
+            self.assertIsNone(layer["heads"])
+            self.assertLessEqual(abs(layer["cosine"]), 1)
         self.check_error(3, "nothing", "lectern-store", *self.store_flags, "show", "nothing")
 
     def test_verify_finds_a_flipped_byte(self):
@@ -700,6 +709,10 @@ class StoreTest(ToolsTest):
         out, _ = self.check(0, "lectern-store", *self.store_flags, "plan", "lease.txt",
                             "--layer-budget", "pyramid", "--kv-budget", "0.4")
         self.assertEqual(out, "changed the plan of lease.txt\n")
+        self.check_error(2, "--stats full", "lectern-store", *self.store_flags, "plan",
+                         "lease.txt", "--head-budget", "kv-compress-full")
+        self.check_error(3, "config.json", "lectern-store", *self.store_flags, "plan",
+                         "lease.txt", "--kv-budget", "0.5", "--model", self.path("no-model"))
         out, _ = self.check(0, "ask-document", *self.store_flags, "--json", "--max-tokens", "2",
                             "Who repairs the roof?")
         kv = json.loads(out)["kv"]

@@ -11,9 +11,9 @@ number of levels, the one of least mean error. `paper ÷` is how many times the 
 of the paper's two lookups is that of the row, over the questions that both were measured on;
 `oracle ÷` the same with the oracle's. `read` is the share of the document's K and V bytes that a
 layer reads in a step: mean, least, most; `on disk` the document's bytes, of those of the document
-whole. A cell is empty where nothing was measured. --json FILE:
-the same figures.
-Standard library only.
+whole. `won, lost`: questions answered as exact mode does and not so by the shipped lookup (mode
+default or uniform+global), and the other way round. A cell is empty where nothing was measured.
+--json FILE: the same figures. Standard library only.
 """
 
 import argparse
@@ -97,12 +97,21 @@ def share(lines, of):
     return 100 * sum(line[of] for line in lines) / len(lines) if lines else None
 
 
-def answer_figures(lines):
+def answer_figures(rows, key):
+    length, mode, budget = key
+    lines = rows[key]
+    place = lambda line: (line["document"], line["question"])
+    same = {place(line): line["same"] for shipped in ("default", "uniform+global")
+            for line in rows.get((length, shipped, budget), [])}
+    both = [line for line in lines if place(line) in same]
+    won = sum(line["same"] and not same[place(line)] for line in both)
+    lost = sum(same[place(line)] and not line["same"] for line in both)
     exact_right = [line for line in lines if line["exact_right"]]
     facts = [line for line in lines if "first_passage" in line]
     return {"documents": len({line["document"] for line in lines}), "questions": len(lines),
             "exact right %": share(lines, "exact_right"), "right %": share(lines, "right"),
             "same %": share(lines, "same"), "same where right %": share(exact_right, "same"),
+            "won, lost": f"{won}, {lost}" if both else None,
             "KL, mean": mean([line["kl"] for line in lines]),
             "KL, median": statistics.median(line["kl"] for line in lines),
             "read, question": mean([line["read_question"] for line in lines]),
@@ -149,7 +158,7 @@ def main():
     tables = {
         "Attention errors": [{**head(key), **error_figures(of_errors, key)}
                              for key in sorted(of_errors, key=order)],
-        "Answers": [{**head(key), **answer_figures(of_answers[key])}
+        "Answers": [{**head(key), **answer_figures(of_answers, key)}
                     for key in sorted(of_answers, key=order)],
         "Answers the same as exact mode's, % (questions)": [
             {**head(key), **kind_figures(of_answers[key], kinds)}
