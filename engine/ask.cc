@@ -8,6 +8,7 @@
 #include <new>
 
 #include "engine/evidence.h"
+#include "engine/index_cost.h"
 #include "engine/tokenizer.h"
 
 namespace lectern {
@@ -306,6 +307,7 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
   double read_fraction = 0;
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
+    const Document::LayerUse use(*document_, layer);
     transformer_.Project(layer, num_tokens, *activations_);
     LECTERN_RETURN_IF_ERROR(StoreRows(layer, num_tokens));
     LayerStates states(config, num_tokens, activations_->attended.data());
@@ -383,6 +385,25 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
     return InvalidOption("max_missed", "max_missed must be in (0, 1)");
   }
   if (options.max_tokens < 1) return InvalidOption("max_tokens", "max_tokens must be at least 1");
+  return {};
+}
+
+// For this question, its answer and all that was said before.
+Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens) {
+  if (!document_->ram()) return {};
+  const ModelConfig& config = model_->config();
+  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
+  const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
+  const uint64_t conversation = (num_past_ + num_tokens + max_tokens) * num_layer_heads * 2 *
+                                RowBytes(dtype, config.head_dim);
+  const uint64_t bytes = document_->layer_ram() + conversation +
+                         ActivationBytes(config, num_tokens) +
+                         LookupBytes(config, num_tokens, document_->tokens().size()) +
+                         2 * document_->tokens().size() * sizeof(double);
+  ram_share_ = {};
+  LECTERN_ASSIGN(ram_share_,
+                 document_->ram()->Reserve(bytes, "the question",
+                                           "index the document with q8 keys and values"));
   return {};
 }
 
@@ -480,6 +501,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
                       std::to_string(kMaxQuestionTokens) +
                       " tokens; shorten the question or begin a new conversation");
   }
+  LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens));
   const size_t past_before = num_past_;
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);

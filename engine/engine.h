@@ -32,6 +32,15 @@ struct EngineOptions {
   // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
   // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
   uint64_t quota_bytes = 0;
+  // How documents and weights are read. kMmap: a file that is cut, or fails, under the running
+  // process ends it with SIGBUS; sizes are checked when it is opened, no signal is handled. kPread:
+  // the same is an error of the call that reads; documents are copied to memory as far as they are
+  // read, weights whole.
+  Io io = Io::kMmap;
+  // Memory that indexing and asking may take beside the program itself (engine/ram_limit.h): pages
+  // of documents go when there is no room for them, and are read again; what cannot be done within
+  // it is refused before it begins with kOutOfMemory. 0: no limit.
+  uint64_t max_ram_bytes = 0;
 };
 
 // --- indexing ---------------------------------------------------------------------------------

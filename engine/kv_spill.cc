@@ -67,7 +67,7 @@ Status KvSpill::Create() {
 Result<bool> KvSpill::Resume() {
   LECTERN_ASSIGN(const bool exists, env_.Exists(CheckpointPath()));
   if (!exists) return false;
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env_.Map(CheckpointPath()));
+  LECTERN_ASSIGN(const auto file, OpenWhole(env_, CheckpointPath(), Io::kPread));
   if (!ReadCheckpoint({file->data(), file->size()})) return false;
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
     LECTERN_ASSIGN(const bool spilled, env_.Exists(LayerPath(layer)));
@@ -85,6 +85,7 @@ Result<bool> KvSpill::Resume() {
         return false;
       }
     }
+    LetGo(layer);
   }
   return true;
 }

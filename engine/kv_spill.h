@@ -70,6 +70,8 @@ class KvSpill {
   // [calibration tokens, query_cols] of the layer.
   Rows<const float> Queries(uint32_t layer) const;
 
+  // The layer's rows leave our memory, not the page cache, until they are read again.
+  void LetGo(uint32_t layer) { layers_[layer].map->DontNeed(0, layers_[layer].map->size()); }
   // The layer is in its shard: deletes the spill.
   Status RemoveLayer(uint32_t layer);
   // Everything is committed: deletes the checkpoint.

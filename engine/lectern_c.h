@@ -101,6 +101,13 @@ LECTERN_API lectern_code lectern_text_free(lectern_text* text);
 
 /* --- the engine ------------------------------------------------------------------------------ */
 
+/* How documents and weights are read. MMAP: as mapped files; where one is cut, or its disk fails,
+ * under the running process, the system ends the process with SIGBUS (sizes are checked when a file
+ * is opened; no signal is ever handled here). PREAD: the same is an error of the call that reads;
+ * documents are copied to memory as far as they are read, weights whole. */
+typedef int32_t lectern_io;
+enum lectern_ios { LECTERN_IO_DEFAULT = 0 /* mmap */, LECTERN_IO_MMAP = 1, LECTERN_IO_PREAD = 2 };
+
 typedef struct lectern_engine_options {
   size_t struct_size;
   const char* store; /* directory; created by the first index. Required */
@@ -111,6 +118,12 @@ typedef struct lectern_engine_options {
   /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
    * refused before it begins: LECTERN_NO_SPACE says what is used, needed and allowed. */
   uint64_t quota_bytes;
+  lectern_io io;
+  /* Memory that indexing and asking may take beside the program itself: weights, activations, KV of
+   * conversations, pages of documents in use; 0: any. Pages go when there is no room for them, and
+   * are read again. What cannot be done within it is refused before it begins:
+   * LECTERN_OUT_OF_MEMORY says what is needed, taken and allowed. */
+  uint64_t max_ram_bytes;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */

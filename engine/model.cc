@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
 
 Result<ModelConfig> ReadConfig(Env& env, const std::string& path) {
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env.Map(env.Resolve(path)));
+  LECTERN_ASSIGN(const auto file, OpenWhole(env, env.Resolve(path), Io::kPread));
   return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
 }
 
@@ -34,7 +34,7 @@ void AddRope(Sha256& hash, const ModelConfig& config) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder) {
+Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder, Io io) {
   LECTERN_ASSIGN(const bool exists, env.Exists(folder));
   if (!exists) {
     return Status(Code::kNotFound, "no model folder at " + folder +
@@ -45,7 +45,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
   LECTERN_ASSIGN(model->config_, ReadConfig(env, folder + "/config.json"));
-  LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_));
+  LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_, io));
   LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +

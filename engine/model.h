@@ -36,7 +36,9 @@ class Model {
  public:
   // Everything that Config, Weights and Tokenizer can answer; kMalformedModel also when the
   // tokenizer has more pieces than the model has embeddings.
-  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder);
+  // `io` is of the weights; the small files are always read.
+  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
+                                                   Io io = Io::kMmap);
 
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }

@@ -73,8 +73,8 @@ std::string Join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
 }
 
-Status OpenTensorFile(Env& env, const std::string& path, Inventory* inventory) {
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, env.Map(env.Resolve(path)));
+Status OpenTensorFile(Env& env, const std::string& path, Io io, Inventory* inventory) {
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, OpenWhole(env, env.Resolve(path), io));
   LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
   const size_t file = inventory->files.size();
   for (auto& [name, entry] : table) {
@@ -107,9 +107,9 @@ Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder
   return Status();
 }
 
-Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
+Status OpenIndexed(Env& env, const std::string& folder, Io io, Inventory* inventory) {
   const std::string index_path = Join(folder, kIndexFile);
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(env.Resolve(index_path)));
+  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(index_path), Io::kPread));
   if (map->size() > kMaxIndexBytes) {
     return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
   }
@@ -122,7 +122,7 @@ Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (const std::string& name : names) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), inventory));
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), io, inventory));
   }
   return CompareWithIndex(index, folder, *inventory);
 }
@@ -136,16 +136,16 @@ Status NoWeights(Env& env, const std::string& folder) {
                 folder + ": no " + std::string(kSingleFile) + " and no " + std::string(kIndexFile));
 }
 
-Result<Inventory> OpenFolder(Env& env, const std::string& folder) {
+Result<Inventory> OpenFolder(Env& env, const std::string& folder, Io io) {
   Inventory inventory;
   LECTERN_ASSIGN(const bool is_single, env.Exists(Join(folder, kSingleFile)));
   if (is_single) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), &inventory));
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), io, &inventory));
     return inventory;
   }
   LECTERN_ASSIGN(const bool is_indexed, env.Exists(Join(folder, kIndexFile)));
   if (!is_indexed) return NoWeights(env, folder);
-  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, &inventory));
+  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, io, &inventory));
   return inventory;
 }
 
@@ -232,9 +232,9 @@ void HashNumber(Sha256& hash, uint64_t number) {
 }  // namespace
 
 Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& folder,
-                                               const ModelConfig& config) {
+                                               const ModelConfig& config, Io io) {
   const Plan plan = MakePlan(config);
-  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder));
+  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder, io));
   LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, inventory));
   LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, inventory, config));
 

@@ -1,4 +1,4 @@
-// The weights of a Llama-family model: safetensors, memory-mapped, used as they are stored.
+// The weights of a Llama-family model: safetensors, mapped or read, used as they are stored.
 #ifndef LECTERN_ENGINE_WEIGHTS_H_
 #define LECTERN_ENGINE_WEIGHTS_H_
 
@@ -28,13 +28,14 @@ struct LayerWeights {
 // Immutable; thread-safe. Views live as long as the object.
 class Weights {
  public:
+  // `io`: Io::kPread reads all of them into memory first, Io::kMmap as they are used.
   // `folder` holds model.safetensors, or model.safetensors.index.json with its files. Headers and
   // every shape are checked against `config` before anything is allocated. A folder with only
   // pytorch_model*.bin or *.pt files: kUnsafeFormat with how to convert. kMissingFile,
   // kMalformedModel (file, tensor and offset named), kUnsupportedModel (dtype, or a tensor that
   // would change the result and is not in `config`), kTruncated, kLimitExceeded.
   static Result<std::unique_ptr<Weights>> Load(Env& env, const std::string& folder,
-                                               const ModelConfig& config);
+                                               const ModelConfig& config, Io io = Io::kMmap);
 
   const TypedRows& embedding() const { return embedding_; }  // [vocab, hidden]
   const TypedRows& output() const { return output_; }        // [vocab, hidden]; tied: embedding

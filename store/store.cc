@@ -247,7 +247,8 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
                                     .generation = generation,
                                     .table_crc = std::nullopt};
   const auto add = [&](const std::string& file) -> Result<std::unique_ptr<ShardReader>> {
-    LECTERN_ASSIGN(auto shard, ShardReader::Open(env, directory + "/" + file, expected));
+    LECTERN_ASSIGN(auto shard,
+                   ShardReader::Open(env, directory + "/" + file, expected, Io::kPread));
     LECTERN_RETURN_IF_ERROR(shard->VerifyAll());
     entry.shards.push_back(SummaryOf(*shard, file));
     entry.row.bytes_on_disk += entry.shards.back().bytes;
@@ -358,7 +359,8 @@ class Recovery {
                                                         .document_id = directory.id.data(),
                                                         .fingerprint = nullptr,
                                                         .generation = directory.generation,
-                                                        .table_crc = std::nullopt}));
+                                                        .table_crc = std::nullopt},
+                                                       Io::kPread));
     LECTERN_ASSIGN(const std::string model, TextOf(*shard, SectionKind::kModel));
     row.model_path = model_path_(model);
     return {};
