@@ -389,17 +389,19 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
 }
 
 // For this question, its answer and all that was said before.
-Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens) {
+Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget) {
   if (!document_->ram()) return {};
   const ModelConfig& config = model_->config();
   const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
   const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
   const uint64_t conversation = (num_past_ + num_tokens + max_tokens) * num_layer_heads * 2 *
                                 RowBytes(dtype, config.head_dim);
+  const bool looks_up = kv_budget < 1 && document_->has_clusters();
+  const uint64_t num_document_tokens = document_->tokens().size();
+  const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
+  const uint64_t evidence = 2 * num_document_tokens * sizeof(double);
   const uint64_t bytes = document_->layer_ram() + conversation +
-                         ActivationBytes(config, num_tokens) +
-                         LookupBytes(config, num_tokens, document_->tokens().size()) +
-                         2 * document_->tokens().size() * sizeof(double);
+                         ActivationBytes(config, num_tokens) + lookups + evidence;
   ram_share_ = {};
   LECTERN_ASSIGN(ram_share_,
                  document_->ram()->Reserve(bytes, "the question",
@@ -501,7 +503,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
                       std::to_string(kMaxQuestionTokens) +
                       " tokens; shorten the question or begin a new conversation");
   }
-  LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens));
+  LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens, budget));
   const size_t past_before = num_past_;
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);

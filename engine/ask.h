@@ -77,7 +77,7 @@ class DocumentSession : public Session {
 
   struct LayerStates;
   Status CheckOptions(const AskOptions& options) const;
-  Status ReserveRam(size_t num_tokens, size_t max_tokens);
+  Status ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget);
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
   // asked for.
   Result<const BudgetPlan*> PlanFor(double kv_budget, bool tail);

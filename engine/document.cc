@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/json.h"
+#include "engine/kv_spill.h"
 #include "index/lookup.h"
 
 namespace lectern {
@@ -74,7 +75,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Status(Code::kCorrupt, "the catalog knows no " + file + " of document " +
                                         ToHex(row.id) + "; index the document again");
     }
-    return ShardReader::Open(env, directory + "/" + file, expected, options.io);
+    return ShardReader::Open(env, directory + "/" + file, expected,
+                             kind == ShardKind::kDocument ? Io::kPread : options.io);
   };
   LECTERN_ASSIGN(document->document_shard_, open(kDocumentFile, ShardKind::kDocument, 0));
   const ShardReader& shard = *document->document_shard_;
@@ -175,6 +177,14 @@ Status Document::ReadStatistics() {
     return Corrupt(shard.path(), "its statistics are damaged");
   }
   return {};
+}
+
+Result<std::span<const double>> Document::CosineSums() const {
+  const ShardReader& shard = *document_shard_;
+  if (shard.Find(SectionKind::kCosineSums, 0, 0) == nullptr) return std::span<const double>();
+  LECTERN_ASSIGN(const auto sums, shard.Array<double>(SectionKind::kCosineSums, 0, 0));
+  if (sums.size() == tokens_.size() / kChunkTokens * num_layers()) return sums;
+  return Corrupt(shard.path(), "its sums are not one per chunk and layer");
 }
 
 Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool tail) const {

@@ -20,7 +20,7 @@
 namespace lectern {
 
 struct DocumentOptions {
-  Io io = Io::kMmap;
+  Io io = Io::kMmap;  // of layers; text and tokens are always read
   // Shards' pages beyond it are let go of between layers; nullptr: none ever is.
   std::shared_ptr<RamLimit> ram = nullptr;
 };
@@ -87,6 +87,10 @@ class Document {
                           bool has_floors) const;
   // The smallest budget that there is such a plan with floors for.
   Result<double> SmallestBudget(const PlanPolicies& policies, bool tail) const;
+
+  // [chunks of the prefill][layers]: running sums of cosines, for texts that begin as this one
+  // (engine/reuse_kv.h); empty: there are none. kCorrupt, kChecksumMismatch.
+  Result<std::span<const double>> CosineSums() const;
 
   // Every block of every shard.
   Status VerifyAll() const;

@@ -48,6 +48,7 @@ class LocalEngine : public Engine {
         backend_(backend),
         quota_bytes_(options.quota_bytes),
         io_(options.io),
+        rehash_model_(options.rehash_model),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
@@ -60,7 +61,9 @@ class LocalEngine : public Engine {
                     "another document is being indexed by this program; wait for it");
     }
     LECTERN_ASSIGN(const auto model, ModelFor(model_));
-    return IndexDocument(Context(*model), bytes, options);
+    auto report = IndexDocument(Context(*model), bytes, options);
+    if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
+    return report;
   }
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
@@ -143,7 +146,9 @@ class LocalEngine : public Engine {
   Result<Collected> Collect() override {
     LECTERN_RETURN_IF_ERROR(CheckStoreExists());
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
-    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
+    // A store without catalog has one now, which knows nothing: whole documents are `unknown`.
+    LECTERN_ASSIGN(const auto catalog,
+                   Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
     return CollectGarbage(env_, store_, *catalog);
   }
 
@@ -291,7 +296,9 @@ class LocalEngine : public Engine {
     OpenModel& cached = models_[folder];
     if (!cached.model) {
       LECTERN_ASSIGN(cached.ram, ReserveWeights(folder));
-      LECTERN_ASSIGN(cached.model, Model::Load(env_, folder, io_));
+      LECTERN_ASSIGN(
+          cached.model,
+          Model::Load(env_, folder, {.io = io_, .store = store_, .rehash = rehash_model_}));
     }
     return cached.model;
   }
@@ -315,6 +322,7 @@ class LocalEngine : public Engine {
   const Backend& backend_;
   const uint64_t quota_bytes_;
   const Io io_;
+  const bool rehash_model_;
   const std::shared_ptr<RamLimit> ram_;  // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;

@@ -35,12 +35,16 @@ struct EngineOptions {
   // How documents and weights are read. kMmap: a file that is cut, or fails, under the running
   // process ends it with SIGBUS; sizes are checked when it is opened, no signal is handled. kPread:
   // the same is an error of the call that reads; documents are copied to memory as far as they are
-  // read, weights whole.
+  // read, weights whole. Spills, which are ours alone while a document is indexed, are mapped in
+  // both, and so is a bundle that is imported.
   Io io = Io::kMmap;
   // Memory that indexing and asking may take beside the program itself (engine/ram_limit.h): pages
   // of documents go when there is no room for them, and are read again; what cannot be done within
   // it is refused before it begins with kOutOfMemory. 0: no limit.
   uint64_t max_ram_bytes = 0;
+  // Hash a model's weights although their files are the same, unchanged since they were hashed last
+  // (engine/digest_cache.h).
+  bool rehash_model = false;
 };
 
 // --- indexing ---------------------------------------------------------------------------------
@@ -65,7 +69,8 @@ struct IndexOptions {
   // that what recurs at other positions meets. Everything else is of the keys as they are.
   std::string cluster_keys = "stored";
   uint64_t seed = 1234;            // of the clustering
-  bool again = false;              // also when it is there: a new generation, seen when it is ready
+  // Also when it is there: a new generation, seen when it is ready. Everything is computed anew.
+  bool again = false;
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.
@@ -98,6 +103,10 @@ struct IndexReport {
   } seconds;
   bool existed = false;         // nothing was done: the same document was there
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run
+  // Taken over from the document that had the name before: what both texts begin with. The bytes
+  // that are stored are those of indexing from scratch, where the same build on the same kind of
+  // processor made both.
+  uint64_t reused_tokens = 0;
 };
 
 // What indexing would cost. Nothing is written; the model is opened (its weights are hashed).

@@ -15,8 +15,10 @@ inline constexpr uint64_t kMinClusteredTokens = 2048;
 double PrefillFlops(const ModelConfig& config, double tokens);
 // Of clustering them, 10 iterations of the tree of index/build.h.
 double ClusterFlops(const ModelConfig& config, double tokens);
-// One layer's shard, and all spills together. Upper estimates within a few percent.
+// One layer's shard, the document's, and all spills together. Upper estimates within a few percent,
+// or one block.
 uint64_t ShardBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
+uint64_t DocumentShardBytes(const ModelConfig& config, uint64_t tokens, uint64_t text_bytes);
 uint64_t SpillBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
 // Memory of a step over `num_tokens` tokens, and of what its lookups fill; of indexing: of one kv
 // head's clustering, and of text and tokens as long as it runs. Upper estimates.

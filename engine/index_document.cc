@@ -18,6 +18,7 @@
 #include "engine/missed_margin.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
+#include "engine/reuse_kv.h"
 #include "engine/text.h"
 #include "index/kmeans.h"
 
@@ -96,9 +97,10 @@ struct DiskCost {
 };
 DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, uint64_t tokens, uint64_t text_bytes) {
   const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
-  const uint64_t finished = config.num_layers * layer_bytes + text_bytes + 20 * tokens;
+  const uint64_t document_bytes = DocumentShardBytes(config, tokens, text_bytes);
+  const uint64_t finished = config.num_layers * layer_bytes + document_bytes;
   const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
-  return {finished, std::max(finished, spills + layer_bytes + text_bytes + 24 * tokens)};
+  return {finished, std::max(finished, spills + layer_bytes + document_bytes)};
 }
 
 // What must be equal for an interrupted run to go on.
@@ -284,6 +286,7 @@ class Indexer {
     shape.num_calibration = layout_.num_window;
     LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
     report_.resumed_tokens = spill_->tokens_done();
+    if (spill_->tokens_done() == 0) LECTERN_RETURN_IF_ERROR(ReuseOlder());
     progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
     const Transformer transformer(context_.model, context_.backend, context_.threads);
     PrefillOptions prefill;
@@ -294,6 +297,23 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(Prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
     report_.seconds.prefill = SecondsSince(start);
     return {};
+  }
+
+  // What the document that has this name now begins with alike need not be computed. An older
+  // document that cannot be read is no reason to fail.
+  Status ReuseOlder() {
+    if (options_.again || options_.name.empty()) return {};
+    LECTERN_ASSIGN(const auto row, catalog_.FindReadyByName(options_.name));
+    if (!row || row->fingerprint != row_.fingerprint) return {};
+    LECTERN_ASSIGN(const auto shards, catalog_.Shards(row->generation));
+    const auto older =
+        Document::Open(context_.env, DocumentDirectory(context_.store, row->id, row->generation),
+                       *row, shards, context_.reading());
+    if (!older.ok()) return {};
+    const auto reused = ReusePrefix(**older, prepared_.tokens.ids, *spill_);
+    if (!reused.ok()) return spill_->StartOver();
+    report_.reused_tokens = *reused;
+    return *reused > 0 ? spill_->Checkpoint() : Status();
   }
 
   // A few layers at a time, so that every thread has a head to cluster.
@@ -454,6 +474,8 @@ class Indexer {
     if (layout_.num_levels > 0) {
       const std::string statistics = StatisticsJson();
       LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));
+      const std::span<const double> sums = spill_->CosineSums();
+      LECTERN_RETURN_IF_ERROR(add(SectionKind::kCosineSums, sums.data(), sums.size_bytes()));
     }
     LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
     shards_.push_back(std::move(summary));

@@ -9,10 +9,10 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs, sums of cosines and queries follow, then a CRC-32C of everything
-// before it.
+// The head of `checkpoint`; CRCs, sums of cosines, the same after each chunk, and queries follow,
+// then a CRC-32C of everything before it.
 struct CheckpointHeader {
-  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '2'};
+  char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '3'};
   DocumentId document{};
   uint64_t generation = 0, num_tokens = 0, tokens_done = 0;
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0, query_cols = 0;
@@ -43,6 +43,7 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
   spill->layers_.resize(shape.num_layers);
   spill->sums_.crcs.assign(size_t{shape.num_layers} * shape.num_kv_heads * 2, 0);
   spill->sums_.cosines.assign(shape.num_layers, {});
+  spill->chunk_sums_.assign(shape.num_tokens / kChunkTokens * shape.num_layers, 0.0);
   spill->queries_.assign(size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
   LECTERN_ASSIGN(const bool resumed, spill->Resume());
   if (!resumed) LECTERN_RETURN_IF_ERROR(spill->Create());
@@ -55,6 +56,9 @@ Status KvSpill::Create() {
   tokens_done_ = 0;
   std::fill(sums_.crcs.begin(), sums_.crcs.end(), 0u);
   sums_.cosines.assign(shape_.num_layers, {});
+  std::fill(chunk_sums_.begin(), chunk_sums_.end(), 0.0);
+  layers_.clear();
+  layers_.resize(shape_.num_layers);
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
     LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));
@@ -93,9 +97,11 @@ Result<bool> KvSpill::Resume() {
 bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
   const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);
+  const size_t chunk_bytes = chunk_sums_.size() * sizeof(double);
   const size_t query_bytes = queries_.size() * sizeof(float);
   CheckpointHeader header;
-  if (bytes.size() != sizeof header + crc_bytes + cosine_bytes + query_bytes + sizeof(uint32_t)) {
+  if (bytes.size() !=
+      sizeof header + crc_bytes + cosine_bytes + chunk_bytes + query_bytes + sizeof(uint32_t)) {
     return false;
   }
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -106,9 +112,13 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   std::memcpy(&crc, bytes.data() + bytes.size() - sizeof crc, sizeof crc);
   if (crc != Crc32c(0, bytes.data(), bytes.size() - sizeof crc)) return false;
   const std::byte* from = bytes.data() + sizeof header;
-  std::memcpy(sums_.crcs.data(), from, crc_bytes);
-  std::memcpy(sums_.cosines.data(), from + crc_bytes, cosine_bytes);
-  std::memcpy(queries_.data(), from + crc_bytes + cosine_bytes, query_bytes);
+  for (const auto& [to, size] : {std::pair<void*, size_t>(sums_.crcs.data(), crc_bytes),
+                                 {sums_.cosines.data(), cosine_bytes},
+                                 {chunk_sums_.data(), chunk_bytes},
+                                 {queries_.data(), query_bytes}}) {
+    if (size > 0) std::memcpy(to, from, size);
+    from += size;
+  }
   tokens_done_ = header.tokens_done;
   return true;
 }
@@ -129,6 +139,33 @@ Status KvSpill::Append(const Backend& backend, uint32_t layer, uint64_t begin,
     }
   }
   return {};
+}
+
+Status KvSpill::AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
+                             std::span<const std::byte> rows) {
+  uint32_t& crc = Crc(layer, kv_head, is_values);
+  crc = Crc32c(crc, rows.data(), rows.size());
+  return layers_[layer].file->WriteAt(RegionOffset(kv_head, is_values), rows.data(), rows.size());
+}
+
+void KvSpill::Advance(uint64_t tokens_done) {
+  tokens_done_ = tokens_done;
+  if (tokens_done == 0 || tokens_done % kChunkTokens != 0) return;
+  const size_t chunk = tokens_done / kChunkTokens - 1;
+  for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
+    chunk_sums_[chunk * shape_.num_layers + layer] = sums_.cosines[layer].sum;
+  }
+}
+
+void KvSpill::TakeSums(std::span<const double> sums) {
+  std::copy(sums.begin(), sums.end(), chunk_sums_.begin());
+  const size_t num_chunks = sums.size() / shape_.num_layers;
+  for (uint32_t layer = 0; num_chunks > 0 && layer < shape_.num_layers; ++layer) {
+    const bool is_last = layer + 1 == shape_.num_layers;
+    const size_t counted = is_last ? kChunkTokens - kUnsampledTokens : kChunkTokens;
+    sums_.cosines[layer] = {sums[(num_chunks - 1) * shape_.num_layers + layer],
+                            num_chunks * counted};
+  }
 }
 
 void KvSpill::KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries) {
@@ -153,6 +190,7 @@ Status KvSpill::Checkpoint() {
   append(&header, sizeof header);
   append(sums_.crcs.data(), sums_.crcs.size() * sizeof(uint32_t));
   append(sums_.cosines.data(), sums_.cosines.size() * sizeof(CosineSum));
+  append(chunk_sums_.data(), chunk_sums_.size() * sizeof(double));
   append(queries_.data(), queries_.size() * sizeof(float));
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   append(&crc, sizeof crc);

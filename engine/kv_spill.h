@@ -17,6 +17,12 @@
 
 namespace lectern {
 
+// The prefill goes on by chunks of so many tokens: boundaries are multiples, whatever happened
+// before. Of the last layer only the tokens of a chunk from kUnsampledTokens on are counted in
+// sums.
+inline constexpr size_t kChunkTokens = 512;
+inline constexpr size_t kUnsampledTokens = 480;
+
 struct SpillShape {
   DocumentId document{};
   uint64_t generation = 0;
@@ -47,6 +53,9 @@ class KvSpill {
   // Rounds keys and values [tokens, kv heads * head_dim] of tokens [begin, …) into the layer.
   Status Append(const Backend& backend, uint32_t layer, uint64_t begin, Rows<const float> keys,
                 Rows<const float> values);
+  // Rows of all tokens [0, …) as they are in another spill or shard of the same dtype.
+  Status AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
+                      std::span<const std::byte> rows);
   // Keeps those of the queries [tokens, query_cols] that calibration needs.
   void KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries);
   // One token's cosine between the layer's residual stream before and after attention.
@@ -56,11 +65,20 @@ class KvSpill {
   }
   // [layers], over the tokens that were counted; 0 where none was.
   std::vector<double> MeanCosines() const;
+  // [whole chunks so far][layers]: the sums of cosines after each.
+  std::span<const double> CosineSums() const {
+    return std::span<const double>(chunk_sums_)
+        .first(tokens_done_ / kChunkTokens * shape_.num_layers);
+  }
+  // Sums after the chunks that Advance will say are done; empty: no tokens are counted.
+  void TakeSums(std::span<const double> sums);
   // A chunk that is abandoned half way leaves checksums and sums as they were before it.
   void BeginChunk() { sums_before_chunk_ = sums_; }
   void AbandonChunk() { sums_ = sums_before_chunk_; }
   // All layers have tokens [0, tokens_done). Not yet durable.
-  void Advance(uint64_t tokens_done) { tokens_done_ = tokens_done; }
+  void Advance(uint64_t tokens_done);
+  // As after Open where nothing was to be taken up.
+  Status StartOver() { return Create(); }
   // Makes everything so far survive a crash.
   Status Checkpoint();
 
@@ -111,7 +129,8 @@ class KvSpill {
     std::vector<uint32_t> crcs;      // [layers][kv heads][K, V]
     std::vector<CosineSum> cosines;  // [layers]
   } sums_, sums_before_chunk_;
-  std::vector<float> queries_;  // [layers][calibration tokens][query_cols]
+  std::vector<double> chunk_sums_;  // [chunks][layers], of cosines; as far as chunks are done
+  std::vector<float> queries_;      // [layers][calibration tokens][query_cols]
   std::vector<std::byte> rounded_;
 };
 

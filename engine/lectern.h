@@ -371,6 +371,7 @@ struct EngineOptions {
   uint64_t quota_bytes = 0;     // of the store: lectern_engine_options; 0: none
   lectern_io io = LECTERN_IO_MMAP;
   uint64_t max_ram_bytes = 0;  // of memory: lectern_engine_options; 0: any
+  bool rehash_model = false;   // hash weights although their files are unchanged
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the
@@ -386,6 +387,7 @@ class Engine {
     c.quota_bytes = options.quota_bytes;
     c.io = options.io;
     c.max_ram_bytes = options.max_ram_bytes;
+    c.rehash_model = options.rehash_model;
     auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
       return lectern_engine_create(&c, out, error);
     });

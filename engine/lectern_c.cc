@@ -299,6 +299,7 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   options.quota_bytes = read.quota_bytes;
   LECTERN_ASSIGN(options.io, ReadIo(read.io));
   options.max_ram_bytes = read.max_ram_bytes;
+  options.rehash_model = read.rehash_model != 0;
   return options;
 }
 
@@ -449,7 +450,8 @@ lectern_index_numbers ToC(const IndexReport& report) {
           report.generation,
           report.resumed_tokens,
           report.existed,
-          report.seconds.total};
+          report.seconds.total,
+          report.reused_tokens};
 }
 
 lectern_collected ToC(const Collected& collected) {

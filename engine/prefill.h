@@ -9,9 +9,6 @@
 
 namespace lectern {
 
-inline constexpr size_t kChunkTokens = 512;
-inline constexpr size_t kUnsampledTokens = 480;
-
 struct PrefillOptions {
   double checkpoint_seconds = 30;  // at least this between two checkpoints, and one chunk
   bool keeps_spills = true;        // false: a layer's spill leaves our memory when a chunk had it

@@ -161,6 +161,7 @@ std::string IndexReportJson(const IndexReport& report) {
                                            {"write", Time(seconds.write)},
                                            {"total", Time(seconds.total)}}},
                   {"existed", report.existed},
+                  {"reused_tokens", report.reused_tokens},
               })
       .Dump();
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -59,7 +60,8 @@ struct Located {
 };
 
 struct OpenFile {
-  std::string path;
+  std::string path, resolved;
+  FileInfo info;
   std::unique_ptr<MappedFile> map;
 };
 
@@ -74,7 +76,9 @@ std::string Join(const std::string& folder, std::string_view name) {
 }
 
 Status OpenTensorFile(Env& env, const std::string& path, Io io, Inventory* inventory) {
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, OpenWhole(env, env.Resolve(path), io));
+  const std::string resolved = env.Resolve(path);
+  LECTERN_ASSIGN(const FileInfo info, env.Info(resolved));
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, OpenWhole(env, resolved, io));
   LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
   const size_t file = inventory->files.size();
   for (auto& [name, entry] : table) {
@@ -83,7 +87,7 @@ Status OpenTensorFile(Env& env, const std::string& path, Io io, Inventory* inven
     return Status(Code::kMalformedModel, path + ": tensor " + QuotedName(name) + " is also in " +
                                              inventory->files[at->second.file].path);
   }
-  inventory->files.push_back({path, std::move(map)});
+  inventory->files.push_back({path, resolved, info, std::move(map)});
   return Status();
 }
 
@@ -244,10 +248,13 @@ Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& fold
     const std::byte* data = inventory.files[located.file].map->data() + located.entry.begin;
     const uint64_t bytes = located.entry.end - located.entry.begin;
     weights->tensors_.push_back({name, *SupportedDtype(located.entry.dtype), shape,
-                                 std::span(data, static_cast<size_t>(bytes))});
+                                 std::span(data, static_cast<size_t>(bytes)), located.file,
+                                 located.entry.begin});
     weights->bytes_ += bytes;
   }
-  for (OpenFile& file : inventory.files) weights->files_.push_back(std::move(file.map));
+  for (OpenFile& file : inventory.files) {
+    weights->files_.push_back({std::move(file.resolved), file.info, std::move(file.map)});
+  }
   weights->BindViews(config);
   return weights;
 }
@@ -281,16 +288,43 @@ void Weights::BindViews(const ModelConfig& config) {
   }
 }
 
+void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
+  hash.UpdateText(tensor.name);
+  HashNumber(hash, static_cast<uint64_t>(tensor.dtype));
+  HashNumber(hash, tensor.shape.size());
+  for (const uint64_t size : tensor.shape) HashNumber(hash, size);
+  HashNumber(hash, tensor.bytes.size());
+}
+
 void Weights::AddTo(Sha256& hash) const {
   HashNumber(hash, tensors_.size());
   for (const Tensor& tensor : tensors_) {
-    hash.UpdateText(tensor.name);
-    HashNumber(hash, static_cast<uint64_t>(tensor.dtype));
-    HashNumber(hash, tensor.shape.size());
-    for (const uint64_t size : tensor.shape) HashNumber(hash, size);
-    HashNumber(hash, tensor.bytes.size());
+    AddShape(tensor, hash);
     hash.Update(tensor.bytes.data(), tensor.bytes.size());
   }
+}
+
+bool Weights::AddOriginsTo(Env& env, Sha256& hash) const {
+  const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  for (const File& file : files_) {
+    const auto info = env.Info(file.path);
+    if (!info.ok() || *info != file.info) return false;
+    if (now - std::max(info->modified_ns, info->changed_ns) < 2'000'000'000) return false;
+    hash.UpdateText(file.path);
+    for (const uint64_t number :
+         {info->device, info->inode, info->bytes, static_cast<uint64_t>(info->modified_ns),
+          static_cast<uint64_t>(info->changed_ns)}) {
+      HashNumber(hash, number);
+    }
+  }
+  for (const Tensor& tensor : tensors_) {
+    AddShape(tensor, hash);
+    HashNumber(hash, tensor.file);
+    HashNumber(hash, tensor.offset);
+  }
+  return true;
 }
 
 }  // namespace lectern

@@ -45,6 +45,10 @@ class Weights {
 
   // Feeds name, dtype, shape and bytes of every tensor in use, in name order.
   void AddTo(Sha256& hash) const;
+  // The same without the bytes; in their place which files hold them, and their sizes, times and
+  // inodes as they were when they were opened. False: they are others by now, or were written to
+  // less than 2 s ago, so that a change need not show in their times.
+  bool AddOriginsTo(Env& env, Sha256& hash) const;
 
  private:
   struct Tensor {
@@ -52,10 +56,18 @@ class Weights {
     Dtype dtype;
     std::vector<uint64_t> shape;
     std::span<const std::byte> bytes;
+    size_t file;
+    uint64_t offset;  // in the file
   };
   TypedRows View(std::string_view name) const;  // of a tensor in use; a vector is [n, 1]
   void BindViews(const ModelConfig& config);    // tensors_ to the members below
-  std::vector<std::unique_ptr<MappedFile>> files_;
+  void AddShape(const Tensor& tensor, Sha256& hash) const;
+  struct File {
+    std::string path;  // links followed
+    FileInfo info;
+    std::unique_ptr<MappedFile> bytes;
+  };
+  std::vector<File> files_;
   std::vector<Tensor> tensors_;  // by name
   TypedRows embedding_, output_;
   std::vector<float> final_norm_;

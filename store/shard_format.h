@@ -54,6 +54,7 @@ enum class SectionKind : uint32_t {
   kRowCodes = 1028,
   kFineCodes = 1029,
   kBlockScores = 1030,  // f32[blocks of 16 rows], one of each per kv head
+  kCosineSums = 1040,   // f64[whole chunks of 512 tokens][layers], in document.shard
 };
 
 struct ShardHeader {

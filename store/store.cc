@@ -169,7 +169,8 @@ Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
 Result<uint64_t> StoreBytes(Env& env, const std::string& store) {
   LECTERN_ASSIGN(uint64_t bytes, FileBytes(env, store));
   LECTERN_ASSIGN(const uint64_t temporary, FileBytes(env, store + "/tmp"));
-  bytes += temporary;
+  LECTERN_ASSIGN(const uint64_t digests, FileBytes(env, store + "/digests"));
+  bytes += temporary + digests;
   LECTERN_ASSIGN(const auto generations, ListGenerations(env, store));
   for (const GenerationDirectory& generation : generations) {
     LECTERN_ASSIGN(const uint64_t of_generation, FileBytes(env, generation.path));

@@ -10,6 +10,7 @@
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
+#   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
@@ -129,6 +130,13 @@ missed() {
   build-release/tests/evaluation/missed_mass tools/reader/model 40 "$work"/*.jsonl
 }
 
+memory() {
+  local work=build-release/memory
+  build release ask-document index-document
+  python3 tools/evaluate/make_documents.py "$work" --lengths 32768 --documents 1 --questions 1
+  tests/memory.py "$work"/*.txt
+}
+
 reader() {
   "${PYTHON:-python3}" tests/reader/train_test.py --verbose
 }
@@ -149,7 +157,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | missed | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | memory | missed | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

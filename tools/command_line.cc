@@ -125,6 +125,8 @@ void AddModelFlags(CLI::App& app, EngineFlags& flags) {
          "any)")
       ->type_name("SIZE")
       ->check(Size);
+  app.add_flag("--rehash", flags.rehash,
+               "Hash the model's weights although their files look as they did last time");
 }
 
 void AddVersionFlag(CLI::App& app) {

@@ -25,6 +25,7 @@ struct EngineFlags {
   std::string io;                        // --io, LECTERN_IO, "mmap"
   std::string max_ram;                   // --max-ram, LECTERN_MAX_RAM, empty: none
   uint64_t max_ram_bytes = 0;            // `max_ram`; set by WithEnvironment
+  bool rehash = false;                   // --rehash
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
@@ -34,7 +35,8 @@ struct EngineFlags {
             num_threads,
             quota_bytes,
             io == "pread" ? LECTERN_IO_PREAD : LECTERN_IO_MMAP,
-            max_ram_bytes};
+            max_ram_bytes,
+            rehash};
   }
 };
 
