@@ -107,7 +107,9 @@ struct Step {
 
 std::vector<Step> Life() {
   return {{"index a", [](Env& env) { return Index(env, "a", 1, 300); }},
-          {"index b", [](Env& env) { return Index(env, "b", 2, 700); }},
+          {"index b", [](Env& env) { return Index(env, "b", 2, 1100); }},
+          // Takes over its first 512 tokens.
+          {"append to b", [](Env& env) { return Index(env, "b", 2, 1250); }},
           {"index a again", [](Env& env) { return Index(env, "a", 1, 300, /*again=*/true); }},
           {"remove b", [](Env& env) { return RemoveNamed(env, "b"); }, true},
           {"move the name a", [](Env& env) { return Index(env, "a", 3, 200); }},

@@ -85,7 +85,7 @@ class IoTest : public ::testing::Test {
     auto document = Document::Open(env, Directory(), row_, *shards, {.io = io, .ram = ram_});
     EXPECT_TRUE(document.ok()) << document.status().message();
     static const auto model =
-        std::move(Model::Load(Env::Default(), TinyModel(), {.io = io})).value();
+        std::move(Model::Load(Env::Default(), TinyModel(), {.io = io, .store = ""})).value();
     return std::move(DocumentSession::Create(*document, model, *DefaultBackend(),
                                              std::make_shared<ThreadPool>(2), 0))
         .value();
