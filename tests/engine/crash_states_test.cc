@@ -421,7 +421,7 @@ std::vector<Damage> Damages() {
 // Names that were moved after indexing are the catalog's alone; these were not.
 std::vector<Step> BeforeDamage() {
   std::vector<Step> life = Life();
-  return {life[0], life[1], life[2]};
+  return {life[0], life[1], life[3]};
 }
 
 TEST(CrashStatesTest, TheCatalogIsRebuiltFromShardsWhateverInterruptsIt) {
