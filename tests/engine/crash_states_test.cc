@@ -107,13 +107,13 @@ struct Step {
 
 std::vector<Step> Life() {
   return {{"index a", [](Env& env) { return Index(env, "a", 1, 300); }},
-          {"index b", [](Env& env) { return Index(env, "b", 2, 1100); }},
-          // Takes over its first 512 tokens.
-          {"append to b", [](Env& env) { return Index(env, "b", 2, 1250); }},
+          {"index b", [](Env& env) { return Index(env, "b", 2, 700); }},
           {"index a again", [](Env& env) { return Index(env, "a", 1, 300, /*again=*/true); }},
           {"remove b", [](Env& env) { return RemoveNamed(env, "b"); }, true},
           {"move the name a", [](Env& env) { return Index(env, "a", 3, 200); }},
-          {"index b anew", [](Env& env) { return Index(env, "b", 2, 700); }},
+          {"index b anew", [](Env& env) { return Index(env, "b", 2, 1100); }},
+          // Takes over its first 512 tokens.
+          {"append to b", [](Env& env) { return Index(env, "b", 2, 1250); }},
           {"collect", Collect},
           {"seal", [](Env& env) { return SealStore(env, kStore); }}};
 }
@@ -421,7 +421,7 @@ std::vector<Damage> Damages() {
 // Names that were moved after indexing are the catalog's alone; these were not.
 std::vector<Step> BeforeDamage() {
   std::vector<Step> life = Life();
-  return {life[0], life[1], life[3]};
+  return {life[0], life[1], life[2]};
 }
 
 TEST(CrashStatesTest, TheCatalogIsRebuiltFromShardsWhateverInterruptsIt) {
