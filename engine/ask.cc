@@ -8,6 +8,7 @@
 #include <new>
 
 #include "engine/evidence.h"
+#include "engine/index_cost.h"
 #include "engine/tokenizer.h"
 #include "index/window_attention.h"
 
@@ -298,6 +299,7 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
   double read_fraction = 0;
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
+    const Document::LayerUse use(*document_, layer);
     transformer_.Project(layer, num_tokens, *activations_);
     StoreRows(layer, num_tokens);
     LayerStates states(config, num_tokens, activations_->attended.data());
@@ -411,6 +413,27 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
   return {};
 }
 
+// For this question, its answer and all that was said before.
+Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget) {
+  if (!document_->ram()) return {};
+  const ModelConfig& config = model_->config();
+  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
+  const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
+  const uint64_t conversation = (num_past_ + num_tokens + max_tokens) * num_layer_heads * 2 *
+                                RowBytes(dtype, config.head_dim);
+  const bool looks_up = kv_budget < 1 && document_->has_clusters();
+  const uint64_t num_document_tokens = document_->tokens().size();
+  const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
+  const uint64_t evidence = 2 * num_document_tokens * sizeof(double);
+  const uint64_t bytes = document_->layer_ram() + conversation +
+                         ActivationBytes(config, num_tokens) + lookups + evidence;
+  ram_share_ = {};
+  LECTERN_ASSIGN(ram_share_,
+                 document_->ram()->Reserve(bytes, "the question",
+                                           "index the document with q8 keys and values"));
+  return {};
+}
+
 Result<double> DocumentSession::SmallestServed(bool tail) const {
   if (!document_->has_clusters()) return 0.0;
   return document_->SmallestBudget(policies, tail);
@@ -506,6 +529,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
                       std::to_string(kMaxQuestionTokens) +
                       " tokens; shorten the question or begin a new conversation");
   }
+  LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens, budget));
   const size_t past_before = num_past_;
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);

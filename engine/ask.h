@@ -86,6 +86,7 @@ class DocumentSession : public Session {
 
   struct LayerStates;
   Status CheckOptions(const AskOptions& options) const;
+  Status ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget);
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
   // asked for.
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
@@ -115,6 +116,7 @@ class DocumentSession : public Session {
   const Transformer transformer_;
   uint64_t dense_bytes_ = 0;
   double open_ms_ = 0;
+  RamLimit::Share ram_share_;  // of the conversation and a step
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;

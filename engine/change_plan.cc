@@ -42,8 +42,8 @@ class PlanChanger {
   Status ReadOld(const PlanChange& change) {
     old_directory_ = DocumentDirectory(context_.store, old_.id, old_.generation);
     LECTERN_ASSIGN(old_shards_, catalog_.Shards(old_.generation));
-    LECTERN_ASSIGN(const auto document,
-                   Document::Open(context_.env, old_directory_, old_, old_shards_));
+    LECTERN_ASSIGN(const auto document, Document::Open(context_.env, old_directory_, old_,
+                                                       old_shards_, context_.reading()));
     LECTERN_ASSIGN(const auto shard, OpenShard(kDocumentFile, ShardKind::kDocument, 0));
     LECTERN_ASSIGN(const auto bytes, shard->Section(SectionKind::kModel, 0, 0));
     LECTERN_ASSIGN(const Json json,
@@ -71,7 +71,8 @@ class PlanChanger {
                               .document_id = old_.id.data(),
                               .fingerprint = old_.fingerprint.data(),
                               .generation = old_.generation,
-                              .table_crc = std::nullopt});
+                              .table_crc = std::nullopt},
+                             context_.io);
   }
 
   Status WriteAll() {
@@ -84,7 +85,8 @@ class PlanChanger {
     LECTERN_RETURN_IF_ERROR(Copy(*document, kDocumentFile));
     if (!has_clusters_) return {};
     // What estimates by the new plan are worth; then the document with that.
-    LECTERN_ASSIGN(auto changed, Document::Open(context_.env, directory_, row_, shards_));
+    LECTERN_ASSIGN(auto changed,
+                   Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
     LECTERN_ASSIGN(const auto margin,
                    MeasureMargin(std::move(changed), context_.model, context_.backend,
                                  context_.threads, [] { return false; }));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/json.h"
+#include "engine/kv_spill.h"
 #include "engine/report_json.h"
 #include "index/lookup.h"
 
@@ -23,6 +24,28 @@ bool RangesFit(std::span<const TokenizedText::Range> ranges, size_t text_bytes) 
   return true;
 }
 
+// Of blocks that Heads reads once and keeps.
+uint64_t KeptBytes(const ShardReader& shard) {
+  std::vector<bool> is_kept(shard.header().num_blocks);
+  for (const SectionEntry& section : shard.sections()) {
+    switch (SectionKind{section.kind}) {
+      case SectionKind::kPositions:
+      case SectionKind::kKeyCounts:
+      case SectionKind::kChildren:
+      case SectionKind::kThresholds:
+      case SectionKind::kBlockScores:
+        for (uint64_t at = section.offset / kBlockBytes * kBlockBytes;
+             at < section.offset + section.bytes; at += kBlockBytes) {
+          is_kept[at / kBlockBytes] = true;
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  return static_cast<uint64_t>(std::count(is_kept.begin(), is_kept.end(), true)) * kBlockBytes;
+}
+
 bool SameShape(const ShardHeader& a, const ShardHeader& b) {
   return a.num_tokens == b.num_tokens && a.num_layers == b.num_layers &&
          a.num_kv_heads == b.num_kv_heads && a.head_dim == b.head_dim && a.kv_dtype == b.kv_dtype &&
@@ -33,7 +56,8 @@ bool SameShape(const ShardHeader& a, const ShardHeader& b) {
 
 Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::string& directory,
                                                        const DocumentRow& row,
-                                                       const std::vector<ShardSummary>& shards) {
+                                                       const std::vector<ShardSummary>& shards,
+                                                       const DocumentOptions& options) {
   auto document = std::make_shared<Document>();
   document->row_ = row;
   LECTERN_ASSIGN(document->lease_, env.LockDirectory(directory, Lease::kShared));
@@ -52,7 +76,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Status(Code::kCorrupt, "the catalog knows no " + file + " of document " +
                                         ToHex(row.id) + "; index the document again");
     }
-    return ShardReader::Open(env, directory + "/" + file, expected);
+    return ShardReader::Open(env, directory + "/" + file, expected,
+                             kind == ShardKind::kDocument ? Io::kPread : options.io);
   };
   LECTERN_ASSIGN(document->document_shard_, open(kDocumentFile, ShardKind::kDocument, 0));
   const ShardReader& shard = *document->document_shard_;
@@ -66,9 +91,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       !RangesFit(document->ranges_, text.size())) {
     return Corrupt(shard.path(), "text, tokens and their ranges contradict each other");
   }
-  LECTERN_ASSIGN(const auto options, shard.Section(SectionKind::kModel, 0, 0));
-  const Result<Json> json =
-      ParseJson({reinterpret_cast<const char*>(options.data()), options.size()});
+  LECTERN_ASSIGN(const auto model, shard.Section(SectionKind::kModel, 0, 0));
+  const Result<Json> json = ParseJson({reinterpret_cast<const char*>(model.data()), model.size()});
   const Json* budget = json.ok() ? json->Find("kv_budget") : nullptr;
   if (budget == nullptr || !(budget->number().value_or(0) > 0) || *budget->number() > 1) {
     return Corrupt(shard.path(), "its index options are damaged");
@@ -94,7 +118,49 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Corrupt(entry->shard->path(), "its shape is not the document's");
     }
   }
+  document->ram_ = options.ram;
+  LECTERN_RETURN_IF_ERROR(document->ReserveRam());
   return std::shared_ptr<const Document>(std::move(document));
+}
+
+Document::~Document() {
+  if (!ram_) return;
+  ram_->Unregister(this);
+  for (const auto& layer : layers_) ram_->AddPages(-static_cast<int64_t>(layer->pages.load()));
+}
+
+Status Document::ReserveRam() {
+  uint64_t kept = document_shard_->header().payload_bytes;
+  for (const auto& layer : layers_) {
+    const uint64_t kept_of_layer = KeptBytes(*layer->shard);
+    kept += kept_of_layer;
+    layer_ram_ = std::max(layer_ram_, layer->shard->header().payload_bytes - kept_of_layer);
+  }
+  if (!ram_) return {};
+  LECTERN_ASSIGN(ram_share_, ram_->Reserve(kept, "opening document \"" + row_.name + "\"",
+                                           "close other documents"));
+  ram_->Register(this, [this] {
+    for (uint32_t layer = 0; layer < layers_.size(); ++layer) DropPages(layer);
+  });
+  return {};
+}
+
+// Tells the limit what the layer has by now.
+void Document::CountPages(uint32_t layer) const {
+  if (!ram_) return;
+  const Layer& entry = *layers_[layer];
+  const uint64_t now = entry.shard->droppable_bytes();
+  ram_->AddPages(static_cast<int64_t>(now) - static_cast<int64_t>(entry.pages.exchange(now)));
+  if (ram_->IsExceeded()) DropPages(layer);
+}
+
+void Document::DropPages(uint32_t layer) const {
+  const Layer& entry = *layers_[layer];
+  const std::unique_lock alone(entry.use, std::try_to_lock);
+  if (!alone) return;
+  const std::lock_guard lock(entry.mutex);  // nobody reads the heads in for the first time
+  entry.shard->Drop();
+  ram_->AddPages(-static_cast<int64_t>(entry.pages.exchange(0)));
 }
 
 // {"cosine": [layers]}, where there are any.
@@ -129,6 +195,14 @@ Status Document::ReadRetention(const Json& options) {
   }
   retention_ = *retention;
   return {};
+}
+
+Result<std::span<const double>> Document::CosineSums() const {
+  const ShardReader& shard = *document_shard_;
+  if (shard.Find(SectionKind::kCosineSums, 0, 0) == nullptr) return std::span<const double>();
+  LECTERN_ASSIGN(const auto sums, shard.Array<double>(SectionKind::kCosineSums, 0, 0));
+  if (sums.size() == tokens_.size() / kChunkTokens * num_layers()) return sums;
+  return Corrupt(shard.path(), "its sums are not one per chunk and layer");
 }
 
 Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool tail) const {

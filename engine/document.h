@@ -2,14 +2,17 @@
 #ifndef LECTERN_ENGINE_DOCUMENT_H_
 #define LECTERN_ENGINE_DOCUMENT_H_
 
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "engine/engine.h"
 #include "engine/json.h"
+#include "engine/ram_limit.h"
 #include "engine/tokenizer.h"
 #include "index/budget_plan.h"
 #include "index/head_index.h"
@@ -19,15 +22,23 @@
 
 namespace lectern {
 
-// Immutable and thread-safe; shared by any number of sessions. Shards stay mapped while it lives,
+struct DocumentOptions {
+  Io io = Io::kMmap;  // of layers; text and tokens are always read
+  // Shards' pages beyond it are let go of between layers; nullptr: none ever is.
+  std::shared_ptr<RamLimit> ram = nullptr;
+};
+
+// Immutable and thread-safe; shared by any number of sessions. Shards stay open while it lives,
 // also after the document was removed from the store, and the files stay for as long.
 class Document {
  public:
   // Opens every shard's header and the text; layers' clusters are read when they are first used.
-  // kMissingFile, kTruncated, kChecksumMismatch, kCorrupt, kUnsupportedVersion.
+  // kMissingFile, kTruncated, kChecksumMismatch, kCorrupt, kUnsupportedVersion, kOutOfMemory.
   static Result<std::shared_ptr<const Document>> Open(Env& env, const std::string& directory,
                                                       const DocumentRow& row,
-                                                      const std::vector<ShardSummary>& shards);
+                                                      const std::vector<ShardSummary>& shards,
+                                                      const DocumentOptions& options = {});
+  ~Document();
 
   const DocumentRow& row() const { return row_; }
   std::string_view text() const { return text_; }
@@ -50,6 +61,27 @@ class Document {
   const Retention& retention() const { return retention_; }
   double kept_share() const { return kept_share_; }
   bool ReadsAll(double kv_budget) const { return !has_clusters() || kv_budget >= kept_share_; }
+  // What is verified of a layer's rows, codes and centroids stays while one of these lives. Then
+  // pages go if there are too many: those of the layer that was read last, because a step comes to
+  // it last again.
+  class LayerUse {
+   public:
+    LayerUse(const Document& document, uint32_t layer)
+        : document_(document), layer_(layer), lock_(document.layers_[layer]->use) {}
+    ~LayerUse() {
+      lock_.unlock();
+      document_.CountPages(layer_);
+    }
+    LayerUse(const LayerUse&) = delete;
+
+   private:
+    const Document& document_;
+    const uint32_t layer_;
+    std::shared_lock<std::shared_mutex> lock_;
+  };
+  // What a step needs of memory for shards at least: all of the largest layer.
+  uint64_t layer_ram() const { return layer_ram_; }
+  const std::shared_ptr<RamLimit>& ram() const { return ram_; }
 
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
@@ -67,6 +99,10 @@ class Document {
   // The smallest budget that there is such a plan with floors for.
   Result<double> SmallestBudget(const PlanPolicies& policies, bool tail) const;
 
+  // [chunks of the prefill][layers]: running sums of cosines, for texts that begin as this one
+  // (engine/reuse_kv.h); empty: there are none. kCorrupt, kChecksumMismatch.
+  Result<std::span<const double>> CosineSums() const;
+
   // Every block of every shard.
   Status VerifyAll() const;
 
@@ -76,13 +112,21 @@ class Document {
   Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
     std::unique_ptr<ShardReader> shard;
+    mutable std::shared_mutex use;  // shared: someone reads; alone: pages may go
     mutable std::mutex mutex;
-    mutable std::vector<HeadIndex> heads;  // filled once, under mutex
+    mutable std::vector<HeadIndex> heads;     // filled once, under mutex
+    mutable std::atomic<uint64_t> pages = 0;  // bytes as the limit was told
   };
+  Status ReserveRam();
+  void CountPages(uint32_t layer) const;
+  void DropPages(uint32_t layer) const;  // unless someone reads them
   DocumentRow row_;
   std::unique_ptr<FileLock> lease_;  // nobody removes the files while they are read
   std::unique_ptr<ShardReader> document_shard_;
   std::vector<std::unique_ptr<Layer>> layers_;
+  std::shared_ptr<RamLimit> ram_;
+  RamLimit::Share ram_share_;  // of what stays as long as the document is open
+  uint64_t layer_ram_ = 0;
   std::string_view text_;
   float default_kv_budget_ = 1;
   double missed_margin_ = INFINITY;

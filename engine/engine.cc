@@ -47,6 +47,10 @@ class LocalEngine : public Engine {
         model_(options.model.empty() ? "" : Absolute(options.model)),
         backend_(backend),
         quota_bytes_(options.quota_bytes),
+        io_(options.io),
+        rehash_model_(options.rehash_model),
+        ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
+                                       : nullptr),
         threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
                                                                       : DefaultThreads())) {}
 
@@ -57,7 +61,9 @@ class LocalEngine : public Engine {
                     "another document is being indexed by this program; wait for it");
     }
     LECTERN_ASSIGN(const auto model, ModelFor(model_));
-    return IndexDocument(Context(*model), bytes, options);
+    auto report = IndexDocument(Context(*model), bytes, options);
+    if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
+    return report;
   }
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
@@ -146,7 +152,9 @@ class LocalEngine : public Engine {
   Result<Collected> Collect() override {
     LECTERN_RETURN_IF_ERROR(CheckStoreExists());
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
-    LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
+    // A store without catalog has one now, which knows nothing: whole documents are `unknown`.
+    LECTERN_ASSIGN(const auto catalog,
+                   Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
     return CollectGarbage(env_, store_, *catalog);
   }
 
@@ -188,7 +196,9 @@ class LocalEngine : public Engine {
             .model = model,
             .backend = backend_,
             .threads = *threads_,
-            .quota_bytes = quota_bytes_};
+            .quota_bytes = quota_bytes_,
+            .io = io_,
+            .ram = ram_};
   }
 
   // Of a store whose catalog may be lost.
@@ -270,7 +280,8 @@ class LocalEngine : public Engine {
 
   Result<std::shared_ptr<const Document>> OpenFresh(const DocumentRow& row) {
     LECTERN_ASSIGN(const std::vector<ShardSummary> shards, Shards(row));
-    return Document::Open(env_, DocumentDirectory(store_, row.id, row.generation), row, shards);
+    return Document::Open(env_, DocumentDirectory(store_, row.id, row.generation), row, shards,
+                          {.io = io_, .ram = ram_});
   }
 
   Status VerifyOne(const DocumentRow& row, bool full) {
@@ -288,21 +299,45 @@ class LocalEngine : public Engine {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
     std::lock_guard lock(mutex_);
-    std::shared_ptr<const Model>& cached = models_[folder];
-    if (!cached) {
-      LECTERN_ASSIGN(cached, Model::Load(env_, folder));
+    OpenModel& cached = models_[folder];
+    if (!cached.model) {
+      LECTERN_ASSIGN(cached.ram, ReserveWeights(folder));
+      LECTERN_ASSIGN(
+          cached.model,
+          Model::Load(env_, folder, {.io = io_, .store = store_, .rehash = rehash_model_}));
     }
-    return cached;
+    return cached.model;
+  }
+
+  // Every layer uses its weights in every step: all of them stay.
+  Result<RamLimit::Share> ReserveWeights(const std::string& folder) {
+    if (!ram_) return RamLimit::Share();
+    uint64_t bytes = 0;
+    const auto names = env_.List(folder);
+    if (!names.ok()) return RamLimit::Share();  // Load says what is wrong
+    for (const std::string& name : *names) {
+      if (!name.ends_with(".safetensors")) continue;
+      LECTERN_ASSIGN(const FileInfo info, env_.Info(env_.Resolve(folder + "/" + name)));
+      bytes += info.bytes;
+    }
+    return ram_->Reserve(bytes, "the model in " + folder, "use a smaller model");
   }
 
   Env& env_;
   const std::string store_, model_;
   const Backend& backend_;
   const uint64_t quota_bytes_;
+  const Io io_;
+  const bool rehash_model_;
+  const std::shared_ptr<RamLimit> ram_;  // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
-  std::mutex mutex_;                                             // guards what follows
-  std::map<std::string, std::shared_ptr<const Model>> models_;   // by folder
+  std::mutex mutex_;  // guards what follows
+  struct OpenModel {
+    std::shared_ptr<const Model> model;
+    RamLimit::Share ram;
+  };
+  std::map<std::string, OpenModel> models_;                      // by folder
   std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
 };
 

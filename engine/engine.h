@@ -33,6 +33,19 @@ struct EngineOptions {
   // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
   // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
   uint64_t quota_bytes = 0;
+  // How documents and weights are read. kMmap: a file that is cut, or fails, under the running
+  // process ends it with SIGBUS; sizes are checked when it is opened, no signal is handled. kPread:
+  // the same is an error of the call that reads; documents are copied to memory as far as they are
+  // read, weights whole. Spills, which are ours alone while a document is indexed, are mapped in
+  // both, and so is a bundle that is imported.
+  Io io = Io::kMmap;
+  // Memory that indexing and asking may take beside the program itself (engine/ram_limit.h): pages
+  // of documents go when there is no room for them, and are read again; what cannot be done within
+  // it is refused before it begins with kOutOfMemory. 0: no limit.
+  uint64_t max_ram_bytes = 0;
+  // Hash a model's weights although their files are the same, unchanged since they were hashed last
+  // (engine/digest_cache.h).
+  bool rehash_model = false;
 };
 
 // --- indexing ---------------------------------------------------------------------------------
@@ -61,7 +74,8 @@ struct IndexOptions {
   // for the policy kv-compress-full; the prefill takes longer and keeps 4 bytes per layer, kv head
   // and token in memory.
   std::string stats = "window";
-  bool again = false;              // also when it is there: a new generation, seen when it is ready
+  // Also when it is there: a new generation, seen when it is ready. Everything is computed anew.
+  bool again = false;
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
   // checkpoint stays and the same call goes on from there.
@@ -112,6 +126,10 @@ struct IndexReport {
   Retention retention;          // as asked for, but for a document too short for it
   bool existed = false;         // nothing was done: the same document was there
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run
+  // Taken over from the document that had the name before: what both texts begin with. The bytes
+  // that are stored are those of indexing from scratch, where the same build on the same kind of
+  // processor made both.
+  uint64_t reused_tokens = 0;
 };
 
 // What indexing would cost. Nothing is written; the model is opened (its weights are hashed).

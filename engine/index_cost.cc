@@ -4,10 +4,12 @@
 #include <chrono>
 #include <vector>
 
+#include "engine/kv_spill.h"
 #include "index/build.h"
 #include "index/centroid_tree.h"
 #include "index/row_codes.h"
 #include "store/shard_format.h"
+#include "store/shard_layout.h"
 
 namespace lectern {
 
@@ -28,17 +30,57 @@ double ClusterFlops(const ModelConfig& c, double tokens) {
   return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
 }
 
+// A shard whose sections have so many bytes in all.
+static uint64_t FileBytes(uint64_t section_bytes, uint64_t num_sections) {
+  const uint64_t payload = AlignUp(
+      kHeaderBytes + section_bytes + num_sections * (kSectionAlignment + sizeof(SectionEntry)),
+      kBlockBytes);
+  return payload + payload / kBlockBytes * sizeof(uint32_t) + sizeof(ShardFooter);
+}
+
 uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
   const bool is_clustered = tokens >= kMinClusteredTokens;
   const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t) +
                        (is_clustered ? RowCodeBytes(c.head_dim) + FineCodeBytes(c.head_dim) : 0);
   const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
   const uint64_t cluster = 2 * RowBytes(CentroidDtype(c.head_dim), c.head_dim) + 16;
-  return c.num_kv_heads * (tokens * row + clusters * cluster) + 2 * kBlockBytes;
+  const uint64_t sections = is_clustered ? 24 : 2;
+  return FileBytes(c.num_kv_heads * (tokens * row + clusters * cluster), c.num_kv_heads * sections);
+}
+
+uint64_t DocumentShardBytes(const ModelConfig& c, uint64_t tokens, uint64_t text_bytes) {
+  const uint64_t token = sizeof(int32_t) + 2 * sizeof(uint64_t);
+  const uint64_t sums = tokens / kChunkTokens * c.num_layers * sizeof(double);
+  constexpr uint64_t kOptionsBytes = 2048;  // JSON and the name
+  return FileBytes(text_bytes + tokens * token + sums + kOptionsBytes + 24 * c.num_layers, 8);
 }
 
 uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
   return uint64_t{2} * c.num_layers * c.num_kv_heads * tokens * RowBytes(dtype, c.head_dim);
+}
+
+uint64_t ActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
+  // Residual, normed; queries, projected, attended, attended question and states; K, V; gate, up.
+  return num_tokens * sizeof(float) *
+         (3ull * c.hidden_size + 5ull * c.num_heads * c.head_dim + 16ull * c.num_heads +
+          2ull * c.num_kv_heads * c.head_dim + 2ull * c.intermediate_size);
+}
+
+uint64_t LookupBytes(const ModelConfig& c, uint64_t num_tokens, uint64_t document_tokens) {
+  // Per kv head two tiles of rows by clusters and coded rows, and the codes in three forms.
+  constexpr uint64_t kTileFloats = 4 << 20;
+  const uint64_t tile = std::min(kTileFloats, num_tokens * c.query_group() * document_tokens);
+  return c.num_kv_heads * (2 * tile * sizeof(float) + document_tokens / 2 * c.head_dim);
+}
+
+uint64_t ClusterHeadBytes(const ModelConfig& c, uint64_t document_tokens) {
+  // Five copies of a head's keys, one more where they are not clustered as they are stored.
+  return document_tokens * c.head_dim * sizeof(float) * 6;
+}
+
+uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
+  // As given, cleaned, tokenised; ids and ranges.
+  return 8 * text_bytes + 2 * document_tokens * 20;
 }
 
 Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }

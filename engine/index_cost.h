@@ -15,9 +15,17 @@ inline constexpr uint64_t kMinClusteredTokens = 2048;
 double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats);
 // Of clustering them, 10 iterations of the tree of index/build.h.
 double ClusterFlops(const ModelConfig& config, double tokens);
-// One layer's shard, and all spills together. Upper estimates within a few percent.
+// One layer's shard, the document's, and all spills together. Upper estimates within a few percent,
+// or one block.
 uint64_t ShardBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
+uint64_t DocumentShardBytes(const ModelConfig& config, uint64_t tokens, uint64_t text_bytes);
 uint64_t SpillBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
+// Memory of a step over `num_tokens` tokens, and of what its lookups fill; of indexing: of one kv
+// head's clustering, and of text and tokens as long as it runs. Upper estimates.
+uint64_t ActivationBytes(const ModelConfig& config, uint64_t num_tokens);
+uint64_t LookupBytes(const ModelConfig& config, uint64_t num_tokens, uint64_t document_tokens);
+uint64_t ClusterHeadBytes(const ModelConfig& config, uint64_t document_tokens);
+uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens);
 // Of the spill of a shard of this dtype: the prefill sees f16 when the shard is q8.
 Dtype SpillDtype(Dtype dtype);
 // What one thread of this machine does: a matrix product is run for 50 ms.

@@ -21,6 +21,7 @@
 #include "engine/missed_margin.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
+#include "engine/reuse_kv.h"
 #include "engine/text.h"
 #include "index/kmeans.h"
 
@@ -28,6 +29,8 @@ namespace lectern {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr char kLessText[] = "split the document";
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -113,9 +116,10 @@ DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, const Prepared& prep
   const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
   const auto kept_bytes = static_cast<uint64_t>(
       std::ceil(prepared.retention.keep * static_cast<double>(config.num_layers * layer_bytes)));
-  const uint64_t finished = kept_bytes + text_bytes + 20 * tokens;
+  const uint64_t document_bytes = DocumentShardBytes(config, tokens, text_bytes);
+  const uint64_t finished = kept_bytes + document_bytes;
   const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
-  return {finished, std::max(finished, spills + layer_bytes + text_bytes + 24 * tokens)};
+  return {finished, std::max(finished, spills + layer_bytes + document_bytes)};
 }
 
 // "keep 1", or "keep 0.25 kvcrush", and of representatives their share and seed.
@@ -221,6 +225,7 @@ class Indexer {
   }
 
   Result<IndexReport> Run() {
+    LECTERN_RETURN_IF_ERROR(ReserveRam());
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(RunPrefill());
     if (!layout_.retention.keeps_all()) LECTERN_RETURN_IF_ERROR(DecideKeptRows());
@@ -244,6 +249,28 @@ class Indexer {
   IndexReport& report() { return report_; }
 
  private:
+  // The prefill needs a chunk's activations, clustering at least one kv head's rows; both one
+  // layer's spill. Where all threads do not fit, fewer cluster at a time.
+  Status ReserveRam() {
+    num_clustering_ = context_.threads.num_threads();
+    if (!context_.ram) return {};
+    const uint64_t tokens = layout_.num_tokens;
+    const uint64_t text = TextBytes(prepared_.clean.text.size(), tokens);
+    LECTERN_ASSIGN(text_ram_, context_.ram->Reserve(text, "the text", kLessText));
+    const uint64_t spill =
+        SpillBytes(config_, SpillDtype(layout_.dtype), tokens) / config_.num_layers;
+    const uint64_t queries = uint64_t{layout_.num_window} * config_.num_layers * config_.num_heads *
+                             config_.head_dim * sizeof(float);
+    const uint64_t prefill = ActivationBytes(config_, std::min<uint64_t>(tokens, kChunkTokens));
+    const uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
+    const uint64_t least = spill + queries + std::max(prefill, head);
+    LECTERN_ASSIGN(work_ram_, context_.ram->Reserve(least, "indexing it", kLessText));
+    const uint64_t room =
+        context_.ram->bytes() - std::min(context_.ram->bytes(), context_.ram->reserved());
+    if (head > 0) num_clustering_ = std::min<uint64_t>(num_clustering_, 1 + room / (head + spill));
+    return {};
+  }
+
   // A building generation of the same document and options goes on; others of it are discarded.
   Status FindOrBeginRow() {
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
@@ -296,10 +323,12 @@ class Indexer {
     shape.squared_sums = layout_.num_levels > 0 && options_.stats == "full";
     LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
     report_.resumed_tokens = spill_->tokens_done();
+    if (spill_->tokens_done() == 0) LECTERN_RETURN_IF_ERROR(ReuseOlder());
     progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
     const Transformer transformer(context_.model, context_.backend, context_.threads);
     PrefillOptions prefill;
     prefill.checkpoint_seconds = options_.checkpoint_seconds;
+    prefill.keeps_spills = context_.ram == nullptr;
     prefill.on_chunk = [this](uint64_t done) { progress_.Done(done); };
     prefill.is_cancelled = [this] { return progress_.Stopped(); };
     LECTERN_RETURN_IF_ERROR(Prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
@@ -321,10 +350,28 @@ class Indexer {
     return spill_->Checkpoint();
   }
 
+  // What the document that has this name now begins with alike need not be computed. An older
+  // document that cannot be read is no reason to fail.
+  Status ReuseOlder() {
+    if (options_.again || options_.name.empty()) return {};
+    if (options_.stats == "full") return {};  // the older one's rows do not tell these sums
+    LECTERN_ASSIGN(const auto row, catalog_.FindReadyByName(options_.name));
+    if (!row || row->fingerprint != row_.fingerprint) return {};
+    LECTERN_ASSIGN(const auto shards, catalog_.Shards(row->generation));
+    const auto older =
+        Document::Open(context_.env, DocumentDirectory(context_.store, row->id, row->generation),
+                       *row, shards, context_.reading());
+    if (!older.ok()) return {};
+    const auto reused = ReusePrefix(**older, prepared_.tokens.ids, *spill_);
+    if (!reused.ok()) return spill_->StartOver();
+    report_.reused_tokens = *reused;
+    return *reused > 0 ? spill_->Checkpoint() : Status();
+  }
+
   // A few layers at a time, so that every thread has a head to cluster.
   Status RunClustering() {
     const uint32_t heads = config_.num_kv_heads;
-    const auto group = static_cast<uint32_t>((context_.threads.num_threads() + heads - 1) / heads);
+    const auto group = static_cast<uint32_t>((num_clustering_ + heads - 1) / heads);
     centroids_.assign(layout_.num_levels, 0);
     progress_.Begin(IndexProgress::Stage::kCluster, 0, uint64_t{config_.num_layers} * heads);
     for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
@@ -352,7 +399,8 @@ class Indexer {
                                           .document_id = row_.id.data(),
                                           .fingerprint = row_.fingerprint.data(),
                                           .generation = row_.generation,
-                                          .table_crc = std::nullopt});
+                                          .table_crc = std::nullopt},
+                                         Io::kPread);
     if (!shard.ok() || !shard.value()->VerifyAll().ok()) {
       LECTERN_RETURN_IF_ERROR(context_.env.Remove(path));
       return false;
@@ -375,7 +423,7 @@ class Indexer {
     Status first;
     const auto start = Clock::now();
     double cluster_seconds = 0, calibrate_seconds = 0;
-    context_.threads.ParallelFor(clusters.size(), [&](size_t item, size_t) {
+    const auto cluster = [&](size_t item) {
       const uint32_t layer = layers[item / heads];
       const auto head = static_cast<uint32_t>(item % heads);
       if (progress_.Stopped()) return;
@@ -394,7 +442,11 @@ class Indexer {
       cluster_seconds += result->cluster_seconds;
       calibrate_seconds += result->calibrate_seconds;
       clusters[item] = std::move(result).value();
-    });
+    };
+    for (size_t begin = 0; begin < clusters.size(); begin += num_clustering_) {
+      context_.threads.ParallelFor(std::min(num_clustering_, clusters.size() - begin),
+                                   [&](size_t i, size_t) { cluster(begin + i); });
+    }
     if (progress_.Stopped()) {
       return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
     }
@@ -474,6 +526,8 @@ class Indexer {
     if (layout_.num_levels > 0) {
       const std::string statistics = StatisticsJson();
       LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));
+      const std::span<const double> sums = spill_->CosineSums();
+      LECTERN_RETURN_IF_ERROR(add(SectionKind::kCosineSums, sums.data(), sums.size_bytes()));
     }
     LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
     shards_.push_back(std::move(summary));
@@ -483,7 +537,9 @@ class Indexer {
   // Asks the document, complete but not yet visible, what its estimates are worth.
   Status MeasureMargin() {
     const auto start = Clock::now();
-    LECTERN_ASSIGN(auto document, Document::Open(context_.env, directory_, row_, shards_));
+    work_ram_ = {};
+    LECTERN_ASSIGN(auto document,
+                   Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
     LECTERN_ASSIGN(missed_margin_, lectern::MeasureMargin(std::move(document), context_.model,
                                                           context_.backend, context_.threads,
                                                           [this] { return progress_.Stopped(); }));
@@ -541,6 +597,8 @@ class Indexer {
   std::vector<ShardSummary> shards_;
   std::vector<uint64_t> centroids_;      // per level
   std::optional<double> missed_margin_;  // once it is measured
+  RamLimit::Share text_ram_, work_ram_;
+  size_t num_clustering_ = 1;  // kv heads at a time
   IndexReport report_;
 };
 
@@ -640,14 +698,9 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   estimate.bytes_on_disk = cost.finished;
   estimate.peak_bytes_on_disk = cost.peak;
   const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
-  const uint64_t activations =
-      chunk * sizeof(float) *
-      (2ull * config.hidden_size + 3ull * config.num_heads * config.head_dim +
-       2ull * config.num_kv_heads * config.head_dim + 2ull * config.intermediate_size);
-  const uint64_t copies = options.cluster_keys == "stored" ? 5 : 6;  // of a head's keys
-  const uint64_t clustering =
-      tokens * config.head_dim * sizeof(float) * copies * context.threads.num_threads();
-  estimate.anonymous_bytes = std::max(activations, clustering);
+  estimate.anonymous_bytes =
+      std::max(ActivationBytes(config, chunk),
+               ClusterHeadBytes(config, tokens) * context.threads.num_threads());
   estimate.flops = PrefillFlops(config, static_cast<double>(tokens), options.stats == "full");
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;

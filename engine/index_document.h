@@ -2,6 +2,7 @@
 #ifndef LECTERN_ENGINE_INDEX_DOCUMENT_H_
 #define LECTERN_ENGINE_INDEX_DOCUMENT_H_
 
+#include "engine/document.h"
 #include "engine/engine.h"
 #include "engine/index_cost.h"
 #include "engine/model.h"
@@ -21,7 +22,10 @@ struct IndexContext {
   const Model& model;
   const Backend& backend;
   ThreadPool& threads;
-  uint64_t quota_bytes = 0;  // of the store; 0: none
+  uint64_t quota_bytes = 0;                 // of the store; 0: none
+  Io io = Io::kMmap;                        // of documents that are read while others are made
+  std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
+  DocumentOptions reading() const { return {.io = io, .ram = ram}; }
 };
 
 // As Engine::Index; the caller makes sure that one runs at a time in this process, other processes

@@ -9,8 +9,9 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs, sums of cosines, queries, sums of squared attention (or none) and
-// numbers of kept rows (or none) follow, then a CRC-32C of everything before it.
+// The head of `checkpoint`; CRCs, sums of cosines, the same after each chunk, queries, sums of squared
+// attention (or none) and numbers of kept rows (or none) follow, then a CRC-32C of everything before
+// it.
 struct CheckpointHeader {
   char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '3'};
   DocumentId document{};
@@ -47,6 +48,7 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
   if (shape.squared_sums) {
     spill->sums_.squared.resize(size_t{shape.num_layers} * shape.num_kv_heads * shape.num_tokens);
   }
+  spill->chunk_sums_.assign(shape.num_tokens / kChunkTokens * shape.num_layers, 0.0);
   spill->queries_.assign(size_t{shape.num_layers} * shape.num_calibration * shape.query_cols, 0.0f);
   LECTERN_ASSIGN(const bool resumed, spill->Resume());
   if (!resumed) LECTERN_RETURN_IF_ERROR(spill->Create());
@@ -61,6 +63,9 @@ Status KvSpill::Create() {
   std::fill(sums_.squared.begin(), sums_.squared.end(), 0.0f);
   sums_.cosines.assign(shape_.num_layers, {});
   kept_rows_.clear();
+  std::fill(chunk_sums_.begin(), chunk_sums_.end(), 0.0);
+  layers_.clear();
+  layers_.resize(shape_.num_layers);
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
     LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));
@@ -73,7 +78,7 @@ Status KvSpill::Create() {
 Result<bool> KvSpill::Resume() {
   LECTERN_ASSIGN(const bool exists, env_.Exists(CheckpointPath()));
   if (!exists) return false;
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env_.Map(CheckpointPath()));
+  LECTERN_ASSIGN(const auto file, OpenWhole(env_, CheckpointPath(), Io::kPread));
   if (!ReadCheckpoint({file->data(), file->size()})) return false;
   for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
     LECTERN_ASSIGN(const bool spilled, env_.Exists(LayerPath(layer)));
@@ -91,6 +96,7 @@ Result<bool> KvSpill::Resume() {
         return false;
       }
     }
+    LetGo(layer);
   }
   return true;
 }
@@ -98,12 +104,13 @@ Result<bool> KvSpill::Resume() {
 bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
   const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);
+  const size_t chunk_bytes = chunk_sums_.size() * sizeof(double);
   const size_t query_bytes = queries_.size() * sizeof(float);
   const size_t squared_bytes = sums_.squared.size() * sizeof(float);
   const size_t kept_bytes = size_t{shape_.num_layers} * shape_.num_kv_heads * sizeof(uint64_t);
   CheckpointHeader header;
-  const size_t least =
-      sizeof header + crc_bytes + cosine_bytes + query_bytes + squared_bytes + sizeof(uint32_t);
+  const size_t least = sizeof header + crc_bytes + cosine_bytes + chunk_bytes + query_bytes +
+                       squared_bytes + sizeof(uint32_t);
   if (bytes.size() != least && bytes.size() != least + kept_bytes) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
   const CheckpointHeader expected = HeaderOf(shape_, header.tokens_done);
@@ -113,13 +120,17 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   std::memcpy(&crc, bytes.data() + bytes.size() - sizeof crc, sizeof crc);
   if (crc != Crc32c(0, bytes.data(), bytes.size() - sizeof crc)) return false;
   const std::byte* from = bytes.data() + sizeof header;
-  std::memcpy(sums_.crcs.data(), from, crc_bytes);
-  std::memcpy(sums_.cosines.data(), from + crc_bytes, cosine_bytes);
-  std::memcpy(queries_.data(), from + crc_bytes + cosine_bytes, query_bytes);
-  from += crc_bytes + cosine_bytes + query_bytes;
-  std::memcpy(sums_.squared.data(), from, squared_bytes);
   kept_rows_.resize((bytes.size() - least) / sizeof(uint64_t));
-  std::memcpy(kept_rows_.data(), from + squared_bytes, kept_rows_.size() * sizeof(uint64_t));
+  for (const auto& [to, size] :
+       {std::pair<void*, size_t>(sums_.crcs.data(), crc_bytes),
+        {sums_.cosines.data(), cosine_bytes},
+        {chunk_sums_.data(), chunk_bytes},
+        {queries_.data(), query_bytes},
+        {sums_.squared.data(), squared_bytes},
+        {kept_rows_.data(), kept_rows_.size() * sizeof(uint64_t)}}) {
+    if (size > 0) std::memcpy(to, from, size);
+    from += size;
+  }
   tokens_done_ = header.tokens_done;
   return true;
 }
@@ -140,6 +151,33 @@ Status KvSpill::Append(const Backend& backend, uint32_t layer, uint64_t begin,
     }
   }
   return {};
+}
+
+Status KvSpill::AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
+                             std::span<const std::byte> rows) {
+  uint32_t& crc = Crc(layer, kv_head, is_values);
+  crc = Crc32c(crc, rows.data(), rows.size());
+  return layers_[layer].file->WriteAt(RegionOffset(kv_head, is_values), rows.data(), rows.size());
+}
+
+void KvSpill::Advance(uint64_t tokens_done) {
+  tokens_done_ = tokens_done;
+  if (tokens_done == 0 || tokens_done % kChunkTokens != 0) return;
+  const size_t chunk = tokens_done / kChunkTokens - 1;
+  for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
+    chunk_sums_[chunk * shape_.num_layers + layer] = sums_.cosines[layer].sum;
+  }
+}
+
+void KvSpill::TakeSums(std::span<const double> sums) {
+  std::copy(sums.begin(), sums.end(), chunk_sums_.begin());
+  const size_t num_chunks = sums.size() / shape_.num_layers;
+  for (uint32_t layer = 0; num_chunks > 0 && layer < shape_.num_layers; ++layer) {
+    const bool is_last = layer + 1 == shape_.num_layers;
+    const size_t counted = is_last ? kChunkTokens - kUnsampledTokens : kChunkTokens;
+    sums_.cosines[layer] = {sums[(num_chunks - 1) * shape_.num_layers + layer],
+                            num_chunks * counted};
+  }
 }
 
 void KvSpill::KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries) {
@@ -164,6 +202,7 @@ Status KvSpill::Checkpoint() {
   append(&header, sizeof header);
   append(sums_.crcs.data(), sums_.crcs.size() * sizeof(uint32_t));
   append(sums_.cosines.data(), sums_.cosines.size() * sizeof(CosineSum));
+  append(chunk_sums_.data(), chunk_sums_.size() * sizeof(double));
   append(queries_.data(), queries_.size() * sizeof(float));
   append(sums_.squared.data(), sums_.squared.size() * sizeof(float));
   append(kept_rows_.data(), kept_rows_.size() * sizeof(uint64_t));

@@ -17,6 +17,12 @@
 
 namespace lectern {
 
+// The prefill goes on by chunks of so many tokens: boundaries are multiples, whatever happened
+// before. Of the last layer only the tokens of a chunk from kUnsampledTokens on are counted in
+// sums.
+inline constexpr size_t kChunkTokens = 512;
+inline constexpr size_t kUnsampledTokens = 480;
+
 struct SpillShape {
   DocumentId document{};
   uint64_t generation = 0;
@@ -48,6 +54,9 @@ class KvSpill {
   // Rounds keys and values [tokens, kv heads * head_dim] of tokens [begin, …) into the layer.
   Status Append(const Backend& backend, uint32_t layer, uint64_t begin, Rows<const float> keys,
                 Rows<const float> values);
+  // Rows of all tokens [0, …) as they are in another spill or shard of the same dtype.
+  Status AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
+                      std::span<const std::byte> rows);
   // Keeps those of the queries [tokens, query_cols] that calibration needs.
   void KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries);
   // One token's cosine between the layer's residual stream before and after attention.
@@ -65,6 +74,13 @@ class KvSpill {
   std::span<const float> SquaredSums(uint32_t layer, uint32_t kv_head) const {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
+  // [whole chunks so far][layers]: the sums of cosines after each.
+  std::span<const double> CosineSums() const {
+    return std::span<const double>(chunk_sums_)
+        .first(tokens_done_ / kChunkTokens * shape_.num_layers);
+  }
+  // Sums after the chunks that Advance will say are done; empty: no tokens are counted.
+  void TakeSums(std::span<const double> sums);
   // A chunk that is abandoned half way leaves checksums and sums as they were before it.
   void BeginChunk() { sums_before_chunk_ = sums_; }
   void AbandonChunk() { sums_ = sums_before_chunk_; }
@@ -73,7 +89,9 @@ class KvSpill {
   void DecideKeptRows(std::vector<uint64_t> kept) { kept_rows_ = std::move(kept); }
   std::span<const uint64_t> kept_rows() const { return kept_rows_; }
   // All layers have tokens [0, tokens_done). Not yet durable.
-  void Advance(uint64_t tokens_done) { tokens_done_ = tokens_done; }
+  void Advance(uint64_t tokens_done);
+  // As after Open where nothing was to be taken up.
+  Status StartOver() { return Create(); }
   // Makes everything so far survive a crash.
   Status Checkpoint();
 
@@ -83,6 +101,8 @@ class KvSpill {
   // [calibration tokens, query_cols] of the layer.
   Rows<const float> Queries(uint32_t layer) const;
 
+  // The layer's rows leave our memory, not the page cache, until they are read again.
+  void LetGo(uint32_t layer) { layers_[layer].map->DontNeed(0, layers_[layer].map->size()); }
   // The layer is in its shard: deletes the spill.
   Status RemoveLayer(uint32_t layer);
   // Everything is committed: deletes the checkpoint.
@@ -131,7 +151,8 @@ class KvSpill {
     std::vector<float> squared;      // [layers][kv heads][L], or empty
   } sums_, sums_before_chunk_;
   std::vector<uint64_t> kept_rows_;
-  std::vector<float> queries_;  // [layers][calibration tokens][query_cols]
+  std::vector<double> chunk_sums_;  // [chunks][layers], of cosines; as far as chunks are done
+  std::vector<float> queries_;      // [layers][calibration tokens][query_cols]
   std::vector<std::byte> rounded_;
 };
 

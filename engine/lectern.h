@@ -385,6 +385,9 @@ struct EngineOptions {
   std::string_view model = {};  // Hugging Face folder; empty: the one a document was indexed with
   uint64_t num_threads = 0;     // 0: physical cores
   uint64_t quota_bytes = 0;     // of the store: lectern_engine_options; 0: none
+  lectern_io io = LECTERN_IO_MMAP;
+  uint64_t max_ram_bytes = 0;  // of memory: lectern_engine_options; 0: any
+  bool rehash_model = false;   // hash weights although their files are unchanged
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the
@@ -398,6 +401,9 @@ class Engine {
     c.model = options.model.data(), c.model_len = options.model.size();
     c.num_threads = options.num_threads;
     c.quota_bytes = options.quota_bytes;
+    c.io = options.io;
+    c.max_ram_bytes = options.max_ram_bytes;
+    c.rehash_model = options.rehash_model;
     auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
       return lectern_engine_create(&c, out, error);
     });

@@ -277,6 +277,19 @@ Status WriteStruct(Struct value, Struct* out) {
   return Status();
 }
 
+Result<Io> ReadIo(int32_t io) {
+  switch (io) {
+    case LECTERN_IO_DEFAULT:
+      return EngineOptions().io;
+    case LECTERN_IO_MMAP:
+      return Io::kMmap;
+    case LECTERN_IO_PREAD:
+      return Io::kPread;
+    default:
+      return InvalidArgument("io", "io is not one of lectern_io");
+  }
+}
+
 Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   LECTERN_ASSIGN(const lectern_engine_options read, ReadStruct(given));
   EngineOptions options;
@@ -284,6 +297,9 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   LECTERN_ASSIGN(options.model, Copy(read.model, read.model_len, "model"));
   options.num_threads = read.num_threads;
   options.quota_bytes = read.quota_bytes;
+  LECTERN_ASSIGN(options.io, ReadIo(read.io));
+  options.max_ram_bytes = read.max_ram_bytes;
+  options.rehash_model = read.rehash_model != 0;
   return options;
 }
 
@@ -443,7 +459,8 @@ lectern_index_numbers ToC(const IndexReport& report) {
           report.generation,
           report.resumed_tokens,
           report.existed,
-          report.seconds.total};
+          report.seconds.total,
+          report.reused_tokens};
 }
 
 lectern_collected ToC(const Collected& collected) {

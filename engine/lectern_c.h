@@ -101,6 +101,14 @@ LECTERN_API lectern_code lectern_text_free(lectern_text* text);
 
 /* --- the engine ------------------------------------------------------------------------------ */
 
+/* How documents and weights are read. MMAP: as mapped files; where one is cut, or its disk fails,
+ * under the running process, the system ends the process with SIGBUS (sizes are checked when a file
+ * is opened; no signal is ever handled here). PREAD: the same is an error of the call that reads,
+ * with file and offset; documents are copied to memory as far as they are read, weights whole. Files
+ * that are written while a document is indexed are mapped in both. */
+typedef int32_t lectern_io;
+enum lectern_ios { LECTERN_IO_DEFAULT = 0 /* mmap */, LECTERN_IO_MMAP = 1, LECTERN_IO_PREAD = 2 };
+
 typedef struct lectern_engine_options {
   size_t struct_size;
   const char* store; /* directory; created by the first index. Required */
@@ -111,6 +119,15 @@ typedef struct lectern_engine_options {
   /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
    * refused before it begins: LECTERN_NO_SPACE says what is used, needed and allowed. */
   uint64_t quota_bytes;
+  lectern_io io;
+  /* Memory that indexing and asking may take beside the program itself: weights, activations, KV of
+   * conversations, pages of documents in use; 0: any. Pages go when there is no room for them, and
+   * are read again. What cannot be done within it is refused before it begins:
+   * LECTERN_OUT_OF_MEMORY says what is needed, taken and allowed. */
+  uint64_t max_ram_bytes;
+  /* 1: a model's weights are hashed although their files have the sizes, times and inodes that they
+   * had when they were hashed last; 0: then the identity found last time, kept in the store, holds. */
+  int32_t rehash_model;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */
@@ -188,6 +205,7 @@ typedef struct lectern_index_numbers {
   uint64_t resumed_tokens; /* taken over from an interrupted run */
   uint64_t existed;        /* 1: nothing was done, the same document was there */
   double seconds;
+  uint64_t reused_tokens; /* of the document that had the name before: what both texts begin with */
 } lectern_index_numbers;
 
 typedef struct lectern_index_estimate {
@@ -323,8 +341,8 @@ enum lectern_offset_units {
 LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
                                               size_t document_len, lectern_session** session,
                                               lectern_error** error);
-/* The indexed text, into which all offsets point. Valid until the session is freed. It is mapped
- * from the store: no NUL is behind it. */
+/* The indexed text, into which all offsets point. Valid until the session is freed. No NUL is behind
+ * it. */
 LECTERN_API const char* lectern_session_text(const lectern_session* session, size_t* len);
 /* Follow-ups see what was said before. LECTERN_CANCELLED only when nothing was decoded yet. One ask
  * at a time: a second one gets LECTERN_LOCKED. After an error the session stands where it stood. */

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/digest_cache.h"
 #include "store/shard_format.h"
 
 namespace lectern {
@@ -11,7 +12,7 @@ namespace {
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
 
 Result<ModelConfig> ReadConfig(Env& env, const std::string& path) {
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> file, env.Map(env.Resolve(path)));
+  LECTERN_ASSIGN(const auto file, OpenWhole(env, env.Resolve(path), Io::kPread));
   return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
 }
 
@@ -34,7 +35,8 @@ void AddRope(Sha256& hash, const ModelConfig& config) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder) {
+Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
+                                                 const ModelOptions& options) {
   LECTERN_ASSIGN(const bool exists, env.Exists(folder));
   if (!exists) {
     return Status(Code::kNotFound, "no model folder at " + folder +
@@ -45,7 +47,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
   LECTERN_ASSIGN(model->config_, ReadConfig(env, folder + "/config.json"));
-  LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_));
+  LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_, options.io));
   LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
@@ -56,19 +58,45 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   }
   model->inverse_frequencies_ = InverseFrequencies(model->config_.rope, model->config_.head_dim);
 
+  const auto key = options.rehash ? std::nullopt : model->DigestKey(env);
+  const auto known =
+      key ? DigestCache(env, options.store).Find(folder, *key) : std::optional<Fingerprint>();
+  if (known) {
+    model->fingerprint_ = *known;
+    return std::shared_ptr<const Model>(std::move(model));
+  }
   Sha256 hash;
   model->weights_->AddTo(hash);
-  hash.UpdateText(kComputePrecision);
-  model->tokenizer_->AddTo(hash);
-  hash.UpdateText(PromptTemplate::kPrefix);
-  AddRope(hash, model->config_);
-  Add(hash, model->config_.rms_norm_epsilon);
-  Add(hash, model->config_.num_heads);
-  Add(hash, model->config_.num_kv_heads);
-  Add(hash, model->config_.head_dim);
-  Add(hash, kFormatMajor);
+  model->AddRest(hash);
   model->fingerprint_ = hash.Finish();
+  model->hashed_bytes_ = model->weights_->bytes();
+  model->KeepDigest(env, options.store);
   return std::shared_ptr<const Model>(std::move(model));
+}
+
+// All but the weights.
+void Model::AddRest(Sha256& hash) const {
+  hash.UpdateText(kComputePrecision);
+  tokenizer_->AddTo(hash);
+  hash.UpdateText(PromptTemplate::kPrefix);
+  AddRope(hash, config_);
+  Add(hash, config_.rms_norm_epsilon);
+  Add(hash, config_.num_heads);
+  Add(hash, config_.num_kv_heads);
+  Add(hash, config_.head_dim);
+  Add(hash, kFormatMajor);
+}
+
+std::optional<std::array<uint8_t, 32>> Model::DigestKey(Env& env) const {
+  Sha256 hash;
+  if (!weights_->AddOriginsTo(env, hash)) return std::nullopt;
+  AddRest(hash);
+  return hash.Finish();
+}
+
+void Model::KeepDigest(Env& env, const std::string& store) const {
+  if (store.empty() || hashed_bytes_ == 0) return;
+  if (const auto key = DigestKey(env)) DigestCache(env, store).Keep(folder_, *key, fingerprint_);
 }
 
 bool Model::IsEndOfText(int32_t id) const {

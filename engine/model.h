@@ -2,7 +2,9 @@
 #ifndef LECTERN_ENGINE_MODEL_H_
 #define LECTERN_ENGINE_MODEL_H_
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,12 +33,19 @@ struct FixedContext {
   size_t num_prefix = 0;                     // tokens before the document
 };
 
+struct ModelOptions {
+  Io io = Io::kMmap;    // of the weights; the small files are always read
+  std::string store;    // whose DigestCache saves hashing the weights; empty: none
+  bool rehash = false;  // hash them all the same
+};
+
 // Immutable; thread-safe.
 class Model {
  public:
   // Everything that Config, Weights and Tokenizer can answer; kMalformedModel also when the
   // tokenizer has more pieces than the model has embeddings.
-  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder);
+  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
+                                                   const ModelOptions& options = {});
 
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
@@ -46,6 +55,11 @@ class Model {
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
   // RoPE recipe and format version.
   const Fingerprint& fingerprint() const { return fingerprint_; }
+  // Bytes of weights that were hashed for it; 0: a DigestCache knew it.
+  uint64_t hashed_bytes() const { return hashed_bytes_; }
+  // For a later Load, in a store that was perhaps not there yet. Does nothing where the weights are
+  // not what they were or so new that a change would not show.
+  void KeepDigest(Env& env, const std::string& store) const;
   bool IsEndOfText(int32_t id) const;
 
   Result<FixedContext> EncodeDocument(std::string_view text) const;
@@ -53,12 +67,17 @@ class Model {
   Result<std::vector<int32_t>> EncodeQuestion(std::string_view question) const;
 
  private:
+  void AddRest(Sha256& hash) const;
+  // What the fingerprint is made from, by the files' places and times; none: they changed just now.
+  std::optional<std::array<uint8_t, 32>> DigestKey(Env& env) const;
+
   std::string folder_;
   ModelConfig config_;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<float> inverse_frequencies_;
   Fingerprint fingerprint_{};
+  uint64_t hashed_bytes_ = 0;
 };
 
 }  // namespace lectern

@@ -89,6 +89,7 @@ class DocumentPrefill {
       transformer_.AddAttention(layer, num_tokens, activations_);
       if (is_counted) CountCosines(layer, first, num_tokens);
       if (!is_last) transformer_.AddMlp(layer, num_tokens, activations_);
+      if (!options_.keeps_spills) spill_.LetGo(layer);
     }
     return {};
   }

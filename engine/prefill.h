@@ -9,11 +9,9 @@
 
 namespace lectern {
 
-inline constexpr size_t kChunkTokens = 512;
-inline constexpr size_t kUnsampledTokens = 480;
-
 struct PrefillOptions {
   double checkpoint_seconds = 30;  // at least this between two checkpoints, and one chunk
+  bool keeps_spills = true;        // false: a layer's spill leaves our memory when a chunk had it
   // Called after each chunk with the tokens done.
   std::function<void(uint64_t tokens_done)> on_chunk;
   // Polled at least every 250 ms: true ends the prefill with kCancelled, after a checkpoint.

@@ -193,6 +193,7 @@ std::string IndexReportJson(const IndexReport& report) {
                                {"write", Time(seconds.write)},
                                {"total", Time(seconds.total)}}},
       {"existed", report.existed},
+      {"reused_tokens", report.reused_tokens},
   };
   AddRetention(object, report.retention);
   return Json(std::move(object)).Dump();

@@ -155,7 +155,7 @@ Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& path) {
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(env.Resolve(path)));
+  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(path), Io::kPread));
   const std::string_view bytes(reinterpret_cast<const char*>(map->data()),
                                static_cast<size_t>(map->size()));
   LECTERN_ASSIGN(const TokenizerModel model, ParseTokenizerModel(bytes, path));

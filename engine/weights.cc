@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -59,7 +60,8 @@ struct Located {
 };
 
 struct OpenFile {
-  std::string path;
+  std::string path, resolved;
+  FileInfo info;
   std::unique_ptr<MappedFile> map;
 };
 
@@ -73,8 +75,10 @@ std::string Join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
 }
 
-Status OpenTensorFile(Env& env, const std::string& path, Inventory* inventory) {
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, env.Map(env.Resolve(path)));
+Status OpenTensorFile(Env& env, const std::string& path, Io io, Inventory* inventory) {
+  const std::string resolved = env.Resolve(path);
+  LECTERN_ASSIGN(const FileInfo info, env.Info(resolved));
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, OpenWhole(env, resolved, io));
   LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
   const size_t file = inventory->files.size();
   for (auto& [name, entry] : table) {
@@ -83,7 +87,7 @@ Status OpenTensorFile(Env& env, const std::string& path, Inventory* inventory) {
     return Status(Code::kMalformedModel, path + ": tensor " + QuotedName(name) + " is also in " +
                                              inventory->files[at->second.file].path);
   }
-  inventory->files.push_back({path, std::move(map)});
+  inventory->files.push_back({path, resolved, info, std::move(map)});
   return Status();
 }
 
@@ -107,9 +111,9 @@ Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder
   return Status();
 }
 
-Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
+Status OpenIndexed(Env& env, const std::string& folder, Io io, Inventory* inventory) {
   const std::string index_path = Join(folder, kIndexFile);
-  LECTERN_ASSIGN(const std::unique_ptr<MappedFile> map, env.Map(env.Resolve(index_path)));
+  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(index_path), Io::kPread));
   if (map->size() > kMaxIndexBytes) {
     return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
   }
@@ -122,7 +126,7 @@ Status OpenIndexed(Env& env, const std::string& folder, Inventory* inventory) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (const std::string& name : names) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), inventory));
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), io, inventory));
   }
   return CompareWithIndex(index, folder, *inventory);
 }
@@ -136,16 +140,16 @@ Status NoWeights(Env& env, const std::string& folder) {
                 folder + ": no " + std::string(kSingleFile) + " and no " + std::string(kIndexFile));
 }
 
-Result<Inventory> OpenFolder(Env& env, const std::string& folder) {
+Result<Inventory> OpenFolder(Env& env, const std::string& folder, Io io) {
   Inventory inventory;
   LECTERN_ASSIGN(const bool is_single, env.Exists(Join(folder, kSingleFile)));
   if (is_single) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), &inventory));
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), io, &inventory));
     return inventory;
   }
   LECTERN_ASSIGN(const bool is_indexed, env.Exists(Join(folder, kIndexFile)));
   if (!is_indexed) return NoWeights(env, folder);
-  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, &inventory));
+  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, io, &inventory));
   return inventory;
 }
 
@@ -232,9 +236,9 @@ void HashNumber(Sha256& hash, uint64_t number) {
 }  // namespace
 
 Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& folder,
-                                               const ModelConfig& config) {
+                                               const ModelConfig& config, Io io) {
   const Plan plan = MakePlan(config);
-  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder));
+  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder, io));
   LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, inventory));
   LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, inventory, config));
 
@@ -244,10 +248,13 @@ Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& fold
     const std::byte* data = inventory.files[located.file].map->data() + located.entry.begin;
     const uint64_t bytes = located.entry.end - located.entry.begin;
     weights->tensors_.push_back({name, *SupportedDtype(located.entry.dtype), shape,
-                                 std::span(data, static_cast<size_t>(bytes))});
+                                 std::span(data, static_cast<size_t>(bytes)), located.file,
+                                 located.entry.begin});
     weights->bytes_ += bytes;
   }
-  for (OpenFile& file : inventory.files) weights->files_.push_back(std::move(file.map));
+  for (OpenFile& file : inventory.files) {
+    weights->files_.push_back({std::move(file.resolved), file.info, std::move(file.map)});
+  }
   weights->BindViews(config);
   return weights;
 }
@@ -281,16 +288,43 @@ void Weights::BindViews(const ModelConfig& config) {
   }
 }
 
+void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
+  hash.UpdateText(tensor.name);
+  HashNumber(hash, static_cast<uint64_t>(tensor.dtype));
+  HashNumber(hash, tensor.shape.size());
+  for (const uint64_t size : tensor.shape) HashNumber(hash, size);
+  HashNumber(hash, tensor.bytes.size());
+}
+
 void Weights::AddTo(Sha256& hash) const {
   HashNumber(hash, tensors_.size());
   for (const Tensor& tensor : tensors_) {
-    hash.UpdateText(tensor.name);
-    HashNumber(hash, static_cast<uint64_t>(tensor.dtype));
-    HashNumber(hash, tensor.shape.size());
-    for (const uint64_t size : tensor.shape) HashNumber(hash, size);
-    HashNumber(hash, tensor.bytes.size());
+    AddShape(tensor, hash);
     hash.Update(tensor.bytes.data(), tensor.bytes.size());
   }
+}
+
+bool Weights::AddOriginsTo(Env& env, Sha256& hash) const {
+  const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  for (const File& file : files_) {
+    const auto info = env.Info(file.path);
+    if (!info.ok() || *info != file.info) return false;
+    if (now - std::max(info->modified_ns, info->changed_ns) < 2'000'000'000) return false;
+    hash.UpdateText(file.path);
+    for (const uint64_t number :
+         {info->device, info->inode, info->bytes, static_cast<uint64_t>(info->modified_ns),
+          static_cast<uint64_t>(info->changed_ns)}) {
+      HashNumber(hash, number);
+    }
+  }
+  for (const Tensor& tensor : tensors_) {
+    AddShape(tensor, hash);
+    HashNumber(hash, tensor.file);
+    HashNumber(hash, tensor.offset);
+  }
+  return true;
 }
 
 }  // namespace lectern

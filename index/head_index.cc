@@ -17,6 +17,20 @@ Status Contradiction(const ShardReader& shard, uint32_t kv_head, const char* wha
                               "; index the document again"};
 }
 
+// Of q8 rows: a scale that is infinite or no number would make all of the step's results none.
+bool HasScales(const TypedRows& rows, IndexRange range) {
+  if (rows.dtype != Dtype::kQ8) return true;
+  for (uint32_t row = range.begin; row < range.end; ++row) {
+    const std::byte* const data = rows.row(row);
+    for (size_t block = 0; block < rows.num_cols / kQ8Block; ++block) {
+      f16 scale;
+      std::memcpy(&scale, data + block * (kQ8Block + sizeof scale), sizeof scale);
+      if (!std::isfinite(ToFloat(scale))) return false;
+    }
+  }
+  return true;
+}
+
 // children must start at `first`, never fall, leave no cluster empty and end at `last`.
 bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32_t first,
                  uint32_t last) {
@@ -204,6 +218,7 @@ Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
                      clusters.size() * view.centroids.row_bytes()));
   LECTERN_RETURN_IF_ERROR(shard_->Verify(view.variances_offset + clusters.begin * sizeof(float),
                                          clusters.size() * sizeof(float)));
+  LECTERN_RETURN_IF_ERROR(CheckScales(view.centroids, level, clusters));
   for (const float variance : view.variances.subspan(clusters.begin, clusters.size())) {
     if (variance >= 0 && variance < INFINITY) continue;
     return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
@@ -214,8 +229,16 @@ Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
 
 Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {
   const Level& view = levels_[level];
-  return shard_->Verify(view.mean_values_offset + clusters.begin * view.mean_values.row_bytes(),
-                        clusters.size() * view.mean_values.row_bytes());
+  LECTERN_RETURN_IF_ERROR(
+      shard_->Verify(view.mean_values_offset + clusters.begin * view.mean_values.row_bytes(),
+                     clusters.size() * view.mean_values.row_bytes()));
+  return CheckScales(view.mean_values, level, clusters);
+}
+
+Status HeadIndex::CheckScales(const TypedRows& rows, size_t level, IndexRange clusters) const {
+  if (HasScales(rows, clusters)) return {};
+  return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
+                                    " has a scale that is none; index the document again");
 }
 
 Status HeadIndex::VerifyRadii(size_t level, IndexRange clusters) const {

@@ -94,12 +94,14 @@ class HeadIndex {
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
   Status VerifyFineCodes(IndexRange rows) const;
-  // And their variances: kCorrupt where one is negative or no number.
+  // And their variances: kCorrupt where one is negative or no number, and, also of mean values,
+  // where a scale of q8 is none.
   Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
   Status VerifyRadii(size_t level, IndexRange clusters) const;
 
  private:
+  Status CheckScales(const TypedRows& rows, size_t level, IndexRange clusters) const;
   const ShardReader* shard_ = nullptr;
   uint32_t num_rows_ = 0, num_exact_ = 0;
   size_t row_bytes_ = 0, head_dim_ = 0;

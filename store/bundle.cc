@@ -71,17 +71,19 @@ class Exporter {
 
   // The end of the copy, zeros included.
   Result<uint64_t> CopyFile(const std::string& file, uint64_t at) {
-    LECTERN_ASSIGN(const auto map, env_.Map(directory_ + "/" + file));
-    BundleEntry entry{at, map->size(), 0, 0};
-    for (uint64_t done = 0; done < map->size(); done += kCopyBytes) {
-      const size_t bytes = std::min<uint64_t>(kCopyBytes, map->size() - done);
-      entry.crc = Crc32c(entry.crc, map->data() + done, bytes);
-      LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + done, map->data() + done, bytes));
+    LECTERN_ASSIGN(const auto from, env_.Mirror(directory_ + "/" + file));
+    BundleEntry entry{at, from->size(), 0, 0};
+    std::vector<std::byte> buffer(std::min<uint64_t>(kCopyBytes, from->size()));
+    for (uint64_t done = 0; done < from->size(); done += kCopyBytes) {
+      const size_t bytes = std::min<uint64_t>(kCopyBytes, from->size() - done);
+      LECTERN_RETURN_IF_ERROR(from->ReadAt(done, buffer.data(), bytes));
+      entry.crc = Crc32c(entry.crc, buffer.data(), bytes);
+      LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + done, buffer.data(), bytes));
     }
-    const uint64_t end = AlignUp(at + map->size(), kBundleAlignment);
-    const std::string zeros(end - at - map->size(), '\0');
+    const uint64_t end = AlignUp(at + from->size(), kBundleAlignment);
+    const std::string zeros(end - at - from->size(), '\0');
     entry.crc = Crc32c(entry.crc, zeros.data(), zeros.size());
-    LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + map->size(), zeros.data(), zeros.size()));
+    LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + from->size(), zeros.data(), zeros.size()));
     entries_.push_back(entry);
     return end;
   }

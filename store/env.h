@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,13 +26,32 @@ class WritableFile {
   virtual Status Close() = 0;                   // reports what a deferred write did
 };
 
-// Read-only bytes of a whole file. Unmaps on destruction.
+// How the bytes of a file that stays open come to memory. kMmap: the file's pages themselves; where
+// the file is cut or its disk fails behind our back, the process gets SIGBUS. kPread: copies; the
+// same is an error of the call that copies.
+enum class Io { kMmap, kPread };
+
+// Read-only bytes of a whole file at one address: the file's pages (Env::Map) or copies of them
+// (Env::Mirror). Unmaps on destruction. Thread-safe, except as Load and DontNeed say.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
   virtual const std::byte* data() const = 0;
-  virtual uint64_t size() const = 0;  // as fstat said when it was mapped
-  // Hints that a range will be read soon / is not needed any more.
+  virtual uint64_t size() const = 0;  // as fstat said when it was opened
+  // Before [offset, offset + bytes) of data() is read: a mirror copies it there from the file as it
+  // is now; a mapping has it. One thread at a time for the same bytes. kTruncated, kIoError with
+  // file and offset.
+  virtual Status Load(uint64_t offset, uint64_t bytes) const {
+    (void)offset, (void)bytes;
+    return {};
+  }
+  // Copies bytes of the file as it is now, whatever Load brought. Codes of Load.
+  virtual Status ReadAt(uint64_t offset, void* to, size_t bytes) const {
+    if (bytes > 0) std::memcpy(to, data() + offset, bytes);
+    return {};
+  }
+  // Hints that a range will be read soon / is not needed any more. What a mirror has of it is gone
+  // then (whole pages), until Load brings it again: nobody may be reading it.
   virtual void WillNeed(uint64_t offset, uint64_t bytes) const = 0;
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
 };
@@ -46,6 +66,11 @@ struct FileInfo {
   enum class Type { kNone, kRegular, kDirectory, kOther };  // a symbolic link is kOther
   Type type = Type::kNone;
   uint64_t bytes = 0;  // of a regular file
+  // What changes when the file is another one or was written to.
+  uint64_t device = 0, inode = 0;
+  int64_t modified_ns = 0, changed_ns = 0;  // since 1970; of its bytes, of its inode
+
+  bool operator==(const FileInfo&) const = default;
 };
 
 // What a directory lets us do: kNotWritable to this user, kReadOnlyMedia to nobody.
@@ -66,6 +91,9 @@ class Env {
   virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
                                                              bool exclusive) = 0;
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;  // regular files
+  // As Map, by Io::kPread: holds a descriptor, and memory for what was loaded. An Env whose files
+  // are memory of ours has nothing to copy.
+  virtual Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) { return Map(path); }
   // The file that a path leads to through symbolic links, for files that are not ours: models are
   // often links into a cache. The path itself when it leads nowhere.
   virtual std::string Resolve(const std::string& path) { return path; }
@@ -92,6 +120,9 @@ class Env {
   // The name of the SQLite VFS over the same files; nullptr: SQLite's own.
   virtual const char* sqlite_vfs() const { return nullptr; }
 };
+
+// The whole file by `io`: all of it loaded.
+Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io);
 
 // "/a" of "/a/b" and of "/a/b/"; "." of "b".
 std::string ParentDirectory(const std::string& path);

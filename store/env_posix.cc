@@ -82,6 +82,23 @@ Status TooLarge(const std::string& path) {
   return Status(Code::kLimitExceeded, path + ": offset beyond what files can have");
 }
 
+Status ReadFully(int fd, const std::string& path, uint64_t offset, void* data, size_t bytes) {
+  if (!FitsOffset(offset, bytes)) return TooLarge(path);
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = Retry([&] { return ::pread(fd, to, bytes, static_cast<off_t>(offset)); });
+    if (n < 0) return ErrnoStatus(errno, "read byte " + std::to_string(offset) + " of", path);
+    if (n == 0) {
+      return Status(Code::kTruncated, path + ": the file is cut short: it ends before byte " +
+                                          std::to_string(offset));
+    }
+    to += n;
+    offset += static_cast<uint64_t>(n);
+    bytes -= static_cast<size_t>(n);
+  }
+  return {};
+}
+
 class PosixWritableFile : public WritableFile {
  public:
   PosixWritableFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -101,18 +118,7 @@ class PosixWritableFile : public WritableFile {
   }
 
   Status ReadAt(uint64_t offset, void* data, size_t bytes) const override {
-    if (!FitsOffset(offset, bytes)) return TooLarge(path_);
-    char* to = static_cast<char*>(data);
-    while (bytes > 0) {
-      const ssize_t n =
-          Retry([&] { return ::pread(fd_.get(), to, bytes, static_cast<off_t>(offset)); });
-      if (n < 0) return ErrnoStatus(errno, "read", path_);
-      if (n == 0) return Status(Code::kTruncated, path_ + ": ends before the bytes wanted");
-      to += n;
-      offset += static_cast<uint64_t>(n);
-      bytes -= static_cast<size_t>(n);
-    }
-    return {};
+    return ReadFully(fd_.get(), path_, offset, data, bytes);
   }
 
   Status Allocate(uint64_t bytes) override {
@@ -185,6 +191,39 @@ class PosixMappedFile : public MappedFile {
   uint64_t size_ = 0;
 };
 
+// Anonymous memory of the file's size, of which only pages that were loaded take any.
+class PosixMirror : public MappedFile {
+ public:
+  PosixMirror(Fd fd, std::string path, void* data, uint64_t size)
+      : fd_(std::move(fd)), path_(std::move(path)), data_(static_cast<char*>(data)), size_(size) {}
+  ~PosixMirror() override {
+    if (size_ > 0) ::munmap(data_, size_);
+  }
+  PosixMirror(const PosixMirror&) = delete;
+  PosixMirror& operator=(const PosixMirror&) = delete;
+
+  const std::byte* data() const override { return reinterpret_cast<const std::byte*>(data_); }
+  uint64_t size() const override { return size_; }
+  Status Load(uint64_t offset, uint64_t bytes) const override {
+    return ReadAt(offset, data_ + offset, bytes);
+  }
+  Status ReadAt(uint64_t offset, void* to, size_t bytes) const override {
+    return ReadFully(fd_.get(), path_, offset, to, bytes);
+  }
+  void WillNeed(uint64_t, uint64_t) const override {}
+  void DontNeed(uint64_t offset, uint64_t bytes) const override {
+    const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const uint64_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
+    if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
+  }
+
+ private:
+  const Fd fd_;
+  const std::string path_;
+  char* const data_;
+  const uint64_t size_;
+};
+
 class PosixFileLock : public FileLock {
  public:
   explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
@@ -244,6 +283,10 @@ Status RemoveAt(int parent, const std::string& name, const std::string& path) {
   return {};
 }
 
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 bool IsDirectory(const std::string& path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
@@ -269,6 +312,18 @@ class PosixEnv : public Env {
       file->Take(data, size);
     }
     return std::unique_ptr<MappedFile>(std::move(file));
+  }
+
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override {
+    LECTERN_ASSIGN(Fd fd, Open(path, O_RDONLY | O_NOFOLLOW, "read"));
+    LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd.get(), path, "read"));
+    void* data = nullptr;
+    if (size > 0) {
+      constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+      data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+      if (data == MAP_FAILED) return ErrnoStatus(errno, "read", path);
+    }
+    return std::unique_ptr<MappedFile>(new PosixMirror(std::move(fd), path, data, size));
   }
 
   Status Rename(const std::string& from, const std::string& to) override {
@@ -326,10 +381,16 @@ class PosixEnv : public Env {
       if (errno == ENOENT || errno == ENOTDIR) return FileInfo();
       return ErrnoStatus(errno, "read", path);
     }
-    if (S_ISREG(info.st_mode)) {
-      return FileInfo{FileInfo::Type::kRegular, static_cast<uint64_t>(info.st_size)};
-    }
-    return FileInfo{S_ISDIR(info.st_mode) ? FileInfo::Type::kDirectory : FileInfo::Type::kOther, 0};
+    FileInfo found;
+    found.type = S_ISREG(info.st_mode)   ? FileInfo::Type::kRegular
+                 : S_ISDIR(info.st_mode) ? FileInfo::Type::kDirectory
+                                         : FileInfo::Type::kOther;
+    if (S_ISREG(info.st_mode)) found.bytes = static_cast<uint64_t>(info.st_size);
+    found.device = info.st_dev;
+    found.inode = info.st_ino;
+    found.modified_ns = Nanoseconds(info.st_mtim);
+    found.changed_ns = Nanoseconds(info.st_ctim);
+    return found;
   }
 
   Result<uint64_t> FreeBytes(const std::string& directory) override {
@@ -380,6 +441,13 @@ class PosixEnv : public Env {
 };
 
 }  // namespace
+
+Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io) {
+  if (io == Io::kMmap) return env.Map(path);
+  LECTERN_ASSIGN(auto file, env.Mirror(path));
+  LECTERN_RETURN_IF_ERROR(file->Load(0, file->size()));
+  return file;
+}
 
 std::string ParentDirectory(const std::string& path) {
   const size_t last = path.find_last_not_of('/');

@@ -1,9 +1,11 @@
 #include "store/shard_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <tuple>
 
 #include "store/catalog.h"  // ToHex
@@ -18,6 +20,17 @@ constexpr char kWayOut[] = "; index the document again";
 
 auto Key(const SectionEntry& s) { return std::tuple(s.kind, s.kv_head, s.level); }
 
+using Bits = std::vector<std::atomic<uint64_t>>;
+uint64_t Bit(uint64_t i) { return uint64_t{1} << (i % 64); }
+// Who sees the bit sees what was written before it was set.
+bool HasBit(const Bits& bits, uint64_t i) {
+  return (bits[i / 64].load(std::memory_order_acquire) & Bit(i)) != 0;
+}
+// False: it was set.
+bool SetBit(Bits& bits, uint64_t i) {
+  return (bits[i / 64].fetch_or(Bit(i), std::memory_order_release) & Bit(i)) == 0;
+}
+
 }  // namespace
 
 struct ShardReader::Impl {
@@ -27,7 +40,10 @@ struct ShardReader::Impl {
   std::vector<uint32_t> block_crcs;
   std::vector<SectionEntry> sections;  // in file order
   std::vector<uint32_t> by_key;        // indexes of sections, by (kind, kv_head, level)
-  mutable std::vector<std::atomic<uint64_t>> verified;  // a bit per block
+  // A bit per block: loaded and verified; and of a section that was read whole.
+  mutable Bits verified, kept;
+  mutable std::atomic<uint64_t> num_droppable = 0;  // verified and not kept
+  mutable std::array<std::mutex, 16> loading;       // of block number i % 16: one thread loads it
 
   Impl(std::string p, std::unique_ptr<MappedFile> f) : path(std::move(p)), file(std::move(f)) {}
 
@@ -40,6 +56,7 @@ struct ShardReader::Impl {
   Status CheckHeaderBlock() {
     const uint64_t size = file->size();
     if (size < sizeof kShardMagic) return Error(Code::kTruncated, "the file is cut short");
+    LECTERN_RETURN_IF_ERROR(file->Load(0, std::min<uint64_t>(size, kHeaderBytes)));
     if (std::memcmp(file->data(), kShardMagic, sizeof kShardMagic) != 0) {
       return Error(Code::kCorrupt, "not a shard (its first bytes are wrong)");
     }
@@ -87,14 +104,14 @@ struct ShardReader::Impl {
   const std::byte* table() const { return file->data() + header.payload_bytes; }
   uint64_t table_bytes() const { return header.num_blocks * sizeof(uint32_t); }
 
-  // Every bit of the footer is determined by the rest: a difference is damage.
-  Status CheckFooter() const {
+  // Every bit of the footer behind the table is determined by the rest: a difference is damage.
+  Status CheckFooter(const std::byte* at) const {
     ShardFooter wanted{};
     wanted.file_bytes = file->size();
-    wanted.table_crc = Crc32c(0, table(), table_bytes());
+    wanted.table_crc = Crc32c(0, at, table_bytes());
     wanted.header_crc = header.header_crc;
     std::memcpy(wanted.end_magic, kShardEndMagic, sizeof wanted.end_magic);
-    if (std::memcmp(table() + table_bytes(), &wanted, sizeof wanted) == 0) return {};
+    if (std::memcmp(at + table_bytes(), &wanted, sizeof wanted) == 0) return {};
     return Error(Code::kChecksumMismatch, "checksum mismatch in the block table or footer");
   }
 
@@ -125,7 +142,8 @@ struct ShardReader::Impl {
   void LoadBlockTable() {
     block_crcs.resize(header.num_blocks);
     std::memcpy(block_crcs.data(), table(), table_bytes());
-    verified = std::vector<std::atomic<uint64_t>>((header.num_blocks + 63) / 64);
+    verified = Bits((header.num_blocks + 63) / 64);
+    kept = Bits(verified.size());
   }
 
   Status LoadSections() {
@@ -136,7 +154,7 @@ struct ShardReader::Impl {
         bytes > header.payload_bytes - offset) {
       return Error(Code::kCorrupt, "the section table lies outside of the payload");
     }
-    LECTERN_RETURN_IF_ERROR(VerifyBlocks(offset, bytes));
+    LECTERN_RETURN_IF_ERROR(VerifyBlocks(offset, bytes, /*keep=*/false));
     sections.resize(header.num_sections);
     if (bytes > 0) std::memcpy(sections.data(), file->data() + offset, bytes);
     LECTERN_RETURN_IF_ERROR(CheckSections());
@@ -180,27 +198,55 @@ struct ShardReader::Impl {
     return it != by_key.end() && Key(sections[*it]) == key ? &sections[*it] : nullptr;
   }
 
-  Status VerifyBlock(uint64_t block) const {
-    const uint64_t offset = block * kBlockBytes;
-    if (Crc32c(BlockSeed(header, block), file->data() + offset, kBlockBytes) == block_crcs[block]) {
-      return {};
-    }
+  // `bytes`: the block's.
+  Status CheckBlock(uint64_t block, const std::byte* bytes) const {
+    if (Crc32c(BlockSeed(header, block), bytes, kBlockBytes) == block_crcs[block]) return {};
     return Error(Code::kChecksumMismatch,
-                 "checksum mismatch in the block at byte " + std::to_string(offset));
+                 "checksum mismatch in the block at byte " + std::to_string(block * kBlockBytes));
   }
 
-  Status VerifyBlocks(uint64_t offset, uint64_t bytes) const {
+  Status VerifyBlocks(uint64_t offset, uint64_t bytes, bool keep) const {
     if (offset > header.payload_bytes || bytes > header.payload_bytes - offset) {
       return Error(Code::kCorrupt, "a range lies outside of the payload");
     }
     if (bytes == 0) return {};
     const uint64_t last = (offset + bytes - 1) / kBlockBytes;
     for (uint64_t block = offset / kBlockBytes; block <= last; ++block) {
-      std::atomic<uint64_t>& word = verified[block / 64];
-      const uint64_t bit = uint64_t{1} << (block % 64);
-      if (word.load(std::memory_order_relaxed) & bit) continue;
-      LECTERN_RETURN_IF_ERROR(VerifyBlock(block));
-      word.fetch_or(bit, std::memory_order_relaxed);
+      if (!HasBit(verified, block)) LECTERN_RETURN_IF_ERROR(LoadBlock(block));
+      if (keep && SetBit(kept, block)) num_droppable.fetch_sub(1, std::memory_order_relaxed);
+    }
+    return {};
+  }
+
+  Status LoadBlock(uint64_t block) const {
+    const std::lock_guard lock(loading[block % loading.size()]);
+    if (HasBit(verified, block)) return {};
+    LECTERN_RETURN_IF_ERROR(file->Load(block * kBlockBytes, kBlockBytes));
+    LECTERN_RETURN_IF_ERROR(CheckBlock(block, file->data() + block * kBlockBytes));
+    SetBit(verified, block);
+    num_droppable.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
+
+  void Drop() const {
+    for (uint64_t block = 0; block < header.num_blocks; ++block) {
+      if (!HasBit(verified, block) || HasBit(kept, block)) continue;
+      verified[block / 64].fetch_and(~Bit(block), std::memory_order_relaxed);
+      num_droppable.fetch_sub(1, std::memory_order_relaxed);
+      file->DontNeed(block * kBlockBytes, kBlockBytes);
+    }
+  }
+
+  // The file as it is now, block by block, through a buffer.
+  Status VerifyAll() const {
+    std::vector<std::byte> bytes(
+        std::max<uint64_t>(kBlockBytes, table_bytes() + sizeof(ShardFooter)));
+    LECTERN_RETURN_IF_ERROR(
+        file->ReadAt(header.payload_bytes, bytes.data(), table_bytes() + sizeof(ShardFooter)));
+    LECTERN_RETURN_IF_ERROR(CheckFooter(bytes.data()));
+    for (uint64_t block = 0; block < header.num_blocks; ++block) {
+      LECTERN_RETURN_IF_ERROR(file->ReadAt(block * kBlockBytes, bytes.data(), kBlockBytes));
+      LECTERN_RETURN_IF_ERROR(CheckBlock(block, bytes.data()));
     }
     return {};
   }
@@ -209,7 +255,8 @@ struct ShardReader::Impl {
     LECTERN_RETURN_IF_ERROR(CheckHeaderBlock());
     LECTERN_RETURN_IF_ERROR(CheckVersion());
     LECTERN_RETURN_IF_ERROR(CheckSizes());
-    LECTERN_RETURN_IF_ERROR(CheckFooter());
+    LECTERN_RETURN_IF_ERROR(file->Load(header.payload_bytes, table_bytes() + sizeof(ShardFooter)));
+    LECTERN_RETURN_IF_ERROR(CheckFooter(table()));
     if (const std::string error = HeaderError(header); !error.empty()) {
       return Error(Code::kCorrupt, "header: " + error);
     }
@@ -223,8 +270,9 @@ ShardReader::ShardReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ShardReader::~ShardReader() = default;
 
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(Env& env, const std::string& path,
-                                                       const Expected& expected) {
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> file, env.Map(path));
+                                                       const Expected& expected, Io io) {
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> file,
+                 io == Io::kMmap ? env.Map(path) : env.Mirror(path));
   return Open(std::move(file), path, expected);
 }
 
@@ -254,20 +302,19 @@ Result<std::span<const std::byte>> ShardReader::Section(SectionKind kind, uint32
                                              " for kv head " + std::to_string(kv_head) +
                                              ", level " + std::to_string(level));
   }
-  LECTERN_RETURN_IF_ERROR(impl_->VerifyBlocks(entry->offset, entry->bytes));
+  LECTERN_RETURN_IF_ERROR(impl_->VerifyBlocks(entry->offset, entry->bytes, /*keep=*/true));
   return std::span<const std::byte>(data() + entry->offset, entry->bytes);
 }
 
 Status ShardReader::Verify(uint64_t offset, uint64_t bytes) const {
-  return impl_->VerifyBlocks(offset, bytes);
+  return impl_->VerifyBlocks(offset, bytes, /*keep=*/false);
 }
 
-Status ShardReader::VerifyAll() const {
-  LECTERN_RETURN_IF_ERROR(impl_->CheckFooter());
-  for (uint64_t block = 0; block < impl_->block_crcs.size(); ++block) {
-    LECTERN_RETURN_IF_ERROR(impl_->VerifyBlock(block));
-  }
-  return {};
+uint64_t ShardReader::droppable_bytes() const {
+  return impl_->num_droppable.load(std::memory_order_relaxed) * kBlockBytes;
 }
+
+void ShardReader::Drop() const { impl_->Drop(); }
+Status ShardReader::VerifyAll() const { return impl_->VerifyAll(); }
 
 }  // namespace lectern

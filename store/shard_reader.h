@@ -1,4 +1,4 @@
-// Reads one shard through a mapping; every byte is verified before it is first used.
+// Reads one shard, mapped or copied; every byte is verified before it is first used.
 #ifndef LECTERN_STORE_SHARD_READER_H_
 #define LECTERN_STORE_SHARD_READER_H_
 
@@ -17,9 +17,9 @@ namespace lectern {
 // Thread-safe after Open. Spans live as long as the reader.
 class ShardReader {
  public:
-  // Maps the file and checks header, footer, block table, section table: sizes, bounds, alignment,
-  // overlap, duplicates, version, features. Touches no section. `expected` is compared field by
-  // field where it is set (kind, layer, document id, fingerprint, generation).
+  // Opens the file by `io` and checks header, footer, block table, section table: sizes, bounds,
+  // alignment, overlap, duplicates, version, features. Touches no section. `expected` is compared
+  // field by field where it is set (kind, layer, document id, fingerprint, generation).
   // kMissingFile, kTruncated (also: longer than it says), kChecksumMismatch, kCorrupt,
   // kUnsupportedVersion, kIoError.
   struct Expected {
@@ -31,8 +31,8 @@ class ShardReader {
     std::optional<uint32_t> table_crc;  // of the catalog
   };
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
-                                                   const Expected& expected);
-  // The same over a file that is mapped already; `path` is for messages.
+                                                   const Expected& expected, Io io = Io::kMmap);
+  // The same over a file that is open already; `path` is for messages.
   static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<MappedFile> file,
                                                    const std::string& path,
                                                    const Expected& expected);
@@ -45,8 +45,8 @@ class ShardReader {
   // A section's place without verifying its bytes: for the caller that verifies ranges itself.
   // nullptr when there is none.
   const SectionEntry* Find(SectionKind kind, uint32_t kv_head, uint32_t level) const;
-  // The whole section, verified. kNotFound when there is none, kChecksumMismatch with file and
-  // block offset.
+  // The whole section, verified: it stays while the reader lives. kNotFound when there is none,
+  // kChecksumMismatch with file and block offset; by Io::kPread also kTruncated and kIoError.
   Result<std::span<const std::byte>> Section(SectionKind kind, uint32_t kv_head,
                                              uint32_t level) const;
   // The same as elements. kCorrupt when the size is no multiple of sizeof(T).
@@ -61,12 +61,18 @@ class ShardReader {
     return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
   }
 
-  // The mapped bytes of the file; verified only where Verify said so.
+  // The bytes of the file; there and verified only where Verify or Section said so.
   const std::byte* data() const;
-  // Checks the blocks that [offset, offset + bytes) of the file touches and remembers them: the
-  // first touch pays, later ones are one atomic load per block. The header's block is included.
+  // Loads and checks the blocks that [offset, offset + bytes) of the file touches and remembers
+  // them: the first touch pays, later ones are one atomic load per block. The header's block is
+  // included. Codes of Section.
   Status Verify(uint64_t offset, uint64_t bytes) const;
-  // Every block, also those verified before (reads the file again).
+  // Bytes of blocks that Drop would let go: verified, and no section's that was read whole.
+  uint64_t droppable_bytes() const;
+  // Lets go of them, so that they take no memory; the next Verify loads and checks them again. By
+  // Io::kPread nobody may be reading them.
+  void Drop() const;
+  // Every block of the file as it is now, also those verified before; keeps none of them.
   Status VerifyAll() const;
 
  private:

@@ -169,7 +169,8 @@ Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
 Result<uint64_t> StoreBytes(Env& env, const std::string& store) {
   LECTERN_ASSIGN(uint64_t bytes, FileBytes(env, store));
   LECTERN_ASSIGN(const uint64_t temporary, FileBytes(env, store + "/tmp"));
-  bytes += temporary;
+  LECTERN_ASSIGN(const uint64_t digests, FileBytes(env, store + "/digests"));
+  bytes += temporary + digests;
   LECTERN_ASSIGN(const auto generations, ListGenerations(env, store));
   for (const GenerationDirectory& generation : generations) {
     LECTERN_ASSIGN(const uint64_t of_generation, FileBytes(env, generation.path));
@@ -247,7 +248,8 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
                                     .generation = generation,
                                     .table_crc = std::nullopt};
   const auto add = [&](const std::string& file) -> Result<std::unique_ptr<ShardReader>> {
-    LECTERN_ASSIGN(auto shard, ShardReader::Open(env, directory + "/" + file, expected));
+    LECTERN_ASSIGN(auto shard,
+                   ShardReader::Open(env, directory + "/" + file, expected, Io::kPread));
     LECTERN_RETURN_IF_ERROR(shard->VerifyAll());
     entry.shards.push_back(SummaryOf(*shard, file));
     entry.row.bytes_on_disk += entry.shards.back().bytes;
@@ -360,7 +362,8 @@ class Recovery {
                                                         .document_id = directory.id.data(),
                                                         .fingerprint = nullptr,
                                                         .generation = directory.generation,
-                                                        .table_crc = std::nullopt}));
+                                                        .table_crc = std::nullopt},
+                                                       Io::kPread));
     LECTERN_ASSIGN(const std::string model, TextOf(*shard, SectionKind::kModel));
     row.model_path = model_path_(model);
     return {};

@@ -12,6 +12,7 @@
 #                 build-release/evaluate holds
 #   policies      all pairs of budget policies, as above: 300 questions on 20 documents of 8K tokens,
 #                 the three best on five of 32K
+#   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
@@ -136,6 +137,13 @@ missed() {
   build-release/tests/evaluation/missed_mass tools/reader/model 40 "$work"/*.jsonl
 }
 
+memory() {
+  local work=build-release/memory
+  build release ask-document index-document
+  python3 tools/evaluate/make_documents.py "$work" --lengths 32768 --documents 1 --questions 1
+  tests/memory.py "$work"/*.txt
+}
+
 reader() {
   "${PYTHON:-python3}" tests/reader/train_test.py --verbose
 }
@@ -156,7 +164,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | policies | missed | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | policies | memory | missed | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

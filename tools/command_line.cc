@@ -44,12 +44,20 @@ api::Result<uint64_t> ThreadsFromEnvironment() {
 
 constexpr char kSizeWanted[] = " is not a size like 500MB or 2GiB";
 
-api::Result<uint64_t> ReadQuota(std::string_view flag) {
-  const std::string text(flag.empty() ? Variable("LECTERN_QUOTA") : flag);
+// A flag that was checked, else the variable.
+api::Result<uint64_t> ReadSize(std::string_view flag, const char* variable) {
+  const std::string text(flag.empty() ? Variable(variable) : flag);
   if (text.empty()) return uint64_t{0};
   if (const std::optional<uint64_t> bytes = ParseBytes(text)) return *bytes;
-  return api::Error{LECTERN_INVALID_ARGUMENT, "LECTERN_QUOTA=\"" + text + "\"" + kSizeWanted,
-                    "LECTERN_QUOTA"};
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    std::string(variable) + "=\"" + text + "\"" + kSizeWanted, variable};
+}
+
+api::Result<std::string> ReadIo(const std::string& flag) {
+  const std::string text(flag.empty() ? Variable("LECTERN_IO") : flag);
+  if (text.empty() || text == "mmap" || text == "pread") return text;
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    "LECTERN_IO=\"" + text + "\" is neither mmap nor pread", "LECTERN_IO"};
 }
 
 api::Result<std::string> DefaultStore() {
@@ -65,6 +73,10 @@ bool WantsJson(int argc, char** argv) {
     if (std::string_view(argv[i]) == "--json") return true;
   }
   return false;
+}
+
+std::string Size(const std::string& text) {
+  return ParseBytes(text) ? std::string() : text + kSizeWanted;
 }
 
 CLI::Validator NumberCheck(std::function<bool(double)> is_good, std::string range) {
@@ -91,9 +103,7 @@ void AddQuotaFlag(CLI::App& app, EngineFlags& flags) {
   app.add_option("--quota", flags.quota,
                  "What the store may come to on disk, as 500MB or 2GiB (LECTERN_QUOTA; else any)")
       ->type_name("SIZE")
-      ->check([](const std::string& text) {
-        return ParseBytes(text) ? std::string() : text + kSizeWanted;
-      });
+      ->check(Size);
 }
 
 void AddModelFlags(CLI::App& app, EngineFlags& flags) {
@@ -103,6 +113,20 @@ void AddModelFlags(CLI::App& app, EngineFlags& flags) {
                  "Threads to compute with (LECTERN_THREADS; else one per physical core)")
       ->type_name("N")
       ->check(NumberBetween(1, kMaxThreads));
+  app.add_option(
+         "--io", flags.io,
+         "How files are read: mmap, or pread, which turns a file that is cut or fails under "
+         "us into an error (LECTERN_IO; else mmap)")
+      ->type_name("I")
+      ->check(OneOf({"mmap", "pread"}));
+  app.add_option(
+         "--max-ram", flags.max_ram,
+         "Memory to take beside the program itself, as 500MB or 2GiB (LECTERN_MAX_RAM; else "
+         "any)")
+      ->type_name("SIZE")
+      ->check(Size);
+  app.add_flag("--rehash", flags.rehash,
+               "Hash the model's weights although their files look as they did last time");
 }
 
 void AddVersionFlag(CLI::App& app) {
@@ -145,9 +169,15 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
     flags.store = std::move(*store);
   }
   if (flags.model.empty()) flags.model = Variable("LECTERN_MODEL");
-  auto quota = ReadQuota(flags.quota);
+  auto quota = ReadSize(flags.quota, "LECTERN_QUOTA");
   if (!quota.ok()) return quota.error();
   flags.quota_bytes = *quota;
+  auto max_ram = ReadSize(flags.max_ram, "LECTERN_MAX_RAM");
+  if (!max_ram.ok()) return max_ram.error();
+  flags.max_ram_bytes = *max_ram;
+  auto io = ReadIo(flags.io);
+  if (!io.ok()) return io.error();
+  flags.io = *io;
   if (flags.num_threads == 0) {
     auto threads = ThreadsFromEnvironment();
     if (!threads.ok()) return threads.error();

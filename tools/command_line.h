@@ -22,13 +22,26 @@ struct EngineFlags {
   uint64_t num_threads = 0;              // --threads, LECTERN_THREADS, 0: physical cores
   std::string quota;                     // --quota, LECTERN_QUOTA, empty: none
   uint64_t quota_bytes = 0;              // `quota`; set by WithEnvironment
+  std::string io;                        // --io, LECTERN_IO, "mmap"
+  std::string max_ram;                   // --max-ram, LECTERN_MAX_RAM, empty: none
+  uint64_t max_ram_bytes = 0;            // `max_ram`; set by WithEnvironment
+  bool rehash = false;                   // --rehash
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
-  api::EngineOptions options() const { return {store, model, num_threads, quota_bytes}; }
+  api::EngineOptions options() const {
+    return {store,
+            model,
+            num_threads,
+            quota_bytes,
+            io == "pread" ? LECTERN_IO_PREAD : LECTERN_IO_MMAP,
+            max_ram_bytes,
+            rehash};
+  }
 };
 
-// Adds --store and --json; --quota, for tools that write; --model and --threads; --version.
+// Adds --store and --json; --quota, for tools that write; --model, --threads, --io and
+// --max-ram; --version.
 void AddStoreFlags(CLI::App& app, EngineFlags& flags);
 void AddQuotaFlag(CLI::App& app, EngineFlags& flags);
 void AddModelFlags(CLI::App& app, EngineFlags& flags);

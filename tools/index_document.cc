@@ -147,6 +147,10 @@ void PrintNotes(const api::IndexReport& report) {
     PrintNote(kTool,
               "continued an interrupted run after " + Grouped(numbers.resumed_tokens) + " tokens");
   }
+  if (numbers.reused_tokens > 0) {
+    PrintNote(kTool, "the first " + Grouped(numbers.reused_tokens) +
+                         " tokens are as before: their keys and values were taken over");
+  }
   if (numbers.replaced_bytes > 0) {
     PrintNote(kTool, Grouped(numbers.replaced_bytes) + " bytes were not UTF-8 and were replaced");
   }

@@ -49,7 +49,7 @@ static int num_failures = 0;
 static uint64_t not_a_handle = 0x1234567890ABCDEF;
 
 static lectern_engine* CreateEngine(const char* store, const char* model) {
-  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0, 0};
+  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0, 0, 0, 0, 0};
   options.store = store;
   options.store_len = strlen(store);
   options.model = model;
@@ -661,6 +661,37 @@ static void TestQuota(const char* store, const char* model) {
   CHECK(lectern_engine_free(engine) == LECTERN_OK);
 }
 
+/* Files that are read instead of mapped, and a limit on memory. */
+static void TestIoAndMemory(const char* store, const char* model) {
+  lectern_engine_options options = {.struct_size = sizeof options,
+                                    .store = store,
+                                    .store_len = strlen(store),
+                                    .model = model,
+                                    .model_len = strlen(model),
+                                    .io = 3};
+  lectern_engine* engine = NULL;
+  lectern_session* session = NULL;
+  lectern_answer* answer = NULL;
+  lectern_error* error = NULL;
+  CHECK(lectern_engine_create(&options, &engine, &error) == LECTERN_INVALID_ARGUMENT);
+  CHECK(strcmp(lectern_error_param(error, NULL), "io") == 0);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  options.io = LECTERN_IO_PREAD;
+  options.rehash_model = 1;
+  options.max_ram_bytes = 64 << 20;
+  CHECK_OK(lectern_engine_create(&options, &engine, &error), error);
+  CHECK_OK(lectern_session_open(engine, "lease", 5, &session, &error), error);
+  CHECK_OK(lectern_session_ask(session, "What?", 5, NULL, &answer, &error), error);
+  CHECK(lectern_answer_free(answer) == LECTERN_OK && lectern_session_free(session) == LECTERN_OK);
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+  options.max_ram_bytes = 1000;
+  CHECK_OK(lectern_engine_create(&options, &engine, &error), error);
+  CHECK(lectern_session_open(engine, "lease", 5, &session, &error) == LECTERN_OUT_OF_MEMORY);
+  CHECK(session == NULL && strcmp(lectern_error_param(error, NULL), "max_ram") == 0);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+}
+
 static void TestStore(lectern_engine* engine, const char* store) {
   lectern_text* json = NULL;
   lectern_error* error = NULL;
@@ -717,6 +748,7 @@ int main(int argc, char** argv) {
     TestFallback(engine);
     TestFreeWhileAsking(engine);
     TestQuota(store, model);
+    TestIoAndMemory(store, model);
     TestStore(engine, store);
     CHECK(lectern_engine_free(engine) == LECTERN_OK);
   } else {

@@ -111,7 +111,9 @@ std::vector<Step> Life() {
           {"index a again", [](Env& env) { return Index(env, "a", 1, 300, /*again=*/true); }},
           {"remove b", [](Env& env) { return RemoveNamed(env, "b"); }, true},
           {"move the name a", [](Env& env) { return Index(env, "a", 3, 200); }},
-          {"index b anew", [](Env& env) { return Index(env, "b", 2, 700); }},
+          {"index b anew", [](Env& env) { return Index(env, "b", 2, 1100); }},
+          // Takes over its first 512 tokens.
+          {"append to b", [](Env& env) { return Index(env, "b", 2, 1250); }},
           {"collect", Collect},
           {"seal", [](Env& env) { return SealStore(env, kStore); }}};
 }

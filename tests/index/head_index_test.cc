@@ -11,6 +11,7 @@
 #include "index/calibrate.h"
 #include "store/crc32c.h"
 #include "store/shard_layout.h"
+#include "store/shard_writer.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -172,6 +173,59 @@ TEST(HeadIndexTest, AVarianceThatIsNoneIsFoundBeforeItIsUsed) {
     const Status status = head->VerifyCentroids(1, {2, 5});
     EXPECT_EQ(status.code(), Code::kCorrupt);
     EXPECT_NE(status.message().find("layer-000.shard"), std::string::npos);
+  }
+}
+
+// One kv head of two clusters of two rows, 32 columns: wide enough for q8. `scale` is the second
+// cluster's in the section `bad`.
+std::unique_ptr<ShardReader> WideShard(const std::string& folder, SectionKind bad, float scale) {
+  ShardHeader header{};
+  header.kind = static_cast<uint32_t>(ShardKind::kLayer);
+  header.generation = 1;
+  header.num_tokens = 4;
+  header.num_layers = header.num_kv_heads = header.num_levels = 1;
+  header.head_dim = kQ8Block;
+  header.kv_dtype = static_cast<uint32_t>(Dtype::kF16);
+  Env& env = Env::Default();
+  auto writer = std::move(ShardWriter::Create(env, folder, folder, "x.shard", header)).value();
+  const auto add = [&](SectionKind kind, uint32_t level, const auto& data) {
+    const size_t bytes = data.size() * sizeof data[0];
+    EXPECT_TRUE(writer->AddSection(kind, 0, level, data.data(), bytes).ok());
+  };
+  std::vector<std::byte> good(2 * RowBytes(Dtype::kQ8, kQ8Block)), changed = good;
+  const f16 number = ToF16(scale);
+  std::memcpy(changed.data() + RowBytes(Dtype::kQ8, kQ8Block), &number, sizeof number);
+  add(SectionKind::kRows, 0, std::vector<std::byte>(4 * 2 * 2 * kQ8Block));
+  add(SectionKind::kPositions, 0, std::vector<uint32_t>{0, 1, 2, 3});
+  for (const SectionKind kind : {SectionKind::kCentroids, SectionKind::kMeanValues}) {
+    add(kind, 1, kind == bad ? changed : good);
+  }
+  add(SectionKind::kKeyCounts, 1, std::vector<uint32_t>{2, 2});
+  add(SectionKind::kRadii, 1, std::vector<float>{1, 1});
+  add(SectionKind::kVariances, 1, std::vector<float>{1, 1});
+  add(SectionKind::kChildren, 1, std::vector<uint32_t>{0, 2, 4});
+  add(SectionKind::kThresholds, 0, std::vector<float>(kThresholdsPerLevel));
+  EXPECT_TRUE(writer->Finish().ok());
+  ShardReader::Expected expected{};
+  expected.kind = ShardKind::kLayer;
+  return std::move(ShardReader::Open(env, folder + "/x.shard", expected)).value();
+}
+
+TEST(HeadIndexTest, AScaleThatIsNoneIsFoundBeforeItIsUsed) {
+  for (const float scale : {0.5f, -INFINITY, NAN}) {
+    for (const SectionKind kind : {SectionKind::kCentroids, SectionKind::kMeanValues}) {
+      const TempFolder folder;
+      const auto shard = WideShard(folder.path(), kind, scale);
+      const auto head = HeadIndex::Load(*shard, 0);
+      ASSERT_TRUE(head.ok()) << head.status().message();
+      const bool of_centroids = kind == SectionKind::kCentroids;
+      const auto verify = [&](IndexRange clusters) {
+        return of_centroids ? head->VerifyCentroids(0, clusters)
+                            : head->VerifyMeanValues(0, clusters);
+      };
+      EXPECT_TRUE(verify({0, 1}).ok());
+      EXPECT_EQ(verify({1, 2}).code(), std::isfinite(scale) ? Code::kOk : Code::kCorrupt);
+    }
   }
 }
 

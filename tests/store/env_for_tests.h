@@ -21,6 +21,9 @@ class ForwardingEnv : public Env {
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
     return base_.Map(path);
   }
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override {
+    return base_.Mirror(path);
+  }
   Status Rename(const std::string& from, const std::string& to) override {
     return base_.Rename(from, to);
   }
@@ -56,6 +59,7 @@ class BytesEnv : public ForwardingEnv {
   Result<std::unique_ptr<MappedFile>> Map(const std::string&) override {
     return std::unique_ptr<MappedFile>(new File(bytes));
   }
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override { return Map(path); }
 
   std::string bytes;
 

@@ -42,6 +42,46 @@ TEST(EnvTest, WritesReadsAndMaps) {
   (*map)->DontNeed(7, 1);
 }
 
+TEST(EnvTest, AMirrorHasWhatWasLoaded) {
+  TempDirectory dir;
+  const std::string text(10000, 'x');
+  WriteBytes(dir / "a", text);
+  const auto mirror = env.Mirror(dir / "a");
+  ASSERT_TRUE(mirror.ok());
+  const auto* data = reinterpret_cast<const char*>((*mirror)->data());
+  EXPECT_EQ((*mirror)->size(), text.size());
+  EXPECT_TRUE((*mirror)->Load(4096, 4096).ok());
+  EXPECT_EQ(data[4095], 0);
+  EXPECT_EQ(std::string(data + 4096, 4096), std::string(4096, 'x'));
+  // What was loaded stays when the file changes; what is read then is what is there.
+  WriteBytes(dir / "a", std::string(9000, 'y'));
+  char byte = 0;
+  EXPECT_TRUE((*mirror)->ReadAt(5000, &byte, 1).ok());
+  EXPECT_EQ(byte, 'y');
+  EXPECT_EQ(data[5000], 'x');
+  const Status cut = (*mirror)->Load(8192, 1808);
+  EXPECT_EQ(cut.code(), Code::kTruncated);
+  EXPECT_NE(cut.message().find(dir / "a"), std::string::npos);
+  EXPECT_NE(cut.message().find("ends before byte 9000"), std::string::npos);
+  (*mirror)->DontNeed(4000, 5000);  // one whole page
+  EXPECT_EQ(data[4096], 0);
+  EXPECT_EQ(data[8192], 'y');
+  EXPECT_EQ(env.Mirror(dir / "b").status().code(), Code::kMissingFile);
+  EXPECT_EQ(env.Mirror(dir.path()).status().code(), Code::kIoError);
+}
+
+TEST(EnvTest, OpensAWholeFileEitherWay) {
+  TempDirectory dir;
+  WriteBytes(dir / "a", "abc");
+  WriteBytes(dir / "empty", "");
+  for (const Io io : {Io::kMmap, Io::kPread}) {
+    const auto file = OpenWhole(env, dir / "a", io), empty = OpenWhole(env, dir / "empty", io);
+    ASSERT_TRUE(file.ok() && empty.ok());
+    EXPECT_EQ(std::memcmp((*file)->data(), "abc", 3), 0);
+    EXPECT_EQ((*empty)->size(), 0u);
+  }
+}
+
 TEST(EnvTest, MapsAnEmptyFile) {
   TempDirectory dir;
   WriteBytes(dir / "a", "");

@@ -171,6 +171,37 @@ TEST(ShardReaderTest, VerifiesARangeOnceAndVerifyAllAgain) {
   EXPECT_EQ((*reader)->VerifyAll().code(), Code::kChecksumMismatch);
 }
 
+TEST(ShardReaderTest, WhatIsDroppedIsLoadedAndVerifiedAgain) {
+  TempDirectory dir;
+  const std::string bytes = ShardBytes(SampleHeader(), ManySections());
+  std::string damaged = bytes;
+  damaged[3 * kBlockBytes + 5] ^= 1;
+  for (const Io io : {Io::kMmap, Io::kPread}) {
+    WriteBytes(dir / "x", bytes);
+    const auto opened = ShardReader::Open(Env::Default(), dir / "x", SampleExpected(), io);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const ShardReader& reader = **opened;
+    reader.Drop();  // the section table's block
+    EXPECT_EQ(reader.droppable_bytes(), 0u);
+    const auto kept = reader.Section(SectionKind{2007}, 9, 9);  // in blocks 6 to 9
+    ASSERT_TRUE(kept.ok());
+    EXPECT_EQ(reader.droppable_bytes(), 0u);
+    EXPECT_TRUE(reader.Verify(2 * kBlockBytes, 2 * kBlockBytes).ok());
+    EXPECT_TRUE(reader.Verify(7 * kBlockBytes, 1).ok());
+    EXPECT_EQ(reader.droppable_bytes(), 2 * kBlockBytes);
+    EXPECT_EQ(
+        std::memcmp(reader.data() + 2 * kBlockBytes, &bytes[2 * kBlockBytes], 2 * kBlockBytes), 0);
+    reader.Drop();
+    EXPECT_EQ(reader.droppable_bytes(), 0u);
+    const std::string& section = ManySections()[8].bytes;
+    ASSERT_EQ(kept->size(), section.size());
+    EXPECT_EQ(std::memcmp(kept->data(), section.data(), section.size()), 0);
+    WriteBytes(dir / "x", damaged);
+    EXPECT_TRUE(reader.Verify(2 * kBlockBytes, 1).ok());
+    EXPECT_EQ(reader.Verify(3 * kBlockBytes, 1).code(), Code::kChecksumMismatch);
+  }
+}
+
 TEST(ShardReaderTest, RangesOutsideOfThePayloadAreRefused) {
   BytesEnv env(SampleShard());
   const auto reader = ShardReader::Open(env, "x.shard", SampleExpected());

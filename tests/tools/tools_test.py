@@ -177,6 +177,14 @@ class CommandLineTest(ToolsTest):
             self.check_error(2, "LECTERN_QUOTA.*not a size", "lectern-store", "list",
                              env={"LECTERN_QUOTA": value})
             self.check_error(2, "not a size", "lectern-store", "--quota=" + value, "list")
+        for value in ("0", "1 XB"):
+            self.check_error(2, "LECTERN_MAX_RAM.*not a size", "ask-document", "q",
+                             env={"LECTERN_MAX_RAM": value})
+            self.check_error(2, "not a size", "ask-document", "--max-ram=" + value, "q")
+        for value in ("mapped", "PREAD"):
+            self.check_error(2, "LECTERN_IO.*neither mmap nor pread", "ask-document", "q",
+                             env={"LECTERN_IO": value})
+            self.check_error(2, "--io", "ask-document", "--io", value, "q")
 
     def test_flag_beats_environment_beats_default(self):
         other = self.path("other")
@@ -225,7 +233,7 @@ class BadInputTest(ToolsTest):
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
               "generation", "levels", "seconds", "existed", "keep", "retention",
-              "representatives"}
+              "representatives", "reused_tokens"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
@@ -321,6 +329,33 @@ class IndexTest(ToolsTest):
         self.check_error(5, "quota is 50000 ", "lectern-store", *other, "--quota", "50kB", "import",
                          bundle)
         self.check(0, "lectern-store", *other, "--quota", "1GiB", "import", bundle)
+
+    def test_what_needs_more_than_max_ram_is_refused_before_any_work(self):
+        store = ("--store", self.path("max-ram"))
+        self.check_error(5, "max_ram", "index-document", *store, "--max-ram", "9MB", "--progress",
+                         "none", self.lease)
+        self.assertEqual(os.listdir(os.path.join(store[1], "docs")), [])
+        self.index(*store, "--max-ram", "40MB", "--io", "pread", self.lease)
+        ask = ("ask-document", *store, "--json", "--max-tokens", "4", "What is in it?")
+        _, err = self.check(5, *ask, env={"LECTERN_MAX_RAM": "9MB"})
+        self.assertEqual(json.loads(err)["error"]["param"], "max_ram")
+        answers = [json.loads(self.check(0, *ask, *flags)[0])
+                   for flags in ((), ("--io", "pread"), ("--max-ram", "40MB", "--rehash"))]
+        for answer in answers[1:]:
+            for key in ("answer", "evidence", "kv"):
+                self.assertEqual(answer[key], answers[0][key])
+
+    def test_a_changed_text_takes_over_what_did_not_change(self):
+        store = ("--store", self.path("edited"))
+        self.index(*store, self.lease)
+        name = os.path.join(self.path("newer"), "lease.txt")
+        os.mkdir(os.path.dirname(name))
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(self.text + "The end.")
+        _, err = self.check(0, "index-document", *store, "--progress", "none", name)
+        self.assertRegex(err, r"the first [\d,]+ tokens are as before")
+        report = self.index(*store, "--again", name)
+        self.assertEqual((report["existed"], report["reused_tokens"]), (False, 0))
 
     def test_an_interrupted_run_counts_once_against_the_quota(self):
         store = self.path("quota-resumed")
@@ -764,6 +799,13 @@ class StoreTest(ToolsTest):
         self.assertEqual(out, "recovered lease.txt\n")
         out, _ = self.check(0, "lectern-store", *self.store_flags, "recover")
         self.assertEqual(out, "nothing to recover\n")
+
+    def test_gc_of_a_store_without_catalog_leaves_its_documents(self):
+        os.remove(os.path.join(self.store_flags[1], "catalog.db"))
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "gc")
+        self.assertIn("not in the catalog: 1 document", out)
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "recover")
+        self.assertEqual(out, "recovered lease.txt\n")
 
     def test_recover_says_what_it_refused(self):
         store = self.store_flags[1]
