@@ -9,9 +9,9 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs, sums of cosines, the same after each chunk, queries, sums of squared
-// attention (or none) and numbers of kept rows (or none) follow, then a CRC-32C of everything before
-// it.
+// The head of `checkpoint`; CRCs, sums of cosines, the same after each chunk, queries, sums of
+// squared attention (or none) and numbers of kept rows (or none) follow, then a CRC-32C of
+// everything before it.
 struct CheckpointHeader {
   char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '3'};
   DocumentId document{};
@@ -121,13 +121,12 @@ bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   if (crc != Crc32c(0, bytes.data(), bytes.size() - sizeof crc)) return false;
   const std::byte* from = bytes.data() + sizeof header;
   kept_rows_.resize((bytes.size() - least) / sizeof(uint64_t));
-  for (const auto& [to, size] :
-       {std::pair<void*, size_t>(sums_.crcs.data(), crc_bytes),
-        {sums_.cosines.data(), cosine_bytes},
-        {chunk_sums_.data(), chunk_bytes},
-        {queries_.data(), query_bytes},
-        {sums_.squared.data(), squared_bytes},
-        {kept_rows_.data(), kept_rows_.size() * sizeof(uint64_t)}}) {
+  for (const auto& [to, size] : {std::pair<void*, size_t>(sums_.crcs.data(), crc_bytes),
+                                 {sums_.cosines.data(), cosine_bytes},
+                                 {chunk_sums_.data(), chunk_bytes},
+                                 {queries_.data(), query_bytes},
+                                 {sums_.squared.data(), squared_bytes},
+                                 {kept_rows_.data(), kept_rows_.size() * sizeof(uint64_t)}}) {
     if (size > 0) std::memcpy(to, from, size);
     from += size;
   }

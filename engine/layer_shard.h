@@ -26,7 +26,8 @@ struct HeadClusters {
   // Of its keys, ascending: those of tokens [num_sinks, num_tokens - num_window) that are stored.
   std::vector<uint32_t> positions;
   std::vector<float> thresholds;
-  // Of all stored rows: index/policies/kv_compress.h. The last: empty unless the spill has sums for it.
+  // Of all stored rows: index/policies/kv_compress.h. The last: empty unless the spill has sums for
+  // it.
   std::vector<float> block_scores, plain_block_scores, full_block_scores;
   double cluster_seconds = 0, calibrate_seconds = 0;
 };

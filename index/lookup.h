@@ -87,8 +87,8 @@ struct LookupArgs {
   bool row_codes = true;  // use them where the document has them
   // The mass of a cluster from its variance too (index/second_order.h), not its centroid alone.
   bool second_order = true;
-  // In the place of kv_budget, per kv head, (0, 1]: share of its own bytes. Each head is then looked
-  // up alone, on a thread; empty: they compete for the layer's.
+  // In the place of kv_budget, per kv head, (0, 1]: share of its own bytes. Each head is then
+  // looked up alone, on a thread; empty: they compete for the layer's.
   std::span<const double> head_budgets = {};
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.

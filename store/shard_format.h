@@ -56,7 +56,7 @@ enum class SectionKind : uint32_t {
   kBlockScores = 1030,  // f32[blocks of 16 rows], one of each per kv head, by squared attention
   kPlainBlockScores = 1031,  // the same by plain attention
   kFullBlockScores = 1032,   // by squared attention of all tokens, where they were asked for
-  kCosineSums = 1040,   // f64[whole chunks of 512 tokens][layers], in document.shard
+  kCosineSums = 1040,        // f64[whole chunks of 512 tokens][layers], in document.shard
 };
 
 struct ShardHeader {

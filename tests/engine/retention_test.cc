@@ -185,7 +185,7 @@ TEST(KeptStoreTest, AResumedRunHasTheSameBytes) {
     IndexOptions options = Keep(0.25, "kvcrush");
     options.checkpoint_seconds = 0;
     int calls = 0;
-    options.on_progress = [&](const IndexProgress&) { return ++calls <= 2 + 3 * runs; };
+    options.on_progress = [&](const IndexProgress&) { return ++calls <= 2 + runs; };
     report = MakeEngine(store.path())->Index(Text(), options);
     if (report.ok()) break;
     ASSERT_EQ(report.status().code(), Code::kCancelled) << report.status().message();
