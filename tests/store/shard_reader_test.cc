@@ -193,7 +193,7 @@ TEST(ShardReaderTest, WhatIsDroppedIsLoadedAndVerifiedAgain) {
         std::memcmp(reader.data() + 2 * kBlockBytes, &bytes[2 * kBlockBytes], 2 * kBlockBytes), 0);
     reader.Drop();
     EXPECT_EQ(reader.droppable_bytes(), 0u);
-    const std::string& section = ManySections()[8].bytes;
+    const std::string section = ManySections()[8].bytes;
     ASSERT_EQ(kept->size(), section.size());
     EXPECT_EQ(std::memcmp(kept->data(), section.data(), section.size()), 0);
     WriteBytes(dir / "x", damaged);
