@@ -194,13 +194,13 @@ class PosixMappedFile : public MappedFile {
 // Anonymous memory of the file's size, of which only pages that were loaded take any.
 class PosixMirror : public MappedFile {
  public:
-  PosixMirror(Fd fd, std::string path, void* data, uint64_t size)
-      : fd_(std::move(fd)), path_(std::move(path)), data_(static_cast<char*>(data)), size_(size) {}
+  PosixMirror(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   ~PosixMirror() override {
     if (size_ > 0) ::munmap(data_, size_);
   }
   PosixMirror(const PosixMirror&) = delete;
   PosixMirror& operator=(const PosixMirror&) = delete;
+  void Take(void* data, uint64_t size) { data_ = static_cast<char*>(data), size_ = size; }
 
   const std::byte* data() const override { return reinterpret_cast<const std::byte*>(data_); }
   uint64_t size() const override { return size_; }
@@ -220,8 +220,8 @@ class PosixMirror : public MappedFile {
  private:
   const Fd fd_;
   const std::string path_;
-  char* const data_;
-  const uint64_t size_;
+  char* data_ = nullptr;
+  uint64_t size_ = 0;
 };
 
 class PosixFileLock : public FileLock {
@@ -317,13 +317,14 @@ class PosixEnv : public Env {
   Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override {
     LECTERN_ASSIGN(Fd fd, Open(path, O_RDONLY | O_NOFOLLOW, "read"));
     LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd.get(), path, "read"));
-    void* data = nullptr;
+    auto file = std::make_unique<PosixMirror>(std::move(fd), path);  // first, as above
     if (size > 0) {
       constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-      data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+      void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, kFlags, -1, 0);
       if (data == MAP_FAILED) return ErrnoStatus(errno, "read", path);
+      file->Take(data, size);
     }
-    return std::unique_ptr<MappedFile>(new PosixMirror(std::move(fd), path, data, size));
+    return std::unique_ptr<MappedFile>(std::move(file));
   }
 
   Status Rename(const std::string& from, const std::string& to) override {

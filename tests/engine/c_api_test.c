@@ -730,7 +730,7 @@ static void TestStore(lectern_engine* engine, const char* store) {
 int main(int argc, char** argv) {
   const char* const temporary = getenv("TMPDIR");
   char store[4096], command[sizeof store + 16];
-  snprintf(store, sizeof store, "%s/lectern_c_api_XXXXXX", temporary ? temporary : "/tmp");
+  snprintf(store, sizeof store, "%s/lectern_c_api_XXXXXX", temporary ? temporary : ".");
   if (!mkdtemp(store)) return 1;
   const char* const model = argc > 1 ? argv[1] : NULL;
   TestCodes();
