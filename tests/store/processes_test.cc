@@ -1,7 +1,7 @@
 // Two indexers, eight readers, a remover and a collector work on one store and are killed at
 // random: a reader sees every document that was acknowledged, whole, and never a half one.
 //
-// LECTERN_KILLS: how many (60). LECTERN_SEED: of who and when (1).
+// LECTERN_KILLS: how many at least (60). LECTERN_SEED: of who and when (1).
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -194,7 +194,13 @@ TEST(ProcessesTest, KilledAtRandomTheyLoseNothing) {
   };
   std::vector<pid_t> children;
   for (size_t i = 0; i < std::size(kWork); ++i) children.push_back(spawn(i));
-  for (uint64_t kill = 0; kill < num_kills && shared->num_violations == 0; ++kill) {
+  const auto everyone_worked = [&] {  // on a busy machine some wait for the lock for long
+    return shared->num_indexed > 0 && shared->num_read > 0 && shared->num_removed > 0 &&
+           shared->num_collected > 0;
+  };
+  uint64_t num_killed = 0;
+  for (; num_killed < num_kills || !everyone_worked(); ++num_killed) {
+    if (shared->num_violations > 0 || num_killed == 100 * num_kills) break;
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
     const size_t i = random() % 3 != 0 ? random() % 4 : random() % children.size();  // writers more
     ASSERT_EQ(::kill(children[i], SIGKILL), 0);
@@ -209,14 +215,12 @@ TEST(ProcessesTest, KilledAtRandomTheyLoseNothing) {
   EXPECT_EQ(shared->num_violations, 0) << shared->first;
   const auto whole = ReadSampleStore(Env::Default(), store);
   EXPECT_TRUE(whole.ok()) << whole.status().message();
-  EXPECT_GT(shared->num_indexed, 0u);
-  EXPECT_GT(shared->num_read, 0u);
-  EXPECT_GT(shared->num_collected, 0u);
+  EXPECT_TRUE(shared->num_violations > 0 || everyone_worked());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::printf(
       "trust: 2 indexers, 8 readers, remover, collector: %llu kills, %llu indexed, %llu read, %llu "
       "removed, %d violations; seed %llu, %.1f s\n",
-      static_cast<unsigned long long>(num_kills),
+      static_cast<unsigned long long>(num_killed),
       static_cast<unsigned long long>(shared->num_indexed.load()),
       static_cast<unsigned long long>(shared->num_read.load()),
       static_cast<unsigned long long>(shared->num_removed.load()), shared->num_violations.load(),
