@@ -203,7 +203,7 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint32_t layer,
                                                   size_t num_tokens, double kv_budget, bool tail,
                                                   const CancelFlag* cancel, LayerStates& states,
-                                                  Proof proof) {
+                                                  bool bound) {
   const ModelConfig& config = model_->config();
   std::vector<Rows<const float>> queries;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -220,34 +220,35 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
     }
   }
   const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
-  // The document's margin is that of the default rule's estimates by the document's plan; others
-  // have to prove it.
-  const bool is_measured = rule.kind == Rule::kDefault && policies == document.policies();
-  const double margin = is_measured ? document.missed_margin() : INFINITY;
+  // Measured with the default rule by the document's plan; others have to prove what they miss.
+  const bool is_measured = rule.kind == Rule::kDefault && policies == document.policies() && tail &&
+                           !selector && document.missed_calibration().is_measured();
   LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(document, kv_budget, tail));
   std::span<const double> head_budgets;
   if (plan != nullptr && !plan->heads.empty()) {
     head_budgets = std::span(plan->heads).subspan(layer * config.num_kv_heads, config.num_kv_heads);
   }
-  LECTERN_ASSIGN(DocumentRead read,
-                 AttendDocument({.document = document,
-                                 .backend = transformer_.backend(),
-                                 .threads = *threads_,
-                                 .layer = layer,
-                                 .queries = queries,
-                                 .kv_budget = plan != nullptr ? plan->layers[layer] : 1,
-                                 .tail = tail,
-                                 .head_budgets = head_budgets,
-                                 .max_missed = max_missed_,
-                                 .missed_margin = margin,
-                                 .proof = proof,
-                                 .states = states.all,
-                                 .other_lse = question_states.lse,
-                                 .is_cancelled = [cancel] { return IsSet(cancel); },
-                                 .selector = selector ? &selector : nullptr,
-                                 .row_weights = weights,
-                                 .workspace = &workspace_,
-                                 .rule = rule}));
+  LECTERN_ASSIGN(
+      DocumentRead read,
+      AttendDocument({.document = document,
+                      .backend = transformer_.backend(),
+                      .threads = *threads_,
+                      .layer = layer,
+                      .queries = queries,
+                      .kv_budget = plan != nullptr ? plan->layers[layer] : 1,
+                      .tail = tail,
+                      .head_budgets = head_budgets,
+                      .calibration = is_measured ? &document.missed_calibration() : nullptr,
+                      .nominal_budget = kv_budget,
+                      .max_missed = max_missed_,
+                      .bound = bound,
+                      .states = states.all,
+                      .other_lse = question_states.lse,
+                      .is_cancelled = [cancel] { return IsSet(cancel); },
+                      .selector = selector ? &selector : nullptr,
+                      .row_weights = weights,
+                      .workspace = &workspace_,
+                      .rule = rule}));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {
@@ -261,11 +262,11 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
 
 Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
-                                                  std::vector<float>& output, Proof proof) {
+                                                  std::vector<float>& output, bool bound) {
   output.resize(activations_->queries.size());
   LayerStates states(model_->config(), num_tokens, output.data());
   const Document& document = attended_again != nullptr ? *attended_again : *document_;
-  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, proof);
+  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, bound);
 }
 
 // Of the last token, whose attention chooses the next one.

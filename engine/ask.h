@@ -63,9 +63,9 @@ class DocumentSession : public Session {
   // text, model and shape. Borrowed.
   const Document* attended_again = nullptr;
   // Attention of the running step and layer at another budget, by `selector`, into `output` [kv
-  // heads][R, head_dim] (only from within on_layer). `proof`: what else to find.
+  // heads][R, head_dim] (only from within on_layer). `bound`: also find DocumentRead::missed_bound.
   Result<DocumentRead> AttendAgain(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
-                                   std::vector<float>& output, Proof proof = Proof::kNone);
+                                   std::vector<float>& output, bool bound = false);
   // The smallest budget that every layer can serve; 0 without clusters.
   Result<double> SmallestServed(bool tail) const;
   // Rows of the conversation that CompressRows leaves, per layer and kv head in the mean; 0: all.
@@ -92,7 +92,7 @@ class DocumentSession : public Session {
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
   Result<DocumentRead> AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
                                    double kv_budget, bool tail, const CancelFlag* cancel,
-                                   LayerStates& states, Proof proof = Proof::kNone);
+                                   LayerStates& states, bool bound = false);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);

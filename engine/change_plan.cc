@@ -5,7 +5,7 @@
 #include "engine/document.h"
 #include "engine/index_cost.h"
 #include "engine/json.h"
-#include "engine/missed_margin.h"
+#include "engine/measure_missed.h"
 #include "store/store.h"
 
 namespace lectern {
@@ -49,7 +49,7 @@ class PlanChanger {
     LECTERN_ASSIGN(const Json json,
                    ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     options_ = *json.object();  // Open has read it
-    options_.erase("missed_margin");
+    options_.erase("missed");
     PlanPolicies policies = document->policies();
     if (!change.layer_budget.empty()) policies.layers = change.layer_budget;
     if (!change.head_budget.empty()) policies.heads = change.head_budget;
@@ -87,11 +87,11 @@ class PlanChanger {
     // What estimates by the new plan are worth; then the document with that.
     LECTERN_ASSIGN(auto changed,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
-    LECTERN_ASSIGN(const auto margin,
-                   MeasureMargin(std::move(changed), context_.model, context_.backend,
+    LECTERN_ASSIGN(const MissedCalibration calibration,
+                   MeasureMissed(std::move(changed), context_.model, context_.backend,
                                  context_.threads, [] { return false; }));
-    if (!margin) return {};
-    options_["missed_margin"] = Json(*margin);
+    if (!calibration.is_measured()) return {};
+    options_["missed"] = MissedCalibrationJson(calibration, document->header().num_layers);
     shards_.pop_back();
     LECTERN_RETURN_IF_ERROR(context_.env.Remove(directory_ + "/" + kDocumentFile));
     return Copy(*document, kDocumentFile);

@@ -98,9 +98,10 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     return Corrupt(shard.path(), "its index options are damaged");
   }
   document->default_kv_budget_ = static_cast<float>(*budget->number());
-  if (const Json* margin = json->Find("missed_margin")) {
-    document->missed_margin_ = margin->number().value_or(-1);
-    if (!(document->missed_margin_ >= 0)) return Corrupt(shard.path(), "its margin is damaged");
+  if (const Json* missed = json->Find("missed")) {
+    auto calibration = ParseMissedCalibration(*missed, document->num_layers());
+    if (!calibration) return Corrupt(shard.path(), "its calibration is damaged");
+    document->missed_calibration_ = *std::move(calibration);
   }
   for (const auto& [key, name] : {std::pair("layer_budget", &document->policies_.layers),
                                   std::pair("head_budget", &document->policies_.heads)}) {

@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine/json.h"
+#include "engine/missed_calibration.h"
 #include "engine/ram_limit.h"
 #include "engine/tokenizer.h"
 #include "index/budget_plan.h"
@@ -49,9 +50,8 @@ class Document {
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
   // The kv budget of asks that name none.
   float default_kv_budget() const { return default_kv_budget_; }
-  // Added to the log odds of estimates of missed mass so that 99 of 100 are large enough: measured
-  // while indexing (engine/missed_margin.h); infinite for a document that has none.
-  double missed_margin() const { return missed_margin_; }
+  // Measured while indexing, by the document's plan and the default rule.
+  const MissedCalibration& missed_calibration() const { return missed_calibration_; }
   bool has_clusters() const { return shape().num_levels > 0; }
   // The plan of asks that name no policies.
   const PlanPolicies& policies() const { return policies_; }
@@ -129,7 +129,7 @@ class Document {
   uint64_t layer_ram_ = 0;
   std::string_view text_;
   float default_kv_budget_ = 1;
-  double missed_margin_ = INFINITY;
+  MissedCalibration missed_calibration_;
   PlanPolicies policies_;
   Retention retention_;
   double kept_share_ = 1;

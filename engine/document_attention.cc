@@ -89,13 +89,6 @@ std::vector<Run> TailRuns(const HeadIndex& head, const HeadSelection& selection)
   return runs;
 }
 
-// What was selected, besides the exact rows.
-std::vector<Run> SelectedRuns(const HeadIndex& head, const HeadSelection& selection) {
-  std::vector<Run> runs = GatheredRuns(head, selection);
-  AddTail(head, selection, runs);
-  return runs;
-}
-
 // Buffers of one thread.
 struct Workspace {
   std::vector<float> scratch;
@@ -319,6 +312,23 @@ std::vector<std::vector<float>> KnownLse(const DocumentAttentionArgs& args) {
   return known;
 }
 
+constexpr double kLeastShare = 1e-6;
+
+// Of the attention of all heads, the share that the tail stands for: of all that is in the states
+// and attended besides, what was not `read` (log masses).
+double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
+  const std::vector<std::vector<float>> all = KnownLse(args);
+  double sum = 0;
+  for (size_t h = 0; h < all.size(); ++h) {
+    for (size_t r = 0; r < all[h].size(); ++r) {
+      const double weight = args.row_weights.empty() ? 1 / static_cast<double>(all[h].size())
+                                                     : double{args.row_weights[r]};
+      sum -= weight * std::expm1(std::min(0.0, double{read[h][r]} - all[h][r]));
+    }
+  }
+  return std::max(kLeastShare, sum / static_cast<double>(all.size()));
+}
+
 // Of the attention of all heads, at most this share lies on the rows that were not read. `read`:
 // log mass of all that was.
 double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelection> selections,
@@ -372,7 +382,7 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   for (const HeadIndex& head : heads) read.bytes += head.dense_bytes();
   read.heads.clear();
   read.read_lse.clear();
-  read.missed_mass = read.missed_bound = 0;
+  read.missed_mass = read.uncalibrated_missed = read.missed_bound = 0;
   auto runs = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
   return LayerAttention(args, heads, std::move(runs), {}).Attend();
 }
@@ -381,14 +391,10 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
   LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
-  read.missed_mass = 0;
+  read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;
-    read.missed_mass += selection.missed_mass / static_cast<double>(read.heads.size());
-  }
-  if (!lookup.bound && args.proof == Proof::kNone) {
-    auto runs = PerHead(heads, [&](size_t h) { return SelectedRuns(heads[h], read.heads[h]); });
-    return LayerAttention(args, heads, std::move(runs), read.heads).Attend();
+    read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
   auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], read.heads[h]); });
   LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), read.heads).Attend());
@@ -396,14 +402,12 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
   auto tail = PerHead(heads, [&](size_t h) { return TailRuns(heads[h], read.heads[h]); });
-  return LayerAttention(args, heads, std::move(tail), read.heads).Attend();
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(tail), read.heads).Attend());
+  if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
+  return {};
 }
 
 }  // namespace
-
-double WithMargin(double estimate, double margin) {
-  return 1 / (1 + std::exp(-margin) * (1 - estimate) / estimate);
-}
 
 Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   LECTERN_ASSIGN(const std::span<const HeadIndex> heads, args.document.Heads(args.layer));
@@ -428,16 +432,19 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                        .head_budgets = head_budgets,
                        .known_lse = known_lse,
                        .row_weights = args.row_weights,
-                       .bound = is_limited || args.proof == Proof::kBound,
+                       .bound = is_limited || args.bound,
                        .workspace = args.workspace,
                        .rule = args.rule};
   const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>());
-  for (;; ++read.attempts) {
+  for (double nominal = args.nominal_budget;; nominal *= 2, ++read.attempts) {
     LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
-    if (!is_limited || read.missed_bound <= args.max_missed ||
-        WithMargin(read.missed_mass, args.missed_margin) <= args.max_missed) {
-      return read;
+    read.missed_mass = read.uncalibrated_missed;
+    double limit = 1;
+    if (args.calibration != nullptr) {
+      read.missed_mass = args.calibration->Estimate(args.layer, nominal, read.missed_mass);
+      limit = args.calibration->Limit(nominal, read.missed_mass);
     }
+    if (!is_limited || std::min(limit, read.missed_bound) <= args.max_missed) return read;
     saved.Restore();
     lookup.kv_budget *= 2;
     for (double& budget : head_budgets) budget = std::min(1.0, 2 * budget);
@@ -463,10 +470,9 @@ void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& rea
   workspace.scratch.resize(AttendScratch(rows, queries.num_cols));
   std::vector<Run> runs = read.exact ? AllRuns(head) : ExactRuns(head);
   if (!read.exact) {
-    for (const Run& run : SelectedRuns(head, *selection)) runs.push_back(run);
+    for (const Run& run : GatheredRuns(head, *selection)) runs.push_back(run);
   }
   for (const Run& run : runs) {
-    if (run.kind != Run::Kind::kBlock && run.kind != Run::Kind::kGathered) continue;
     TypedRows keys, values;
     if (!ReadRows(head, selection, run, workspace, keys, values).ok()) return;
     logits.resize(rows * run.range.size());

@@ -22,8 +22,9 @@ struct DocumentRead {
   // Share of the attention that lies on rows not read, mean over kv heads and rows (by their
   // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
   double missed_mass = 0, missed_bound = 0;
+  double uncalibrated_missed = 0;  // the estimate as the lookup has it
   bool bounded = false;
-  // Where asked for, per kv head [R]: log mass of what was read and of what is attended besides.
+  // Per kv head [R]: log mass of what was read and of what is attended besides.
   std::vector<std::vector<float>> read_lse;
   uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
 };
@@ -31,13 +32,6 @@ struct DocumentRead {
 // Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
-
-// What a step also finds out about what it missed.
-enum class Proof {
-  kNone,
-  kReadMass,  // DocumentRead::read_lse
-  kBound,     // and missed_bound, which reads radii and costs a second look at every code
-};
 
 struct DocumentAttentionArgs {
   const Document& document;
@@ -48,11 +42,14 @@ struct DocumentAttentionArgs {
   double kv_budget;                            // (0, 1], of the layer's stored rows; 1: exact
   bool tail;
   std::span<const double> head_budgets = {};  // of Lookup
+  // Of estimates, at `nominal_budget`; nullptr: they are not calibrated.
+  const MissedCalibration* calibration = nullptr;
+  double nominal_budget = 0;  // (0, 1], of the ask, whatever the plan makes of it here
   // Read on, with twice the budget, until less than this is missed: by missed_bound, or else by
-  // the estimate with this margin added to its log odds. Below 0: no such limit, and no bound.
+  // the calibrated estimate's limit. Below 0: no such limit.
   double max_missed = -1;
-  double missed_margin = 0;
-  Proof proof = Proof::kNone;              // at least; a limit needs a bound
+  // Find missed_bound (which a limit needs): it reads radii and looks at every code again.
+  bool bound = false;
   std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
   // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
   std::span<const std::span<float>> other_lse = {};
@@ -62,9 +59,6 @@ struct DocumentAttentionArgs {
   LookupWorkspace* workspace = nullptr;     // of Lookup; nullptr: one for this call
   SelectionRule rule = {};                  // of Lookup
 };
-
-// p of odds exp(margin) times those of `estimate`: what is taken to be missed at most.
-double WithMargin(double estimate, double margin);
 
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
 // order: the same bits for any number of threads. kChecksumMismatch, kCancelled.

@@ -18,7 +18,7 @@
 #include "engine/kept_rows.h"
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
-#include "engine/missed_margin.h"
+#include "engine/measure_missed.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
 #include "engine/reuse_kv.h"
@@ -234,7 +234,7 @@ class Indexer {
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
     LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
     if (layout_.num_levels > 0) {
-      LECTERN_RETURN_IF_ERROR(MeasureMargin());
+      LECTERN_RETURN_IF_ERROR(Calibrate());
       shards_.pop_back();
       LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
     }
@@ -535,14 +535,14 @@ class Indexer {
   }
 
   // Asks the document, complete but not yet visible, what its estimates are worth.
-  Status MeasureMargin() {
+  Status Calibrate() {
     const auto start = Clock::now();
     work_ram_ = {};
     LECTERN_ASSIGN(auto document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
-    LECTERN_ASSIGN(missed_margin_, lectern::MeasureMargin(std::move(document), context_.model,
-                                                          context_.backend, context_.threads,
-                                                          [this] { return progress_.Stopped(); }));
+    LECTERN_ASSIGN(missed_,
+                   MeasureMissed(std::move(document), context_.model, context_.backend,
+                                 context_.threads, [this] { return progress_.Stopped(); }));
     report_.seconds.calibrate += SecondsSince(start);
     return {};
   }
@@ -559,7 +559,9 @@ class Indexer {
                          {"cluster_keys", Json(options_.cluster_keys)},
                          {"stats", Json(options_.stats)},
                          {"faiss", Json(FaissVersion())}};
-    if (missed_margin_) json["missed_margin"] = Json(*missed_margin_);
+    if (missed_.is_measured()) {
+      json["missed"] = MissedCalibrationJson(missed_, config_.num_layers);
+    }
     if (!layout_.retention.keeps_all()) {
       const std::span<const uint64_t> kept = spill_->kept_rows();
       AddRetention(json, layout_.retention);
@@ -595,8 +597,8 @@ class Indexer {
   std::string directory_;
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
-  std::vector<uint64_t> centroids_;      // per level
-  std::optional<double> missed_margin_;  // once it is measured
+  std::vector<uint64_t> centroids_;  // per level
+  MissedCalibration missed_;         // once it is measured
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
   IndexReport report_;

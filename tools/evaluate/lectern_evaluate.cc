@@ -17,7 +17,7 @@
 #include "engine/ask.h"
 #include "engine/engine.h"
 #include "engine/json.h"
-#include "engine/missed_margin.h"
+#include "engine/measure_missed.h"
 #include "tools/command_line.h"
 #include "tools/evaluate/modes.h"
 #include "tools/evaluate/paper_lookup.h"
