@@ -167,11 +167,11 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
           largest = std::max(largest, weight[j]);
         }
         for (double& w : weight) sum += w = std::exp(w - largest);
-        for (size_t j = 0; j + 10 <= first + t; ++j) {
-          squares_[layer][kv / dim_][j] += weight[j] / sum * (weight[j] / sum);
-        }
+        for (double& w : weight) w /= sum;
+        double* const squares = squares_[layer][kv / dim_].data();
+        for (size_t j = 0; j + 10 <= first + t; ++j) squares[j] += weight[j] * weight[j];
         for (size_t j = 0; j < weight.size(); ++j) {
-          Add(weight[j] / sum, &values_[layer][j][kv], &attention[h * dim_], dim_);
+          Add(weight[j], &values_[layer][j][kv], &attention[h * dim_], dim_);
         }
       }
       const auto o = Apply(Weight(p + "self_attn.o_proj.weight"), attention);

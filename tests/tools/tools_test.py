@@ -43,11 +43,13 @@ def reset_signals():
 
 
 class ToolsTest(unittest.TestCase):
+    TEXT_BYTES = 3000  # fast to index; 9000 are clustered
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="lectern-tools-")
         cls.store = os.path.join(cls.folder.name, "store")
-        cls.text = make_text(9000)
+        cls.text = make_text(cls.TEXT_BYTES)
         cls.lease = cls.write("lease.txt", cls.text)
 
     @classmethod
@@ -254,16 +256,17 @@ class IndexTest(ToolsTest):
 
     def test_a_part_of_a_document_is_kept(self):
         store = ("--store", self.path("kept"))
+        text = self.write("long.txt", make_text(9000))
         for args, says in ((("--keep", "1.5"), "--keep"), (("--keep", "0"), "--keep"),
                            (("--keep", "0.01"), "smallest possible"),
                            (("--keep", "0.5", "--retention", "cone"), "kv-compress, pyramid"),
                            (("--representatives", "2"), "--representatives")):
             self.check_error(2, says, "index-document", *store, "--progress", "none", *args,
-                             self.lease)
-        whole = self.index(*store, self.lease)
+                             text)
+        whole = self.index(*store, text)
         self.assertEqual((whole["keep"], whole["retention"]), (1, None))
         kept = self.index(*store, "--keep", "0.3", "--retention", "kvcrush", "--representatives",
-                          "0.2", "--name", "part", self.lease)
+                          "0.2", "--name", "part", text)
         self.assertEqual((kept["keep"], kept["retention"], kept["representatives"]),
                          (0.3, "kvcrush", 0.2))
         self.assertNotEqual(kept["document"], whole["document"])
@@ -272,7 +275,7 @@ class IndexTest(ToolsTest):
         self.assertIn("  part  (30 % of its rows, by kvcrush)\n", out)
         out, _ = self.check(0, "lectern-store", *store, "show", "part")
         self.assertIn("kept         30 % of its rows, by kvcrush\n", out)
-        out, _ = self.check(0, "lectern-store", *store, "show", "lease.txt")
+        out, _ = self.check(0, "lectern-store", *store, "show", "long.txt")
         self.assertIn("kept         all rows\n", out)
         out, _ = self.check(0, "ask-document", *store, "--document", "part", "--exact", "--json",
                             "--max-tokens", "2", "Who pays?")
@@ -369,8 +372,8 @@ class IndexTest(ToolsTest):
 
     def test_names(self):
         self.assertEqual(self.index("--name", "other", self.lease)["name"], "other")
-        self.assertIsNone(self.index("-", stdin=make_text(3000).encode())["name"])
-        named = self.index("--name", "piped", "-", stdin=make_text(3100).encode())
+        self.assertIsNone(self.index("-", stdin=make_text(2000).encode())["name"])
+        named = self.index("--name", "piped", "-", stdin=make_text(2100).encode())
         self.assertEqual(named["name"], "piped")
 
     def test_readable_report_says_what_to_do_next(self):
@@ -438,6 +441,7 @@ class IndexTest(ToolsTest):
 
 
 class AskTest(ToolsTest):
+    TEXT_BYTES = 9000
     FIELDS = {"answer", "document", "finish_reason", "tokens", "timings_ms", "kv", "evidence",
               "offset_unit", "warnings", "note"}
     QUESTION = "How much does the tenant of flat 7 pay?"
@@ -691,34 +695,6 @@ class StoreTest(ToolsTest):
                             self.lease)
         self.report = json.loads(out)
 
-    def test_list_and_show(self):
-        out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "list")
-        [document] = json.loads(out)["documents"]
-        self.assertEqual((document["document"], document["name"], document["state"]),
-                         (self.report["document"], "lease.txt", "ready"))
-        self.assertEqual(document["tokens"], self.report["tokens"])
-        out, _ = self.check(0, "lectern-store", "list", *self.store_flags)
-        self.assertRegex(out, r"^[0-9a-f]{32}  .* tokens  .*  ready  lease\.txt\n$")
-        for name in ("lease.txt", self.report["document"]):
-            out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "--json", name)
-            details = json.loads(out)
-            self.assertEqual(details["document"], self.report["document"])
-            self.assertTrue(details["shards"])
-            self.assertEqual(sum(shard["bytes"] for shard in details["shards"]),
-                             details["bytes_on_disk"])
-        out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "lease.txt")
-        self.assertIn("name         lease.txt\n", out)
-        self.assertIn("plan         uniform over layers, global over heads\n", out)
-        self.assertRegex(out, r"\n {6}0  0\.1\d{3}  [-\d.]+ +[\d.]+\n")
-        plan = details["plan"]
-        self.assertEqual((plan["layer_budget"], plan["head_budget"], plan["stats"]),
-                         ("uniform", "global", "window"))
-        for layer in plan["layers"]:
-            self.assertAlmostEqual(layer["share"], plan["kv_budget"], 3)
-            self.assertIsNone(layer["heads"])
-            self.assertLessEqual(abs(layer["cosine"]), 1)
-        self.check_error(3, "nothing", "lectern-store", *self.store_flags, "show", "nothing")
-
     def test_verify_finds_a_flipped_byte(self):
         for args in ([], ["--full"], ["lease.txt"]):
             out, _ = self.check(0, "lectern-store", *self.store_flags, "verify", *args)
@@ -737,22 +713,6 @@ class StoreTest(ToolsTest):
         self.assertEqual((damage["name"], damage["code"]), ("lease.txt", "checksum_mismatch"))
         out, _ = self.check(6, "lectern-store", *self.store_flags, "verify", "--full")
         self.assertTrue(out.startswith("lease.txt: "), out)
-
-    def test_plan(self):
-        self.check_error(2, "uniform, pyramid", "lectern-store", *self.store_flags, "plan",
-                         "lease.txt", "--layer-budget", "cone")
-        out, _ = self.check(0, "lectern-store", *self.store_flags, "plan", "lease.txt",
-                            "--layer-budget", "pyramid", "--kv-budget", "0.4")
-        self.assertEqual(out, "changed the plan of lease.txt\n")
-        self.check_error(2, "--stats full", "lectern-store", *self.store_flags, "plan",
-                         "lease.txt", "--head-budget", "kv-compress-full")
-        self.check_error(3, "config.json", "lectern-store", *self.store_flags, "plan",
-                         "lease.txt", "--kv-budget", "0.5", "--model", self.path("no-model"))
-        out, _ = self.check(0, "ask-document", *self.store_flags, "--json", "--max-tokens", "2",
-                            "Who repairs the roof?")
-        kv = json.loads(out)["kv"]
-        self.assertEqual((kv["budget"], kv["layer_budget"], kv["head_budget"]),
-                         (0.4, "pyramid", "global"))
 
     def test_remove_asks_first(self):
         self.check_error(2, "--yes", "lectern-store", *self.store_flags, "remove", "lease.txt")
@@ -835,6 +795,56 @@ class StoreTest(ToolsTest):
         self.check_error(1, "SEALED", "lectern-store", *self.store_flags, "remove", "--yes",
                          "lease.txt")
         self.check(0, "lectern-store", *self.store_flags, "verify", "--full")
+
+
+class ClusteredStoreTest(ToolsTest):
+    TEXT_BYTES = 9000
+
+    setUp = StoreTest.setUp
+
+    def test_list_and_show(self):
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "--json", "list")
+        [document] = json.loads(out)["documents"]
+        self.assertEqual((document["document"], document["name"], document["state"]),
+                         (self.report["document"], "lease.txt", "ready"))
+        self.assertEqual(document["tokens"], self.report["tokens"])
+        out, _ = self.check(0, "lectern-store", "list", *self.store_flags)
+        self.assertRegex(out, r"^[0-9a-f]{32}  .* tokens  .*  ready  lease\.txt\n$")
+        for name in ("lease.txt", self.report["document"]):
+            out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "--json", name)
+            details = json.loads(out)
+            self.assertEqual(details["document"], self.report["document"])
+            self.assertTrue(details["shards"])
+            self.assertEqual(sum(shard["bytes"] for shard in details["shards"]),
+                             details["bytes_on_disk"])
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "lease.txt")
+        self.assertIn("name         lease.txt\n", out)
+        self.assertIn("plan         uniform over layers, global over heads\n", out)
+        self.assertRegex(out, r"\n {6}0  0\.1\d{3}  [-\d.]+ +[\d.]+\n")
+        plan = details["plan"]
+        self.assertEqual((plan["layer_budget"], plan["head_budget"], plan["stats"]),
+                         ("uniform", "global", "window"))
+        for layer in plan["layers"]:
+            self.assertAlmostEqual(layer["share"], plan["kv_budget"], 3)
+            self.assertIsNone(layer["heads"])
+            self.assertLessEqual(abs(layer["cosine"]), 1)
+        self.check_error(3, "nothing", "lectern-store", *self.store_flags, "show", "nothing")
+
+    def test_plan(self):
+        self.check_error(2, "uniform, pyramid", "lectern-store", *self.store_flags, "plan",
+                         "lease.txt", "--layer-budget", "cone")
+        out, _ = self.check(0, "lectern-store", *self.store_flags, "plan", "lease.txt",
+                            "--layer-budget", "pyramid", "--kv-budget", "0.4")
+        self.assertEqual(out, "changed the plan of lease.txt\n")
+        self.check_error(2, "--stats full", "lectern-store", *self.store_flags, "plan",
+                         "lease.txt", "--head-budget", "kv-compress-full")
+        self.check_error(3, "config.json", "lectern-store", *self.store_flags, "plan",
+                         "lease.txt", "--kv-budget", "0.5", "--model", self.path("no-model"))
+        out, _ = self.check(0, "ask-document", *self.store_flags, "--json", "--max-tokens", "2",
+                            "Who repairs the roof?")
+        kv = json.loads(out)["kv"]
+        self.assertEqual((kv["budget"], kv["layer_budget"], kv["head_budget"]),
+                         (0.4, "pyramid", "global"))
 
 
 if __name__ == "__main__":
