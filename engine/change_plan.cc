@@ -1,5 +1,6 @@
 #include "engine/change_plan.h"
 
+#include <algorithm>
 #include <new>
 
 #include "engine/document.h"
@@ -21,6 +22,7 @@ class PlanChanger {
     LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, old_.bytes_on_disk));
     LECTERN_RETURN_IF_ERROR(
         CheckQuota(context_.env, context_.store, context_.quota_bytes, old_.bytes_on_disk));
+    LECTERN_RETURN_IF_ERROR(ReserveRam());
     row_.state = DocumentState::kBuilding;
     LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
     directory_ = DocumentDirectory(context_.store, row_.id, row_.generation);
@@ -63,6 +65,22 @@ class PlanChanger {
     return document->Plan(policies, kv_budget, /*tail=*/true, /*has_floors=*/true).status();
   }
 
+  // The document's shard stays open, layers are copied one after the other.
+  Status ReserveRam() {
+    if (!context_.ram) return {};
+    uint64_t document = 0, layer = 0;
+    for (const ShardSummary& shard : old_shards_) {
+      uint64_t& bytes = shard.file == kDocumentFile ? document : layer;
+      bytes = std::max(bytes, shard.bytes);
+    }
+    const auto reserve = [&](uint64_t bytes) {
+      return context_.ram->Reserve(bytes, "copying the document", "raise the limit");
+    };
+    LECTERN_ASSIGN(document_ram_, reserve(document));
+    LECTERN_ASSIGN(layer_ram_, reserve(layer));
+    return {};
+  }
+
   Result<std::unique_ptr<ShardReader>> OpenShard(const std::string& file, ShardKind kind,
                                                  uint32_t layer) {
     return ShardReader::Open(context_.env, old_directory_ + "/" + file,
@@ -83,6 +101,7 @@ class PlanChanger {
       LECTERN_RETURN_IF_ERROR(Copy(*shard, LayerFile(layer)));
     }
     LECTERN_RETURN_IF_ERROR(Copy(*document, kDocumentFile));
+    layer_ram_ = {};
     if (!has_clusters_) return {};
     // What estimates by the new plan are worth; then the document with that.
     LECTERN_ASSIGN(auto changed,
@@ -133,6 +152,7 @@ class PlanChanger {
   std::string old_directory_, directory_;
   std::vector<ShardSummary> old_shards_, shards_;
   Json::Object options_;
+  RamLimit::Share document_ram_, layer_ram_;
   bool has_clusters_ = false;
 };
 

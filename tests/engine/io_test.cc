@@ -246,6 +246,30 @@ TEST_F(IoTest, ManyThreadsKeepALimit) {
   for (const std::string& answer : said) EXPECT_EQ(answer, expected->text);
 }
 
+// A plan is changed within the limit or not at all.
+TEST_F(IoTest, ChangingAPlanKeepsALimit) {
+  const PlanChange change = {.layer_budget = "", .head_budget = "", .kv_budget = 0.3f};
+  bool done = false, refused_to_copy = false;
+  for (uint64_t limit = 1 << 20; !done; limit += limit / 16) {
+    ASSERT_LT(limit, uint64_t{1} << 30);
+    const auto engine = std::move(Engine::Create({.store = store_,
+                                                  .model = TinyModel(),
+                                                  .num_threads = 2,
+                                                  .io = Io::kPread,
+                                                  .max_ram_bytes = limit}))
+                            .value();
+    const Status changed = engine->ChangePlan("", change);
+    done = changed.ok();
+    if (done) break;
+    ASSERT_EQ(changed.code(), Code::kOutOfMemory) << changed.message();
+    EXPECT_EQ(changed.param(), "max_ram");
+    refused_to_copy |= changed.message().find("copying the document") != std::string::npos;
+    EXPECT_EQ((*engine_->List())[0].generation, row_.generation);
+  }
+  EXPECT_TRUE(refused_to_copy);
+  EXPECT_GT((*engine_->List())[0].generation, row_.generation);
+}
+
 TEST_F(IoTest, ManyThreadsLoadOneDocument) {
   const auto expected = (*engine_->Open(""))->Ask(kQuestion, AtBudget(0.3f));
   const auto engine = NewEngine(Io::kPread, TinyModel());  // nothing is loaded yet
