@@ -15,8 +15,6 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kQueryRowsPerItem = 256;
-
 using Clock = std::chrono::steady_clock;
 double Since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -13,7 +13,6 @@ namespace {
 // Up to this many query rows an item is some runs for all rows, and items are merged; with more, an
 // item is a block of query rows over all runs, so that states stay small.
 constexpr size_t kSplitRunsUpTo = 256;
-constexpr size_t kQueryRowsPerItem = 256;
 constexpr uint64_t kBytesPerItem = 128 << 10;
 
 constexpr size_t kGatheredRows = 256;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/kv_spill.h"
+#include "engine/seconds.h"
 #include "index/build.h"
 #include "index/centroid_tree.h"
 #include "index/row_codes.h"
@@ -101,15 +102,12 @@ double TrialFlopsPerSecond(const Backend& backend) {
   };
   run();
   const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
   int repeats = 0;
-  while (seconds() < 0.05) {
+  while (SecondsSince(start) < 0.05) {
     run();
     ++repeats;
   }
-  return 2.0 * kRows * kCols * kCols * repeats / seconds();
+  return 2.0 * kRows * kCols * kCols * repeats / SecondsSince(start);
 }
 
 }  // namespace lectern

@@ -22,6 +22,7 @@
 #include "engine/prefill.h"
 #include "engine/report_json.h"
 #include "engine/reuse_kv.h"
+#include "engine/seconds.h"
 #include "engine/text.h"
 #include "index/kmeans.h"
 
@@ -31,10 +32,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kLessText[] = "split the document";
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // --- the document before anything is written ----------------------------------------------------
 

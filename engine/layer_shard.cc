@@ -9,16 +9,13 @@
 
 #include "engine/document.h"
 #include "engine/kept_rows.h"
+#include "engine/seconds.h"
 #include "index/calibrate.h"
 #include "index/policies/kv_compress.h"
 #include "index/window_attention.h"
 
 namespace lectern {
 namespace {
-
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Spill rows as the shard will hold them.
 std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype dtype) {

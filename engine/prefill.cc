@@ -10,7 +10,6 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kQueryRowsPerItem = 256;
 constexpr size_t kKeysPerItem = 512;  // of the second pass
 
 class DocumentPrefill {

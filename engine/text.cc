@@ -6,7 +6,6 @@
 namespace lectern {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // What may follow a lead byte: how many bytes, and the range of the first of them. Later ones are
@@ -67,7 +66,7 @@ CleanText CleanUtf8(std::string_view bytes) {
       continue;
     }
     const size_t bad = length < 0 ? static_cast<size_t>(-length) : bytes.size() - at;
-    clean.text.append(bytes, valid_begin, at - valid_begin).append(kReplacement);
+    clean.text.append(bytes, valid_begin, at - valid_begin).append(kReplacementCharacter);
     clean.replaced_bytes += bad;
     at += bad;
     valid_begin = at;

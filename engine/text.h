@@ -8,6 +8,8 @@
 
 namespace lectern {
 
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
 struct CleanText {
   std::string text;             // valid UTF-8
   uint64_t replaced_bytes = 0;  // bytes of the input that U+FFFD stands for

@@ -17,7 +17,6 @@ using Processor = sentencepiece::SentencePieceProcessor;
 // The library counts in 32-bit integers, and a byte may become kMaxReplacement bytes.
 constexpr size_t kMaxText = size_t{16} << 20;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";      // U+2581
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";    // U+FFFD
 constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // as SentencePiece decodes it
 
 // Runs `call`, which may throw; what it throws becomes a Status.
@@ -65,7 +64,7 @@ std::string TakeFinished(std::string* pending) {
     const int length = Utf8CharLength(std::string_view(*pending).substr(at));
     if (length == 0) break;
     if (length < 0) {
-      out.append(kReplacement);
+      out.append(kReplacementCharacter);
       at += static_cast<size_t>(-length);
     } else {
       out.append(*pending, at, static_cast<size_t>(length));
@@ -203,7 +202,7 @@ std::string TokenStream::Push(int32_t id) {
 
 std::string TokenStream::Flush() {
   std::string out = TakeFinished(&pending_);
-  if (!pending_.empty()) out.append(kReplacement);
+  if (!pending_.empty()) out.append(kReplacementCharacter);
   pending_.clear();
   return out;
 }

@@ -39,7 +39,7 @@ bool ComesBefore(const Candidate& a, const Candidate& b) {
 }
 
 // What a rule is: which clusters it wants, and what it makes of the byte budget.
-struct Policy {
+struct RuleTerms {
   enum class Wants {
     kAboveThreshold,  // S > T; in the order of S
     kAll,             // in the order of S
@@ -50,18 +50,18 @@ struct Policy {
   double fill_to, cut_at;
 };
 
-Policy PolicyOf(Rule rule) {
+RuleTerms TermsOf(Rule rule) {
   switch (rule) {
     case Rule::kThreshold:
-      return {Policy::Wants::kAboveThreshold, 0, INFINITY};
+      return {RuleTerms::Wants::kAboveThreshold, 0, INFINITY};
     case Rule::kCap:
-      return {Policy::Wants::kAll, 1, 1};
+      return {RuleTerms::Wants::kAll, 1, 1};
     case Rule::kTopP:
-      return {Policy::Wants::kMass, 0, INFINITY};
+      return {RuleTerms::Wants::kMass, 0, INFINITY};
     case Rule::kDefault:
       break;
   }
-  return {Policy::Wants::kAboveThreshold, kFillTo, kCutAt};
+  return {RuleTerms::Wants::kAboveThreshold, kFillTo, kCutAt};
 }
 
 using PerHead = std::vector<std::vector<uint32_t>>;  // ascending numbers of each kv head
@@ -87,7 +87,7 @@ float KthLargest(std::vector<float>& scores, size_t k, size_t& equals) {
 class LayerLookup {
  public:
   explicit LayerLookup(const LookupArgs& args)
-      : args_(args), calibrated_args_(args), policy_(PolicyOf(args.rule.kind)) {
+      : args_(args), calibrated_args_(args), terms_(TermsOf(args.rule.kind)) {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
     uint64_t exact_bytes = 0;
@@ -201,14 +201,14 @@ class LayerLookup {
 
   // T of a head, calibrated for the share, where the rule has one.
   float Threshold(size_t head, size_t level, double kept_share) const {
-    if (policy_.wants != Policy::Wants::kAboveThreshold) return -INFINITY;
+    if (terms_.wants != RuleTerms::Wants::kAboveThreshold) return -INFINITY;
     return std::exp(LogThreshold(args_.heads[head].thresholds(), static_cast<uint32_t>(level),
                                  args_.queries[head].num_rows, kept_share));
   }
 
   // All open clusters of the layer, best first; `kept_share` picks the threshold.
   std::vector<Candidate> Rank(size_t level, double kept_share) const {
-    const bool by_mass = policy_.wants == Policy::Wants::kMass;
+    const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
     std::vector<Candidate> candidates;
     for (size_t h = 0; h < args_.heads.size(); ++h) {
       const HeadLookup& lookup = lookups_[first_ranked_ + h];
@@ -358,8 +358,8 @@ class LayerLookup {
       const HeadIndex& head = args_.heads[candidate.head];
       double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate.index)));
       bytes -= ValueBytes(head.levels().back());
-      if (!candidate.wanted && spent_ >= policy_.fill_to * budget_) break;
-      if (spent_ + bytes > policy_.cut_at * budget_) continue;
+      if (!candidate.wanted && spent_ >= terms_.fill_to * budget_) break;
+      if (spent_ + bytes > terms_.cut_at * budget_) continue;
       chosen[candidate.head].push_back(candidate.index);
       spent_ += bytes;
     }
@@ -368,7 +368,7 @@ class LayerLookup {
 
   const LookupArgs& args_;
   LookupArgs calibrated_args_;
-  const Policy policy_;
+  const RuleTerms terms_;
   LookupWorkspace own_;
   // Of each kv head; the scores of those from `first_ranked_` on are ranked.
   std::vector<HeadLookup> lookups_;

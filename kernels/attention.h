@@ -11,6 +11,9 @@
 
 namespace lectern {
 
+// Query rows of an item, where attention of many is cut for threads.
+inline constexpr size_t kQueryRowsPerItem = 256;
+
 // Of R query rows:  out[r] = sum_j exp(s_rj - max[r]) v_j,  sum[r] = sum_j exp(s_rj - max[r]).
 // An empty state has max = -inf, sum = 0, out = 0.
 struct AttentionState {
