@@ -15,6 +15,7 @@
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   recall        attention mass recalled by the cluster tree against flat K-means
+#   page          the server's page in Chromium
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
@@ -144,6 +145,13 @@ memory() {
   tests/memory.py "$work"/*.txt
 }
 
+page() {
+  install_packages chromium chromium-driver python3-selenium
+  build release lectern-server
+  LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+    /usr/bin/python3 tests/tools/page_test.py --verbose
+}
+
 reader() {
   "${PYTHON:-python3}" tests/reader/train_test.py --verbose
 }
@@ -164,7 +172,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | policies | memory | missed | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | policies | memory | missed | page | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

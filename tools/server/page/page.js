@@ -151,7 +151,9 @@ function markPassages(passages, current) {
 }
 
 // The whole document from top to bottom; how wide and strong a line is, is its passage's mass.
+let drawn = [];
 function drawStrip(passages) {
+  drawn = passages;
   const canvas = $('strip'), context = canvas.getContext('2d');
   canvas.height = canvas.clientHeight || 600;
   const style = getComputedStyle(document.documentElement);
@@ -362,7 +364,8 @@ function enableAdding() {
 }
 
 $('documents').addEventListener('change', showDocument);
-addEventListener('resize', () => shown && drawStrip([]));
+addEventListener('resize', () => shown && drawStrip(drawn));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => shown && drawStrip(drawn));
 
 (async () => {
   try {
