@@ -15,6 +15,7 @@
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   recall        attention mass recalled by the cluster tree against flat K-means
+#   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   page          the server's page in Chromium
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
@@ -145,6 +146,12 @@ memory() {
   tests/memory.py "$work"/*.txt
 }
 
+openai() {
+  build release lectern-server index-document
+  LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+    "${PYTHON:-python3}" tests/tools/openai_test.py --verbose
+}
+
 page() {
   install_packages chromium chromium-driver python3-selenium
   build release lectern-server
@@ -172,7 +179,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | policies | memory | missed | page | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | policies | memory | missed | openai | page | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -22,6 +22,8 @@ BIN = os.environ.get("LECTERN_BIN", "")
 MODEL = os.environ.get("LECTERN_TEST_MODEL", "")
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEXT = "Änderungen für 3 € 🏠. The tenant of flat 4 pays 104 euro. The owner repairs the roof.\n" * 20
+TEXT += "The Douquouth committee meets in Stuxwick.\n"
+ONCE = "Where does the Douquouth committee meet?"  # one passage answers it
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
@@ -233,6 +235,62 @@ class ServerTest(unittest.TestCase):
                           "invalid_argument", "messages")
         self.assert_error(chat(messages=user, tools=[]), 400, "invalid_argument", "tools")
         self.assert_error(chat(messages=user, n=2), 400, "invalid_argument", "n")
+
+    def test_responses(self):
+        question = ONCE
+        plain = self.server.ask(question=question)[2]
+        self.assertTrue(plain["evidence"])
+        status, _, response = self.server.call("POST", "/v1/responses",
+                                               {"model": "lease.txt", "input": question})
+        self.assertEqual(status, 200, response)
+        self.assertEqual((response["object"], response["status"]), ("response", "completed"))
+        [message] = response["output"]
+        [part] = message["content"]
+        self.assertEqual((part["type"], part["text"]), ("output_text", plain["answer"]))
+        self.assertEqual([note["passage"] for note in part["annotations"]], plain["evidence"])
+        self.assertTrue(all(note["type"] == "file_citation" and
+                            note["file_id"] == plain["document"]
+                            for note in part["annotations"]))
+        self.assertEqual(response["usage"]["input_tokens"],
+                         plain["tokens"]["document"] + plain["tokens"]["question"])
+        cut = self.server.call("POST", "/v1/responses", {"model": "lease.txt", "input": question,
+                                                         "max_output_tokens": 1})[2]
+        self.assertEqual((cut["status"], cut["incomplete_details"]),
+                         ("incomplete", {"reason": "max_output_tokens"}))
+
+    def test_responses_stream_says_the_same(self):
+        body = {"model": "lease.txt", "instructions": "Be brief.", "input": [
+            {"role": "user", "content": "Who pays?"},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "The tenant."}]},
+            {"role": "user", "content": [{"type": "input_text", "text": "How much?"}]}]}
+        whole = self.server.call("POST", "/v1/responses", body)[2]
+        events = self.server.events("POST", "/v1/responses", {**body, "stream": True})
+        self.assertTrue(all(name == data["type"] for name, data in events))
+        self.assertEqual([data["sequence_number"] for _, data in events],
+                         list(range(len(events))))
+        names = [name for name, _ in events]
+        self.assertEqual(names[:4], ["response.created", "response.in_progress",
+                                     "response.output_item.added", "response.content_part.added"])
+        self.assertEqual(names[-4:], ["response.output_text.done", "response.content_part.done",
+                                      "response.output_item.done", "response.completed"])
+        text = "".join(data["delta"] for name, data in events
+                       if name == "response.output_text.delta")
+        last = events[-1][1]["response"]
+        # Pieces are said before what trails behind the answer is known to be nothing.
+        self.assertEqual(text.strip(), last["output"][0]["content"][0]["text"].strip())
+        self.assertEqual(last["output"][0]["content"], whole["output"][0]["content"])
+
+    def test_responses_refuse_what_they_cannot_do(self):
+        def responses(**fields):
+            return self.server.call("POST", "/v1/responses", {"model": "lease.txt", **fields})
+        for param, fields in (("input", {}), ("input", {"input": []}), ("input", {"input": 3}),
+                              ("input", {"input": [{"role": "user", "content": [
+                                  {"type": "input_image", "image_url": "x"}]}]}),
+                              ("store", {"input": "x", "store": True}),
+                              ("previous_response_id", {"input": "x",
+                                                        "previous_response_id": "resp_1"}),
+                              ("tools", {"input": "x", "tools": []})):
+            self.assert_error(responses(**fields), 400, "invalid_argument", param)
 
     # --- documents ---
 

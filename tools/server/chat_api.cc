@@ -1,6 +1,5 @@
 // POST /v1/chat/completions, as OpenAI's clients speak it: `model` is a document's name or id.
-#include <chrono>
-
+#include "tools/server/conversation.h"
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 
@@ -12,54 +11,6 @@ struct Chat {
   api::AskOptions options;
   bool stream = false, include_usage = false;
 };
-
-// The text of a message: a string, or parts of type text. Nothing: something else.
-std::optional<std::string> ContentOf(const Json& message) {
-  const Json* const content = message.Find("content");
-  if (!content) return std::nullopt;
-  if (content->string()) return *content->string();
-  if (!content->array()) return std::nullopt;
-  std::string text;
-  for (const Json& part : *content->array()) {
-    const Json *type = part.Find("type"), *piece = part.Find("text");
-    const bool is_text = type && type->string() && *type->string() == "text";
-    if (!is_text || !piece || !piece->string()) return std::nullopt;
-    text += *piece->string();
-  }
-  return text;
-}
-
-// Earlier turns stand before the question as they would in the prompt: a stateless request has no
-// session to follow. Instructions come first.
-Result<std::string> QuestionOf(const Json& messages) {
-  const auto wrong = [](std::string message) {
-    return Status(Code::kInvalidArgument, std::move(message)).WithParam("messages");
-  };
-  if (!messages.array() || messages.array()->empty()) {
-    return wrong("messages must be a list with at least one message");
-  }
-  std::string instructions, turns;
-  bool asks = false;
-  for (const Json& message : *messages.array()) {
-    const Json* const role = message.Find("role");
-    const std::string_view name = role && role->string() ? *role->string() : std::string_view();
-    const auto content = ContentOf(message);
-    if (!content) return wrong("every message needs content: a string or parts of type text");
-    if (name == "system" || name == "developer") {
-      instructions += *content + "\n";
-    } else if (name == "user") {
-      turns += (turns.empty() ? "" : asks ? "\n" : "\n\nQuestion: ") + *content;
-      asks = true;
-    } else if (name == "assistant") {
-      turns += "\nAnswer: " + *content;
-      asks = false;
-    } else {
-      return wrong("the role of a message must be system, developer, user or assistant");
-    }
-  }
-  if (!asks) return wrong("the last message must be the user's");
-  return instructions + turns;
-}
 
 Result<Chat> ReadChat(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
@@ -82,7 +33,7 @@ Result<Chat> ReadChat(const std::string& body) {
   }
   fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier"});
   if (Status status = fields.Finish(); !status.ok()) return status;
-  LECTERN_ASSIGN(chat.question, QuestionOf(*messages));
+  LECTERN_ASSIGN(chat.question, QuestionOf(*messages, "messages"));
   return chat;
 }
 
@@ -95,21 +46,12 @@ Json Usage(const lectern_receipt& receipt) {
       {"prompt_tokens_details", Json::Object{{"cached_tokens", receipt.document_tokens}}}};
 }
 
-// What Lectern says beyond the format: the object of /v1/ask.
-Json Receipt(const api::Answer& answer) {
-  auto json = answer.Json();
-  if (!json.ok()) return nullptr;
-  auto parsed = ParseJson(*json, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
-  return parsed.ok() ? std::move(parsed).value() : Json();
-}
-
 class Completion {
  public:
   Completion(std::string id, std::string model, std::string_view object)
       : base_{{"id", "chatcmpl-" + id},
               {"object", object},
-              {"created", static_cast<int64_t>(std::chrono::system_clock::to_time_t(
-                              std::chrono::system_clock::now()))},
+              {"created", Now()},
               {"model", std::move(model)}} {}
 
   std::string Whole(const api::Answer& answer) const {
@@ -119,7 +61,7 @@ class Completion {
                      {"message", Json::Object{{"role", "assistant"}, {"content", answer.text()}}},
                      {"finish_reason", answer.finish_reason()}}};
     object["usage"] = Usage(answer.receipt());
-    object["lectern"] = Receipt(answer);
+    object["lectern"] = ReceiptJson(answer);
     return Json(std::move(object)).Dump();
   }
   std::string Chunk(Json::Object delta, Json finish_reason = nullptr) const {
@@ -132,7 +74,7 @@ class Completion {
     Json::Object object = base_;
     object["choices"] = Json::Array();
     object["usage"] = Usage(answer.receipt());
-    object["lectern"] = Receipt(answer);
+    object["lectern"] = ReceiptJson(answer);
     return Json(std::move(object)).Dump();
   }
 

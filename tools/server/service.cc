@@ -83,6 +83,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"DELETE", "/v1/jobs/{id}", &Service::CancelJob},
       {"POST", "/v1/ask", &Service::Ask},
       {"POST", "/v1/chat/completions", &Service::ChatCompletions},
+      {"POST", "/v1/responses", &Service::Responses},
   };
   return routes;
 }
@@ -289,6 +290,10 @@ HttpResponse Service::Ask(const HttpRequest& request, const std::string&) {
 
 HttpResponse Service::ChatCompletions(const HttpRequest& request, const std::string&) {
   return AnswerChatCompletions(answering_, request);
+}
+
+HttpResponse Service::Responses(const HttpRequest& request, const std::string&) {
+  return AnswerResponses(answering_, request);
 }
 
 }  // namespace lectern::server

@@ -60,6 +60,7 @@ class Service {
   HttpResponse CancelJob(const HttpRequest&, const std::string& id);
   HttpResponse Ask(const HttpRequest&, const std::string&);
   HttpResponse ChatCompletions(const HttpRequest&, const std::string&);
+  HttpResponse Responses(const HttpRequest&, const std::string&);
   api::Result<api::DocumentList> List();
   HttpResponse NotAllowedToIndex(const HttpRequest&) const;
 
@@ -68,10 +69,11 @@ class Service {
   std::unique_ptr<IndexJobs> jobs_;  // where indexing is allowed
 };
 
-// --- the two ways to ask; each in a file of its own ---
+// --- the ways to ask; each in a file of its own ---
 
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);
+HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request);
 
 HttpResponse JsonResponse(std::string body, int status = 200);
 HttpResponse StatusResponse(const Status& status, const HttpRequest& request);

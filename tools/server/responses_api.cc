@@ -1,0 +1,212 @@
+// POST /v1/responses, as OpenAI's clients speak it: stateless, text in and text out, the passages
+// that the answer draws on as file citations.
+#include "tools/server/conversation.h"
+#include "tools/server/request_fields.h"
+#include "tools/server/service.h"
+
+namespace lectern::server {
+namespace {
+
+struct ResponsesRequest {
+  std::string document, question;
+  api::AskOptions options;
+  bool stream = false;
+};
+
+// `input` is a message or a list of them, before it the instructions.
+Result<std::string> QuestionOfInput(const Json& input, const std::string& instructions) {
+  Json::Array messages;
+  if (!instructions.empty()) {
+    messages.emplace_back(Json::Object{{"role", "system"}, {"content", instructions}});
+  }
+  if (input.string()) {
+    messages.emplace_back(Json::Object{{"role", "user"}, {"content", *input.string()}});
+  } else if (input.array()) {
+    messages.insert(messages.end(), input.array()->begin(), input.array()->end());
+  }
+  return QuestionOf(Json(std::move(messages)), "input");
+}
+
+Result<ResponsesRequest> ReadResponses(const std::string& body) {
+  LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
+  ResponsesRequest read;
+  read.document = fields.RequiredString("model");
+  const Json* const input = fields.Any("input");
+  if (!input) fields.Fail("input", "is missing");
+  const std::string instructions = fields.String("instructions").value_or("");
+  read.options.max_tokens =
+      static_cast<uint32_t>(fields.Whole("max_output_tokens", 1, 4096).value_or(0));
+  read.options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
+  read.options.top_p = static_cast<float>(fields.Number("top_p", 1e-6, 1).value_or(0));
+  read.options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
+  read.stream = fields.Boolean("stream").value_or(false);
+  if (fields.Boolean("store").value_or(false)) {
+    fields.Fail("store", "must be false: nothing is kept; send earlier turns in input");
+  }
+  fields.Ignore({"user", "metadata", "service_tier", "safety_identifier"});
+  if (Status status = fields.Finish(); !status.ok()) return status;
+  LECTERN_ASSIGN(read.question, QuestionOfInput(*input, instructions));
+  return read;
+}
+
+Json Annotations(const Json& receipt) {
+  Json::Array annotations;
+  const Json *const evidence = receipt.Find("evidence"), *const document = receipt.Find("document");
+  if (!evidence || !evidence->array() || !document) return Json(std::move(annotations));
+  for (const Json& passage : *evidence->array()) {
+    annotations.emplace_back(Json::Object{{"type", "file_citation"},
+                                          {"file_id", *document},
+                                          {"filename", *document},
+                                          {"index", 0},
+                                          {"passage", passage}});
+  }
+  return Json(std::move(annotations));
+}
+
+// The objects of one response, as far as it has come.
+class Response {
+ public:
+  Response(const std::string& id, std::string model)
+      : id_(id), base_{{"id", "resp_" + id},
+                       {"object", "response"},
+                       {"created_at", Now()},
+                       {"model", std::move(model)},
+                       {"error", nullptr},
+                       {"incomplete_details", nullptr},
+                       {"instructions", nullptr},
+                       {"metadata", Json::Object()},
+                       {"parallel_tool_calls", false},
+                       {"tool_choice", "none"},
+                       {"tools", Json::Array()}} {}
+
+  std::string message_id() const { return "msg_" + id_; }
+
+  Json InProgress() const {
+    Json::Object object = base_;
+    object["status"] = "in_progress";
+    object["output"] = Json::Array();
+    return Json(std::move(object));
+  }
+  Json Message(const char* status, Json::Array content) const {
+    return Json::Object{{"id", message_id()},
+                        {"type", "message"},
+                        {"role", "assistant"},
+                        {"status", status},
+                        {"content", std::move(content)}};
+  }
+  static Json Part(std::string_view text, Json annotations) {
+    return Json::Object{
+        {"type", "output_text"}, {"text", text}, {"annotations", std::move(annotations)}};
+  }
+  Json Done(const api::Answer& answer, const Json& receipt) const {
+    Json::Object object = base_;
+    const bool is_cut = answer.finish_reason() == "length";
+    object["status"] = is_cut ? "incomplete" : "completed";
+    if (is_cut) object["incomplete_details"] = Json::Object{{"reason", "max_output_tokens"}};
+    object["output"] = Json::Array{
+        Message(is_cut ? "incomplete" : "completed", {Part(answer.text(), Annotations(receipt))})};
+    const lectern_receipt read = answer.receipt();
+    const uint64_t input = read.document_tokens + read.question_tokens;
+    object["usage"] = Json::Object{
+        {"input_tokens", input},
+        {"input_tokens_details", Json::Object{{"cached_tokens", read.document_tokens}}},
+        {"output_tokens", read.answer_tokens},
+        {"output_tokens_details", Json::Object{{"reasoning_tokens", 0}}},
+        {"total_tokens", input + read.answer_tokens}};
+    object["lectern"] = receipt;
+    return Json(std::move(object));
+  }
+
+ private:
+  const std::string id_;
+  const Json::Object base_;
+};
+
+// Events in the order that clients expect, numbered.
+class ResponseEvents {
+ public:
+  ResponseEvents(EventStream& events, const Response& response)
+      : events_(events), response_(response) {}
+
+  bool Send(const std::string& type, Json::Object fields) {
+    fields["type"] = type;
+    fields["sequence_number"] = number_++;
+    return events_.Send(type, Json(std::move(fields)).Dump());
+  }
+  // Of the only part of the only message.
+  bool SendPart(const std::string& type, Json::Object fields) {
+    fields["item_id"] = response_.message_id();
+    fields["output_index"] = 0;
+    fields["content_index"] = 0;
+    return Send(type, std::move(fields));
+  }
+
+  void Begin() {
+    Send("response.created", {{"response", response_.InProgress()}});
+    Send("response.in_progress", {{"response", response_.InProgress()}});
+    Send("response.output_item.added",
+         {{"output_index", 0}, {"item", response_.Message("in_progress", {})}});
+    SendPart("response.content_part.added", {{"part", Response::Part("", Json::Array())}});
+  }
+  void End(const api::Answer& answer) {
+    const Json receipt = ReceiptJson(answer);
+    const Json annotations = Annotations(receipt), done = response_.Done(answer, receipt);
+    for (size_t i = 0; i < annotations.array()->size(); ++i) {
+      SendPart("response.output_text.annotation.added",
+               {{"annotation_index", uint64_t{i}}, {"annotation", (*annotations.array())[i]}});
+    }
+    SendPart("response.output_text.done", {{"text", answer.text()}, {"logprobs", Json::Array()}});
+    SendPart("response.content_part.done", {{"part", Response::Part(answer.text(), annotations)}});
+    Send("response.output_item.done",
+         {{"output_index", 0}, {"item", done.Find("output")->array()->front()}});
+    const bool is_cut = answer.finish_reason() == "length";
+    Send(is_cut ? "response.incomplete" : "response.completed", {{"response", done}});
+  }
+
+ private:
+  EventStream& events_;
+  const Response& response_;
+  uint64_t number_ = 0;
+};
+
+HttpResponse StreamResponses(std::shared_ptr<Answering::Turn> turn, Response description) {
+  HttpResponse response;
+  response.content_type = kEventStreamType;
+  response.headers.emplace_back("X-Accel-Buffering", "no");
+  response.stream = [turn = std::move(turn),
+                     description = std::move(description)](ResponseStream& stream) {
+    EventStream plain(stream);
+    ResponseEvents events(plain, description);
+    events.Begin();
+    auto answer = turn->Generate(
+        [&](std::string_view piece) {
+          return events.SendPart("response.output_text.delta",
+                                 {{"delta", piece}, {"logprobs", Json::Array()}});
+        },
+        &plain);
+    if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
+      plain.Send("error", failed->body);
+      return;
+    }
+    events.End(std::get<api::Answer>(answer));
+  };
+  return response;
+}
+
+}  // namespace
+
+HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request) {
+  auto read = ReadResponses(request.body);
+  if (!read.ok()) return StatusResponse(read.status(), request);
+  auto begun = answering.Begin(read->document, read->question, read->options, request);
+  if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
+  auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
+  const Response description(request.request_id, read->document);
+  if (read->stream) return StreamResponses(std::move(turn), description);
+  auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
+  if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
+  const api::Answer& whole = std::get<api::Answer>(answer);
+  return JsonResponse(description.Done(whole, ReceiptJson(whole)).Dump());
+}
+
+}  // namespace lectern::server
