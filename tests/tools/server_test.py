@@ -365,6 +365,10 @@ class ServerTest(unittest.TestCase):
         fields = api["components"]["schemas"]["Ask"]["properties"]
         wrong = self.server.ask(**{name: {} for name in fields})[2]["error"]
         self.assertIn(wrong["param"], fields)
+        for name in ("layer_budget", "head_budget"):
+            said = self.server.ask(question="x", **{name: "none"})[2]["error"]["message"]
+            known = re.search(r"one of ([a-z, -]+), not", said).group(1).split(", ")
+            self.assertEqual(fields[name]["enum"], known)
         source = os.path.join(HERE, "../../tools/server/service.cc")
         with open(source, encoding="utf-8") as file:
             served = set(re.findall(r'\{"(GET|POST|DELETE)", "([^"]+)"', file.read()))
@@ -386,7 +390,13 @@ class ServerTest(unittest.TestCase):
                 line, r'^(# (HELP|TYPE) lectern_\w+ .+|lectern_\w+(\{(\w+="[^"]*",?)+\})? [\d.e+-]+)$')
         self.assertGreater(self.server.metric("lectern_answer_tokens_total"), 0)
         self.assert_error(self.server.call("GET", "/v1/none"), 404, "not_found")
-        self.assert_error(self.server.call("DELETE", "/v1/ask"), 405, "method_not_allowed")
+        refused = self.server.call("DELETE", "/v1/ask")
+        self.assert_error(refused, 405, "method_not_allowed")
+        self.assertEqual(refused[1]["Allow"], "POST")
+        refused = self.server.call("POST", "/v1/documents/none", {})
+        self.assertEqual((refused[0], refused[1]["Allow"]), (405, "GET, DELETE"))
+        refused = self.server.call("PUT", "/v1/ask")
+        self.assertEqual((refused[0], refused[1]["Allow"]), (405, "GET, POST, DELETE"))
 
     def test_request_ids(self):
         self.assertEqual(self.server.call("GET", "/health", None, {"X-Request-Id": "a-1"})[1]

@@ -36,6 +36,7 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
                 }},
            })
           .Dump();
+  if (!refusal.allow.empty()) response.headers.emplace_back("Allow", refusal.allow);
   return response;
 }
 

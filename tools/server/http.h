@@ -14,8 +14,9 @@ namespace lectern::server {
 // Why a request is not handled: what the client gets instead.
 struct Refusal {
   int status = 400;
-  std::string code;     // snake_case, for programs
-  std::string message;  // what is wrong and the way out; never anything of the request
+  std::string code;        // snake_case, for programs
+  std::string message;     // what is wrong and the way out; never anything of the request
+  std::string allow = {};  // with 405: the methods that are served instead
 };
 
 // Request line and headers of HTTP/1.1, by the rules of ParseHead.

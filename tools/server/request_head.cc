@@ -95,7 +95,8 @@ class Parser {
     if (!is_visible) return Refuse(Bad("the request line has other than visible ASCII"));
     head_.method = line.substr(0, first);
     if (head_.method != "GET" && head_.method != "POST" && head_.method != "DELETE") {
-      return Refuse({405, "method_not_allowed", "only GET, POST and DELETE are served"});
+      return Refuse(
+          {405, "method_not_allowed", "only GET, POST and DELETE are served", "GET, POST, DELETE"});
     }
     return ParseTarget(line.substr(first + 1, last - first - 1));
   }

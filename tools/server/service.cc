@@ -89,19 +89,19 @@ const std::vector<Service::Route>& Service::Routes() {
 }
 
 HttpResponse Service::Handle(const HttpRequest& request) {
-  bool is_path_known = false;
+  std::string allowed;  // methods of the path
   for (const Route& route : Routes()) {
     const auto id = Match(route.path, request.head.path);
     if (!id) continue;
-    is_path_known = true;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
     if (request.head.method != route.method) continue;
     HttpResponse response = (this->*route.handler)(request, *id);
     answering_.metrics().CountRequest(route.path, response.status);
     return response;
   }
-  answering_.metrics().CountRequest("other", is_path_known ? 405 : 404);
-  if (is_path_known) {
-    return RefusalResponse({405, "method_not_allowed", "that path has another method"},
+  answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
+  if (!allowed.empty()) {
+    return RefusalResponse({405, "method_not_allowed", "that path has another method", allowed},
                            request.request_id);
   }
   return RefusalResponse({404, "not_found", "there is no such path; see /openapi.json"},
