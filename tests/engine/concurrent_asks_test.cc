@@ -27,7 +27,7 @@ TEST(ConcurrentAsksTest, AnswersAreThoseOfOneAskAtATime) {
   IndexOptions index;
   for (const char* name : {"a", "b"}) {
     index.name = name;
-    ASSERT_TRUE((*engine)->Index(InventedText(9000, name[0]), index).ok());
+    ASSERT_TRUE((*engine)->Index(InventedText(8000, name[0]), index).ok());
   }
   const std::vector<std::string> questions = {"Which road?", "What did the clerk open?",
                                               "Who watched the river?"};
@@ -63,7 +63,7 @@ TEST(ConcurrentAsksTest, RemovingADocumentLeavesItsOpenSessionsWorking) {
   const TempFolder store;
   auto engine = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
   ASSERT_TRUE(engine.ok());
-  ASSERT_TRUE((*engine)->Index(InventedText(9000, 1), {}).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(8000, 1), {}).ok());
   auto session = (*engine)->Open("");
   ASSERT_TRUE(session.ok());
   const auto before = (*session)->Ask("Which road?", Options(0.2f));
@@ -83,7 +83,7 @@ TEST(ConcurrentAsksTest, IndexingAndCancellingBesideAsks) {
   ASSERT_TRUE(engine.ok());
   IndexOptions index;
   index.name = "a";
-  ASSERT_TRUE((*engine)->Index(InventedText(9000, 2), index).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(8000, 2), index).ok());
   CancelFlag cancel = false;
   std::thread indexer([&] {
     IndexOptions options;
@@ -95,7 +95,7 @@ TEST(ConcurrentAsksTest, IndexingAndCancellingBesideAsks) {
         << report.status().message();
   });
   std::thread second([&] {  // one at a time: the one that comes later is told so
-    const auto report = (*engine)->Index(InventedText(9000, 4), {});
+    const auto report = (*engine)->Index(InventedText(8000, 4), {});
     EXPECT_TRUE(report.ok() || report.status().code() == Code::kLocked)
         << report.status().message();
   });
@@ -114,7 +114,7 @@ TEST(ConcurrentAsksTest, CancelStopsBeforeTheNextToken) {
   const TempFolder store;
   auto engine = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
   ASSERT_TRUE(engine.ok());
-  ASSERT_TRUE((*engine)->Index(InventedText(9000, 5), {}).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(700, 5), {}).ok());
   auto session = (*engine)->Open("");
   ASSERT_TRUE(session.ok());
   CancelFlag cancel = false;
