@@ -85,11 +85,7 @@ HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request) {
     if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
     return JsonResponse(AnswerBody(std::get<api::Answer>(answer), ask->unit, request.request_id));
   }
-  HttpResponse response;
-  response.content_type = kEventStreamType;
-  response.headers.emplace_back("X-Accel-Buffering", "no");
-  response.stream = [turn, unit = ask->unit, id = request.request_id](ResponseStream& stream) {
-    EventStream events(stream);
+  return EventsResponse([turn, unit = ask->unit, id = request.request_id](EventStream& events) {
     auto answer = turn->Generate(
         [&](std::string_view piece) { return events.Send("text", TextBody(piece)); }, &events);
     if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
@@ -99,8 +95,7 @@ HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request) {
     const std::string body = AnswerBody(std::get<api::Answer>(answer), unit, id);
     events.Send("passages", PassagesBody(body));
     events.Send("done", body);
-  };
-  return response;
+  });
 }
 
 }  // namespace lectern::server

@@ -84,13 +84,9 @@ class Completion {
 
 HttpResponse StreamChat(const Chat& chat, std::shared_ptr<Answering::Turn> turn,
                         const HttpRequest& request) {
-  HttpResponse response;
-  response.content_type = kEventStreamType;
-  response.headers.emplace_back("X-Accel-Buffering", "no");
-  response.stream = [turn = std::move(turn), include_usage = chat.include_usage,
-                     completion = Completion(request.request_id, chat.document,
-                                             "chat.completion.chunk")](ResponseStream& stream) {
-    EventStream events(stream);
+  return EventsResponse([turn = std::move(turn), include_usage = chat.include_usage,
+                         completion = Completion(request.request_id, chat.document,
+                                                 "chat.completion.chunk")](EventStream& events) {
     events.Send("", completion.Chunk({{"role", "assistant"}, {"content", ""}}));
     auto answer = turn->Generate(
         [&](std::string_view piece) {
@@ -105,8 +101,7 @@ HttpResponse StreamChat(const Chat& chat, std::shared_ptr<Answering::Turn> turn,
     events.Send("", completion.Chunk({}, whole.finish_reason()));
     if (include_usage) events.Send("", completion.UsageChunk(whole));
     events.Send("", "[DONE]");
-  };
-  return response;
+  });
 }
 
 }  // namespace

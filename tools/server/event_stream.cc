@@ -33,4 +33,15 @@ bool EventStream::is_gone() const {
   return is_gone_;
 }
 
+HttpResponse EventsResponse(std::function<void(EventStream&)> send) {
+  HttpResponse response;
+  response.content_type = "text/event-stream; charset=utf-8";
+  response.headers.emplace_back("X-Accel-Buffering", "no");
+  response.stream = [send = std::move(send)](ResponseStream& stream) {
+    EventStream events(stream);
+    send(events);
+  };
+  return response;
+}
+
 }  // namespace lectern::server

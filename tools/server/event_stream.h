@@ -4,14 +4,13 @@
 #define LECTERN_TOOLS_SERVER_EVENT_STREAM_H_
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <string_view>
 
 #include "tools/server/http.h"
 
 namespace lectern::server {
-
-inline constexpr char kEventStreamType[] = "text/event-stream; charset=utf-8";
 
 class EventStream {
  public:
@@ -31,6 +30,9 @@ class EventStream {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   bool is_gone_ = false;
 };
+
+// A response of events: what `send` sends.
+HttpResponse EventsResponse(std::function<void(EventStream&)> send);
 
 }  // namespace lectern::server
 

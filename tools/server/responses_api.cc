@@ -170,27 +170,22 @@ class ResponseEvents {
 };
 
 HttpResponse StreamResponses(std::shared_ptr<Answering::Turn> turn, Response description) {
-  HttpResponse response;
-  response.content_type = kEventStreamType;
-  response.headers.emplace_back("X-Accel-Buffering", "no");
-  response.stream = [turn = std::move(turn),
-                     description = std::move(description)](ResponseStream& stream) {
-    EventStream plain(stream);
-    ResponseEvents events(plain, description);
-    events.Begin();
-    auto answer = turn->Generate(
-        [&](std::string_view piece) {
-          return events.SendPart("response.output_text.delta",
-                                 {{"delta", piece}, {"logprobs", Json::Array()}});
-        },
-        &plain);
-    if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
-      plain.Send("error", failed->body);
-      return;
-    }
-    events.End(std::get<api::Answer>(answer));
-  };
-  return response;
+  return EventsResponse(
+      [turn = std::move(turn), description = std::move(description)](EventStream& plain) {
+        ResponseEvents events(plain, description);
+        events.Begin();
+        auto answer = turn->Generate(
+            [&](std::string_view piece) {
+              return events.SendPart("response.output_text.delta",
+                                     {{"delta", piece}, {"logprobs", Json::Array()}});
+            },
+            &plain);
+        if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
+          plain.Send("error", failed->body);
+          return;
+        }
+        events.End(std::get<api::Answer>(answer));
+      });
 }
 
 }  // namespace

@@ -263,18 +263,14 @@ HttpResponse Service::ShowJob(const HttpRequest& request, const std::string& id)
 
 HttpResponse Service::JobEvents(const HttpRequest& request, const std::string& id) {
   if (!jobs_ || !jobs_->Json(id)) return ShowJob(request, id);
-  HttpResponse response;
-  response.content_type = kEventStreamType;
-  response.stream = [this, id, peer = request.peer](ResponseStream& stream) {
-    EventStream events(stream);
+  return EventsResponse([this, id, peer = request.peer](EventStream& events) {
     jobs_->Follow(id, [&](const IndexJobs::Change* change) {
       if (peer->IsGone()) return false;
       if (change) return events.Send(change->is_last ? "done" : "progress", change->json);
       events.KeepAlive();
       return !events.is_gone();
     });
-  };
-  return response;
+  });
 }
 
 HttpResponse Service::CancelJob(const HttpRequest& request, const std::string& id) {
