@@ -1,0 +1,388 @@
+// Every call of Env, of its files and of SQLite fails once, those that only read too: a typed
+// error, what is in the store is as before or after, and doing it again gets there.
+//
+// LECTERN_CALL_STRIDE: every how many-th call is made to fail (3; 29 under AddressSanitizer).
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <utility>
+
+#include "store/bundle.h"
+#include "tests/store/env_for_tests.h"
+#include "tests/store/sample_shard.h"
+#include "tests/store/sample_store.h"
+#include "tests/store/simulated_disk.h"
+
+// ---- The calls ----
+
+namespace {
+
+struct Plan {
+  bool counts = false;
+  int64_t num_calls = 0;
+  int64_t fail_at = -1;
+} plan;
+
+bool Fails() { return plan.counts && plan.num_calls++ == plan.fail_at; }
+
+// SQLite's own function behind ours of the same name; what it calls itself is not counted.
+template <typename... Parameters, typename... Arguments>
+int CallReal(int (*real)(Parameters...), Arguments... arguments) {
+  const bool counts = std::exchange(plan.counts, false);
+  const int rc = real(arguments...);
+  plan.counts = counts;
+  return rc;
+}
+
+}  // namespace
+
+#define REAL(name) \
+  static const auto real = reinterpret_cast<decltype(&::name)>(dlsym(RTLD_NEXT, #name))
+
+extern "C" {
+int sqlite3_open_v2(const char* name, sqlite3** db, int flags, const char* vfs) {
+  REAL(sqlite3_open_v2);
+  const int rc = CallReal(real, name, db, flags, vfs);
+  return Fails() ? SQLITE_IOERR : rc;
+}
+int sqlite3_prepare_v2(sqlite3* db, const char* sql, int bytes, sqlite3_stmt** statement,
+                       const char** tail) {
+  REAL(sqlite3_prepare_v2);
+  if (!Fails()) return CallReal(real, db, sql, bytes, statement, tail);
+  *statement = nullptr;
+  return SQLITE_IOERR;
+}
+int sqlite3_step(sqlite3_stmt* statement) {
+  REAL(sqlite3_step);
+  return Fails() ? SQLITE_IOERR : CallReal(real, statement);
+}
+// Only for rolling back, which ends a transaction even where it fails.
+int sqlite3_exec(sqlite3* db, const char* sql, int (*row)(void*, int, char**, char**), void* to,
+                 char** error) {
+  REAL(sqlite3_exec);
+  return CallReal(real, db, sql, row, to, error);
+}
+int sqlite3_bind_int64(sqlite3_stmt* statement, int index, sqlite3_int64 value) {
+  REAL(sqlite3_bind_int64);
+  return Fails() ? SQLITE_IOERR : CallReal(real, statement, index, value);
+}
+}
+
+namespace lectern {
+namespace {
+
+constexpr char kInjected[] = "injected", kDamaged[] = "damaged";
+const std::string kStore = std::string(kSimulatedRoot) + "/store";
+const std::string kOther = std::string(kSimulatedRoot) + "/other";
+const std::string kBundle = std::string(kSimulatedRoot) + "/a.lectern";
+
+Status Count() { return Fails() ? Status(Code::kIoError, kInjected) : Status(); }
+
+struct CountedFile : WritableFile {
+  explicit CountedFile(std::unique_ptr<WritableFile> f) : file(std::move(f)) {}
+  Status WriteAt(uint64_t offset, const void* data, size_t bytes) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->WriteAt(offset, data, bytes);
+  }
+  Status ReadAt(uint64_t offset, void* data, size_t bytes) const override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->ReadAt(offset, data, bytes);
+  }
+  Status Allocate(uint64_t bytes) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->Allocate(bytes);
+  }
+  Status Sync() override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->Sync();
+  }
+  Status Close() override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->Close();
+  }
+  std::unique_ptr<WritableFile> file;
+};
+
+struct CountedMap : MappedFile {
+  explicit CountedMap(std::unique_ptr<MappedFile> f) : file(std::move(f)) {}
+  const std::byte* data() const override { return file->data(); }
+  uint64_t size() const override { return file->size(); }
+  Status Load(uint64_t offset, uint64_t bytes) const override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->Load(offset, bytes);
+  }
+  Status ReadAt(uint64_t offset, void* to, size_t bytes) const override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return file->ReadAt(offset, to, bytes);
+  }
+  void WillNeed(uint64_t, uint64_t) const override {}
+  void DontNeed(uint64_t, uint64_t) const override {}
+  std::unique_ptr<MappedFile> file;
+};
+
+class CountedEnv : public ForwardingEnv {
+ public:
+  using ForwardingEnv::ForwardingEnv;
+  Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
+                                                     bool exclusive) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    LECTERN_ASSIGN(auto file, ForwardingEnv::OpenWritable(path, exclusive));
+    return std::unique_ptr<WritableFile>(new CountedFile(std::move(file)));
+  }
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    LECTERN_ASSIGN(auto file, ForwardingEnv::Map(path));
+    return std::unique_ptr<MappedFile>(new CountedMap(std::move(file)));
+  }
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override { return Map(path); }
+  Status Rename(const std::string& from, const std::string& to) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::Rename(from, to);
+  }
+  Status Remove(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::Remove(path);
+  }
+  Status RemoveTree(const std::string& directory) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::RemoveTree(directory);
+  }
+  Status MakeDirectory(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::MakeDirectory(path);
+  }
+  Status SyncDirectory(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::SyncDirectory(path);
+  }
+  Result<std::vector<std::string>> List(const std::string& directory) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::List(directory);
+  }
+  Result<FileInfo> Info(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::Info(path);
+  }
+  Result<uint64_t> FreeBytes(const std::string& directory) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::FreeBytes(directory);
+  }
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::Lock(path, timeout_ms);
+  }
+  Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& path, Lease lease) override {
+    LECTERN_RETURN_IF_ERROR(Count());
+    return ForwardingEnv::LockDirectory(path, lease);
+  }
+};
+
+// ---- What is done ----
+
+template <typename Action>
+Status AsWriter(Env& env, const std::string& store, Action action) {
+  LECTERN_ASSIGN(const auto lock, LockStore(env, store));
+  LECTERN_ASSIGN(const auto catalog,
+                 Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite));
+  return action(*catalog);
+}
+
+Status Add(Env& env, uint8_t id, const std::string& name) {
+  return AddSampleDocument(env, kStore, SampleId(id), name, "Text of " + name).status();
+}
+
+// A second attempt finds what the first one did.
+Status Unless(Code done, const Status& status) { return status.code() == done ? Status() : status; }
+
+Status Export(Env& env) {
+  return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
+    LECTERN_ASSIGN(const auto row, catalog.FindReady(SampleId(1)));
+    return Unless(Code::kInvalidArgument, ExportDocument(env, kStore, *row, kBundle));
+  });
+}
+
+Status Import(Env& env, const std::string& name) {
+  return AsWriter(env, kOther, [&](Catalog& catalog) {
+    return ImportDocument(env, kOther, catalog, kBundle, name, uint64_t{1} << 30).status();
+  });
+}
+
+// What cannot be read now is refused, and taken up by the next recovery.
+Status Recover(Env& env) {
+  LECTERN_ASSIGN(const auto recovered,
+                 RecoverCatalog(env, kStore, [](std::string_view) { return std::string("/m"); }));
+  return recovered.refused.empty() ? Status() : recovered.refused[0].status;
+}
+
+// Leaves what only a collection removes, and an unfinished document that it must keep.
+void LeaveThings(SimulatedDisk& disk) {
+  const auto catalog = *Catalog::Open(disk, CatalogPath(kStore), Catalog::Mode::kReadWrite);
+  for (const bool resumable : {false, true}) {
+    DocumentRow row;
+    row.id = SampleId(7);
+    row.generation = *catalog->BeginDocument(row);
+    const std::string directory = DocumentDirectory(kStore, row.id, row.generation);
+    ASSERT_TRUE(disk.MakeDirectory(directory).ok());
+    if (!resumable) continue;
+    ASSERT_TRUE(disk.OpenWritable(directory + "/" + kCheckpointFile, false).ok());
+  }
+  ASSERT_TRUE(disk.MakeDirectory(DocumentDirectory(kStore, SampleId(8), 88)).ok());
+  ASSERT_TRUE(disk.MakeDirectory(kStore + "/docs/not-ours").ok());
+  ASSERT_TRUE(disk.MakeDirectory(kStore + "/docs/" + ToHex(SampleId(1)) + "/x1").ok());
+  ASSERT_TRUE(disk.OpenWritable(kStore + "/tmp/x.part", false).ok());
+}
+
+void ForgetDocument(SimulatedDisk& disk) {
+  const auto catalog = *Catalog::Open(disk, CatalogPath(kStore), Catalog::Mode::kReadWrite);
+  ASSERT_TRUE(catalog->Forget((*catalog->FindReady(SampleId(1)))->generation).ok());
+}
+
+void RemoveCatalog(SimulatedDisk& disk) { ASSERT_TRUE(disk.Remove(CatalogPath(kStore)).ok()); }
+
+void DamageCatalog(SimulatedDisk& disk) {
+  std::string& bytes = disk.node(disk.image().Find(CatalogPath(kStore))).Writable();
+  const size_t at = bytes.find("/m");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = '?';
+}
+
+struct Step {
+  const char* name;
+  std::function<Status(Env&)> run;
+  std::function<void(SimulatedDisk&)> prepare = nullptr;
+};
+
+std::vector<Step> Life() {
+  const auto collect = [](Env& env) {
+    return AsWriter(env, kStore, [&](Catalog& catalog) {
+      return CollectGarbage(env, kStore, catalog).status();
+    });
+  };
+  const auto remove = [](Env& env) {
+    return AsWriter(env, kStore, [&](Catalog& catalog) {
+      return Unless(Code::kNotFound, RemoveDocument(env, kStore, catalog, SampleId(2)));
+    });
+  };
+  const auto move_name = [](Env& env) {
+    return AsWriter(env, kStore,
+                    [](Catalog& catalog) { return catalog.MoveName("moved", SampleId(1)); });
+  };
+  const auto discard = [](Env& env) {
+    return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
+      LECTERN_ASSIGN(const auto rows, catalog.List());
+      for (const DocumentRow& row : rows) {
+        if (row.state != DocumentState::kBuilding) continue;
+        LECTERN_RETURN_IF_ERROR(DiscardGeneration(env, kStore, catalog, row));
+      }
+      return {};
+    });
+  };
+  const auto measure = [](Env& env) {
+    const std::string directory = DocumentDirectory(kStore, SampleId(1), 3);
+    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env, kStore, 1));
+    return CheckQuota(env, kStore, uint64_t{1} << 30, 1, directory);
+  };
+  return {
+      {"index a", [](Env& env) { return Add(env, 1, "a"); }},
+      {"index b", [](Env& env) { return Add(env, 2, "b"); }},
+      {"index a again", [](Env& env) { return Add(env, 1, "a"); }},
+      {"remove b", remove},
+      {"collect", collect, LeaveThings},
+      {"read", [](Env& env) { return ReadSampleStore(env, kStore).status(); }},
+      {"measure", measure},
+      {"export", Export},
+      {"import", [](Env& env) { return Import(env, ""); }},
+      {"name what was imported", [](Env& env) { return Import(env, "c"); }},
+      {"recover what the catalog lacks", Recover, ForgetDocument},
+      {"recover without a catalog", Recover, RemoveCatalog},
+      {"recover a damaged catalog", Recover, DamageCatalog},
+      {"move a name", move_name},
+      {"recover what is whole", Recover},
+      {"discard", discard, LeaveThings},
+      {"seal", [](Env& env) { return SealStore(env, kStore); }},
+  };
+}
+
+// What a reader sees of both stores, every byte verified.
+Result<std::string> Look(Env& env) {
+  std::string seen;
+  for (const std::string& store : {kStore, kOther}) {
+    auto opened = Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadOnly);
+    if (opened.status().code() == Code::kNotFound) continue;
+    LECTERN_ASSIGN(const auto catalog, std::move(opened));
+    LECTERN_ASSIGN(const auto rows, catalog->List());
+    for (const DocumentRow& row : rows) {
+      if (row.state != DocumentState::kReady) continue;
+      const std::string directory = DocumentDirectory(store, row.id, row.generation);
+      LECTERN_ASSIGN(const auto found, ReadGeneration(env, directory, row.id, row.generation));
+      seen += store + " " + ToHex(row.id) + " " + row.name + " " +
+              std::to_string(found.row.bytes_on_disk) + "\n";
+    }
+  }
+  return seen;
+}
+
+int64_t Stride() {
+  const char* const value = std::getenv("LECTERN_CALL_STRIDE");
+  return value == nullptr ? (kIsSanitized ? 29 : 3) : std::strtoll(value, nullptr, 10);
+}
+
+// ---- The test ----
+
+Status Run(const Step& step, SimulatedDisk& disk, int64_t fail_at) {
+  CountedEnv env(disk);
+  plan = {.counts = true, .num_calls = 0, .fail_at = fail_at};
+  const Status status = step.run(env);
+  plan.counts = false;
+  return status;
+}
+
+struct Tried {
+  uint64_t calls = 0, absorbed = 0;
+};
+
+void FailEach(const Step& step, const DiskImage& image, Tried& tried) {
+  SimulatedDisk whole(image);
+  const std::string before = Look(whole).ok() ? *Look(whole) : kDamaged;
+  const Status done = Run(step, whole, -1);
+  ASSERT_TRUE(done.ok()) << step.name << ": " << done.message();
+  const int64_t num_calls = plan.num_calls;
+  const std::string after = *Look(whole);
+  for (int64_t at = num_calls % Stride(); at < num_calls; at += Stride()) {
+    const std::string where = std::string(step.name) + ", call " + std::to_string(at) + ": ";
+    SimulatedDisk disk(image);
+    const Status status = Run(step, disk, at);
+    ++tried.calls;
+    tried.absorbed += status.ok();
+    ASSERT_TRUE(status.ok() || status.code() == Code::kIoError) << where << status.message();
+    const auto seen = Look(disk);
+    if (status.ok() || before != kDamaged) {
+      ASSERT_TRUE(seen.ok()) << where << seen.status().message();
+      ASSERT_TRUE(*seen == after || (!status.ok() && *seen == before)) << where << *seen;
+    }
+    const Status again = step.run(disk);
+    ASSERT_TRUE(again.ok()) << where << "again: " << again.message();
+    ASSERT_EQ(*Look(disk), after) << where;
+  }
+}
+
+TEST(EveryCallTest, FailingOnceItIsATypedErrorAndCanBeRepeated) {
+  Tried tried;
+  SimulatedDisk disk;
+  for (const Step& step : Life()) {
+    if (step.prepare) step.prepare(disk);
+    FailEach(step, disk.image(), tried);
+    if (HasFatalFailure()) return;
+    ASSERT_TRUE(step.run(disk).ok()) << step.name;
+  }
+  std::printf("trust: failing calls of Env and SQLite: %llu, %llu absorbed, 0 stores damaged\n",
+              static_cast<unsigned long long>(tried.calls),
+              static_cast<unsigned long long>(tried.absorbed));
+}
+
+}  // namespace
+}  // namespace lectern
