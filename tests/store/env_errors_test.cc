@@ -186,6 +186,7 @@ TEST_F(EnvErrorsTest, OfOpeningAndMapping) {
     Expect(Code::kIoError, "fstat", EIO, file_, action);
   }
   Expect(Code::kOutOfMemory, "mmap", ENOMEM, file_, map_);
+  Expect(Code::kIoError, "mmap", EPERM, file_, map_);
   Expect(Code::kOutOfMemory, "mmap", ENOMEM, file_, mirror_);
   Expect(Code::kIoError, "pread", EIO, file_,
          [&] { return OpenWhole(env, file_, Io::kPread).status(); });
@@ -240,6 +241,7 @@ TEST_F(EnvErrorsTest, OfDirectories) {
   const auto list = [&] { return env.List(dir_.path()).status(); };
   const auto sync = [&] { return env.SyncDirectory(dir_.path()); };
   Expect(Code::kOutOfMemory, "fdopendir", ENOMEM, dir_.path(), list);
+  Expect(Code::kIoError, "open", EACCES, dir_.path(), list);
   Expect(Code::kIoError, "readdir", EIO, dir_.path(), list);
   Expect(Code::kIoError, "fsync", EIO, dir_.path(), sync);
   Expect(Code::kLimitExceeded, "open", ENFILE, dir_.path(), sync);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -25,6 +26,8 @@ struct Plan {
   bool counts = false;
   int64_t num_calls = 0;
   int64_t fail_at = -1;
+  int sqlite_error = SQLITE_IOERR;
+  int system_error = 0;  // that SQLite names as the reason
 } plan;
 
 bool Fails() { return plan.counts && plan.num_calls++ == plan.fail_at; }
@@ -47,19 +50,20 @@ extern "C" {
 int sqlite3_open_v2(const char* name, sqlite3** db, int flags, const char* vfs) {
   REAL(sqlite3_open_v2);
   const int rc = CallReal(real, name, db, flags, vfs);
-  return Fails() ? SQLITE_IOERR : rc;
+  return Fails() ? plan.sqlite_error : rc;
 }
 int sqlite3_prepare_v2(sqlite3* db, const char* sql, int bytes, sqlite3_stmt** statement,
                        const char** tail) {
   REAL(sqlite3_prepare_v2);
   if (!Fails()) return CallReal(real, db, sql, bytes, statement, tail);
   *statement = nullptr;
-  return SQLITE_IOERR;
+  return plan.sqlite_error;
 }
 int sqlite3_step(sqlite3_stmt* statement) {
   REAL(sqlite3_step);
-  return Fails() ? SQLITE_IOERR : CallReal(real, statement);
+  return Fails() ? plan.sqlite_error : CallReal(real, statement);
 }
+int sqlite3_system_errno(sqlite3*) { return plan.system_error; }
 // Only for rolling back, which ends a transaction even where it fails.
 int sqlite3_exec(sqlite3* db, const char* sql, int (*row)(void*, int, char**, char**), void* to,
                  char** error) {
@@ -68,7 +72,7 @@ int sqlite3_exec(sqlite3* db, const char* sql, int (*row)(void*, int, char**, ch
 }
 int sqlite3_bind_int64(sqlite3_stmt* statement, int index, sqlite3_int64 value) {
   REAL(sqlite3_bind_int64);
-  return Fails() ? SQLITE_IOERR : CallReal(real, statement, index, value);
+  return Fails() ? plan.sqlite_error : CallReal(real, statement, index, value);
 }
 }
 
@@ -191,8 +195,9 @@ Status AsWriter(Env& env, const std::string& store, Action action) {
   return action(*catalog);
 }
 
+// Of a few blocks.
 Status Add(Env& env, uint8_t id, const std::string& name) {
-  return AddSampleDocument(env, kStore, SampleId(id), name, "Text of " + name).status();
+  return AddSampleDocument(env, kStore, SampleId(id), name, std::string(150000, name[0])).status();
 }
 
 // A second attempt finds what the first one did.
@@ -333,9 +338,14 @@ int64_t Stride() {
 
 // ---- The test ----
 
-Status Run(const Step& step, SimulatedDisk& disk, int64_t fail_at) {
+Status RunStep(const Step& step, SimulatedDisk& disk, int64_t fail_at,
+               int sqlite_error = SQLITE_IOERR, int system_error = 0) {
   CountedEnv env(disk);
-  plan = {.counts = true, .num_calls = 0, .fail_at = fail_at};
+  plan = {.counts = true,
+          .num_calls = 0,
+          .fail_at = fail_at,
+          .sqlite_error = sqlite_error,
+          .system_error = system_error};
   const Status status = step.run(env);
   plan.counts = false;
   return status;
@@ -348,14 +358,14 @@ struct Tried {
 void FailEach(const Step& step, const DiskImage& image, Tried& tried) {
   SimulatedDisk whole(image);
   const std::string before = Look(whole).ok() ? *Look(whole) : kDamaged;
-  const Status done = Run(step, whole, -1);
+  const Status done = RunStep(step, whole, -1);
   ASSERT_TRUE(done.ok()) << step.name << ": " << done.message();
   const int64_t num_calls = plan.num_calls;
   const std::string after = *Look(whole);
   for (int64_t at = num_calls % Stride(); at < num_calls; at += Stride()) {
     const std::string where = std::string(step.name) + ", call " + std::to_string(at) + ": ";
     SimulatedDisk disk(image);
-    const Status status = Run(step, disk, at);
+    const Status status = RunStep(step, disk, at);
     ++tried.calls;
     tried.absorbed += status.ok();
     ASSERT_TRUE(status.ok() || status.code() == Code::kIoError) << where << status.message();
@@ -382,6 +392,58 @@ TEST(EveryCallTest, FailingOnceItIsATypedErrorAndCanBeRepeated) {
   std::printf("trust: failing calls of Env and SQLite: %llu, %llu absorbed, 0 stores damaged\n",
               static_cast<unsigned long long>(tried.calls),
               static_cast<unsigned long long>(tried.absorbed));
+}
+
+TEST(EveryCallTest, EveryErrorOfSqliteHasItsCode) {
+  const struct {
+    int sqlite_error, system_error;
+    Code code;
+  } cases[] = {{SQLITE_FULL, 0, Code::kNoSpace},
+               {SQLITE_BUSY, 0, Code::kLocked},
+               {SQLITE_LOCKED, 0, Code::kLocked},
+               {SQLITE_PROTOCOL, 0, Code::kLocked},
+               {SQLITE_READONLY_ROLLBACK, 0, Code::kLocked},
+               {SQLITE_READONLY, 0, Code::kReadOnly},
+               {SQLITE_PERM, 0, Code::kReadOnly},
+               {SQLITE_AUTH, 0, Code::kReadOnly},
+               {SQLITE_NOTADB, 0, Code::kCorrupt},
+               {SQLITE_FORMAT, 0, Code::kCorrupt},
+               {SQLITE_CORRUPT, 0, Code::kCorrupt},
+               {SQLITE_ERROR, 0, Code::kCorrupt},
+               {SQLITE_SCHEMA, 0, Code::kCorrupt},
+               {SQLITE_NOMEM, 0, Code::kOutOfMemory},
+               {SQLITE_IOERR_NOMEM, 0, Code::kOutOfMemory},
+               {SQLITE_TOOBIG, 0, Code::kLimitExceeded},
+               {SQLITE_CANTOPEN, 0, Code::kReadOnly},
+               {SQLITE_CANTOPEN, EMFILE, Code::kLimitExceeded},
+               {SQLITE_IOERR, 0, Code::kIoError},
+               {SQLITE_IOERR_WRITE, ENOSPC, Code::kNoSpace},
+               {SQLITE_MISUSE, 0, Code::kInternal}};
+  SimulatedDisk disk;
+  ASSERT_TRUE(Add(disk, 1, "a").ok());
+  const Step read = {"read", [](Env& env) { return ReadSampleStore(env, kStore).status(); }};
+  for (const auto& c : cases) {
+    for (const int64_t at : {2, 3, 30}) {  // opening the catalog, its first statement, a later one
+      const Status status = RunStep(read, disk, at, c.sqlite_error, c.system_error);
+      EXPECT_EQ(CodeName(status.code()), CodeName(c.code)) << c.sqlite_error << " at " << at;
+    }
+  }
+}
+
+// A catalog that SQLite finds damaged anywhere is rebuilt.
+TEST(EveryCallTest, RecoversWhereverSqliteFindsDamage) {
+  SimulatedDisk disk;
+  ASSERT_TRUE(Add(disk, 1, "a").ok());
+  const std::string whole = *Look(disk);
+  const Step recover = {"recover", Recover};
+  int num_rebuilt = 0;
+  for (int64_t at = 5; at < 60; ++at) {
+    SimulatedDisk damaged(disk.image());
+    if (RunStep(recover, damaged, at, SQLITE_CORRUPT).ok()) ++num_rebuilt;
+    ASSERT_TRUE(recover.run(damaged).ok()) << at;
+    EXPECT_EQ(*Look(damaged), whole) << at;
+  }
+  EXPECT_GT(num_rebuilt, 20);
 }
 
 }  // namespace
