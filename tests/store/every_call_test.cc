@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "store/bundle.h"
-#include "tests/store/env_for_tests.h"
+#include "tests/store/counted_env.h"
 #include "tests/store/sample_shard.h"
 #include "tests/store/sample_store.h"
 #include "tests/store/simulated_disk.h"
@@ -85,105 +85,6 @@ const std::string kOther = std::string(kSimulatedRoot) + "/other";
 const std::string kBundle = std::string(kSimulatedRoot) + "/a.lectern";
 
 Status Count() { return Fails() ? Status(Code::kIoError, kInjected) : Status(); }
-
-struct CountedFile : WritableFile {
-  explicit CountedFile(std::unique_ptr<WritableFile> f) : file(std::move(f)) {}
-  Status WriteAt(uint64_t offset, const void* data, size_t bytes) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->WriteAt(offset, data, bytes);
-  }
-  Status ReadAt(uint64_t offset, void* data, size_t bytes) const override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->ReadAt(offset, data, bytes);
-  }
-  Status Allocate(uint64_t bytes) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->Allocate(bytes);
-  }
-  Status Sync() override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->Sync();
-  }
-  Status Close() override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->Close();
-  }
-  std::unique_ptr<WritableFile> file;
-};
-
-struct CountedMap : MappedFile {
-  explicit CountedMap(std::unique_ptr<MappedFile> f) : file(std::move(f)) {}
-  const std::byte* data() const override { return file->data(); }
-  uint64_t size() const override { return file->size(); }
-  Status Load(uint64_t offset, uint64_t bytes) const override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->Load(offset, bytes);
-  }
-  Status ReadAt(uint64_t offset, void* to, size_t bytes) const override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return file->ReadAt(offset, to, bytes);
-  }
-  void WillNeed(uint64_t, uint64_t) const override {}
-  void DontNeed(uint64_t, uint64_t) const override {}
-  std::unique_ptr<MappedFile> file;
-};
-
-class CountedEnv : public ForwardingEnv {
- public:
-  using ForwardingEnv::ForwardingEnv;
-  Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
-                                                     bool exclusive) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    LECTERN_ASSIGN(auto file, ForwardingEnv::OpenWritable(path, exclusive));
-    return std::unique_ptr<WritableFile>(new CountedFile(std::move(file)));
-  }
-  Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    LECTERN_ASSIGN(auto file, ForwardingEnv::Map(path));
-    return std::unique_ptr<MappedFile>(new CountedMap(std::move(file)));
-  }
-  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override { return Map(path); }
-  Status Rename(const std::string& from, const std::string& to) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::Rename(from, to);
-  }
-  Status Remove(const std::string& path) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::Remove(path);
-  }
-  Status RemoveTree(const std::string& directory) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::RemoveTree(directory);
-  }
-  Status MakeDirectory(const std::string& path) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::MakeDirectory(path);
-  }
-  Status SyncDirectory(const std::string& path) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::SyncDirectory(path);
-  }
-  Result<std::vector<std::string>> List(const std::string& directory) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::List(directory);
-  }
-  Result<FileInfo> Info(const std::string& path) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::Info(path);
-  }
-  Result<uint64_t> FreeBytes(const std::string& directory) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::FreeBytes(directory);
-  }
-  Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::Lock(path, timeout_ms);
-  }
-  Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& path, Lease lease) override {
-    LECTERN_RETURN_IF_ERROR(Count());
-    return ForwardingEnv::LockDirectory(path, lease);
-  }
-};
 
 // ---- What is done ----
 
@@ -340,7 +241,7 @@ int64_t Stride() {
 
 Status RunStep(const Step& step, SimulatedDisk& disk, int64_t fail_at,
                int sqlite_error = SQLITE_IOERR, int system_error = 0) {
-  CountedEnv env(disk);
+  CountedEnv env(disk, Count);
   plan = {.counts = true,
           .num_calls = 0,
           .fail_at = fail_at,
