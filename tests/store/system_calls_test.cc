@@ -283,10 +283,12 @@ class SystemCallsTest : public testing::Test {
     ASSERT_NE(result, 2) << where;
     ASSERT_EQ(result == -1, with.fault == Fault::kKill) << where;
     num_absorbed_ += result == 0;
-    const auto looked = Look(store);
-    ASSERT_TRUE(looked.ok() || seen_before == kDamaged) << where << looked.status().message();
-    const std::string seen = looked.ok() ? *looked : kDamaged;
-    ASSERT_TRUE(seen == seen_after || (result != 0 && seen == seen_before)) << where << seen;
+    const auto seen = Look(store);
+    // What was damaged is taken up by the next recovery at the latest.
+    if (result == 0 || seen_before != kDamaged) {
+      ASSERT_TRUE(seen.ok()) << where << ": " << seen.status().message();
+      ASSERT_TRUE(*seen == seen_after || (result != 0 && *seen == seen_before)) << where << *seen;
+    }
     const Status again = step.run(Env::Default(), store);
     ASSERT_TRUE(again.ok()) << where << "; again: " << again.message();
     ASSERT_EQ(*Look(store), seen_after) << where;
