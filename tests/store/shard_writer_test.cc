@@ -118,18 +118,19 @@ TEST(ShardWriterTest, NothingComesAfterFinish) {
   EXPECT_EQ((*writer)->Finish().status().code(), Code::kInternal);
 }
 
-// Blocks fill up at any call: sections that end where a block does, and many of them.
+// Blocks fill up at any call: sections that end just before a block does, and many of them.
 TEST(ShardWriterTest, AnyFailingCallOfManySectionsGivesItsCode) {
   ShardHeader header = SampleHeader();
   header.num_kv_heads = 1000;
-  const size_t in_first = kBlockBytes - kHeaderBytes;
-  std::vector<SampleSection> sections = {{SectionKind::kRows, 0, 0, std::string(in_first - 1, 'a')},
-                                         {SectionKind::kRows, 1, 0, std::string(kBlockBytes, 'b')},
-                                         {SectionKind::kRows, 2, 0, std::string(1, 'c')}};
-  for (uint32_t head = 3; head < 1000; ++head) {
-    const size_t bytes = head == 999 ? kBlockBytes - 1 : 1;
-    sections.push_back({SectionKind::kRows, head, 0, std::string(bytes, 'd')});
+  std::vector<SampleSection> sections = {
+      {SectionKind::kRows, 0, 0, std::string(kBlockBytes - kHeaderBytes - 1, 'a')},
+      {SectionKind::kRows, 1, 0, std::string(kBlockBytes, 'b')},
+      {SectionKind::kRows, 2, 0, std::string(kBlockBytes - 1, 'c')}};
+  for (uint32_t head = 3; head < 999; ++head) {
+    sections.push_back({SectionKind::kRows, head, 0, "d"});
   }
+  const size_t left = kBlockBytes - 996 * kSectionAlignment % kBlockBytes;
+  sections.push_back({SectionKind::kRows, 999, 0, std::string(left - 1, 'e')});
   TempDirectory temp, dir;
   FaultEnv counting;
   ASSERT_TRUE(WriteShard(counting, temp, dir, header, sections).ok());
