@@ -350,8 +350,11 @@ class PosixEnv : public Env {
     if (IsDirectory(path)) return {};
     const std::string parent = ParentDirectory(path);
     if (parent != path && !IsDirectory(parent)) LECTERN_RETURN_IF_ERROR(MakeDirectory(parent));
-    if (::mkdir(path.c_str(), 0700) != 0 && !(errno == EEXIST && IsDirectory(path))) {
-      return ErrnoStatus(errno, "create directory", path);
+    if (::mkdir(path.c_str(), 0700) != 0) {
+      const int error = errno;
+      if (error != EEXIST || !IsDirectory(path)) {
+        return ErrnoStatus(error, "create directory", path);
+      }
     }
     return SyncDirectory(parent);
   }

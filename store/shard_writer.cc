@@ -69,7 +69,7 @@ struct ShardWriter::Impl {
 
   // Keeps the first error and throws the file away.
   Status Guard(Status status) {
-    if (status.ok() || !first_error.ok()) return status;
+    if (status.ok()) return status;
     first_error = status;
     Discard();
     return status;
@@ -104,8 +104,8 @@ struct ShardWriter::Impl {
 
   Status Put(const std::byte* data, size_t bytes) {
     while (bytes > 0) {
-      size_t taken;
-      if (block_fill == 0 && bytes >= kBlockBytes && !block_crcs.empty()) {
+      size_t taken;  // block_fill is not 0 in block 0, which begins with the header
+      if (block_fill == 0 && bytes >= kBlockBytes) {
         taken = bytes / kBlockBytes * kBlockBytes;
         LECTERN_RETURN_IF_ERROR(WriteBlocks(data, taken / kBlockBytes));
       } else {

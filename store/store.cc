@@ -342,6 +342,9 @@ class Recovery {
     if (!whole) return {};  // was never finished
     auto entry = ReadGeneration(env_, directory.path, directory.id, directory.generation);
     if (!entry.ok()) {
+      // Without descriptors or memory we know nothing of the document.
+      const Code code = entry.status().code();
+      if (code == Code::kLimitExceeded || code == Code::kOutOfMemory) return entry.status();
       recovered_.refused.push_back({directory.path, entry.status()});
       return {};
     }

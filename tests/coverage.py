@@ -7,6 +7,7 @@ Names of files are ends of paths ("store/bundle.cc"). Exits 1 where a percentage
 """
 import argparse
 import json
+import os
 import subprocess
 import sys
 
@@ -16,7 +17,8 @@ def summaries(profile, binaries):
     for binary in binaries[1:]:
         command += ["-object", binary]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return {file["filename"]: file["summary"] for file in json.loads(output)["data"][0]["files"]}
+    files = json.loads(output)["data"][0]["files"]
+    return {os.path.normpath(file["filename"]): file["summary"] for file in files}
 
 
 def main():

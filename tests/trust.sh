@@ -3,7 +3,8 @@
 #
 #   crashes      loss of power at every change that index, index again, remove, collect, recover,
 #                seal and plan make; planted bugs that must be noticed
-#   errors       every call that changes the disk fails, once and from then on
+#   errors       every call that changes the disk fails, once and from then on; every call of Env and
+#                SQLite, reading ones too, once
 #   calls        kill -9, and errors of the system, at every system call of the same
 #   damage       flipped bits and wrong lengths
 #   allocations  the n-th allocation fails
@@ -39,6 +40,7 @@ export LECTERN_SEED=$seed
 if [ $mode = full ]; then
   states=${STATES:-1000000} mutations=20000
   export LECTERN_FAULT_STRIDE=1 LECTERN_CLUSTERED_FAULT_STRIDE=7 LECTERN_DAMAGE_STRIDE=1
+  export LECTERN_CALL_STRIDE=1
   export LECTERN_KILLS=1000 LECTERN_ALLOCATIONS=all
 else
   states=${STATES:-10000} mutations=300
@@ -48,7 +50,7 @@ export LECTERN_CRASH_STATES=$states
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
 declare -A targets=(
-  [crashes]=crash_states_test [errors]=crash_states_test [calls]=store_system_calls_test
+  [crashes]=crash_states_test [errors]="crash_states_test store_every_call_test" [calls]=store_system_calls_test
   [damage]=store_damage_test [allocations]=allocation_failures_test [input]="$fuzz_targets config_test safetensors_test store_test"
   [processes]=store_processes_test)
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
@@ -57,7 +59,10 @@ wanted=$(for part in "${parts[@]}"; do echo "${targets[$part]}"; done)
 cmake --build "$build" --target $wanted >/dev/null
 
 crashes() { "$build/tests/engine/crash_states_test" --gtest_filter='-*Failing*'; }
-errors() { "$build/tests/engine/crash_states_test" --gtest_filter='*Failing*'; }
+errors() {
+  "$build/tests/engine/crash_states_test" --gtest_filter='*Failing*'
+  "$build/tests/store/store_every_call_test"
+}
 calls() { "$build/tests/store/store_system_calls_test"; }
 damage() { "$build/tests/store/store_damage_test"; }
 processes() { "$build/tests/store/store_processes_test"; }
@@ -119,6 +124,8 @@ wait
     echo
     sed '1s/^/**/; 1s/$/**\n/; 2,$s/^/- /' "$file"
   done
-  if [ -e "$build/trust/fuzz.md" ]; then echo; cat "$build/trust/fuzz.md"; fi
+  for table in fuzz coverage; do
+    if [ -e "$build/trust/$table.md" ]; then echo; cat "$build/trust/$table.md"; fi
+  done
 } >tests/TRUST.md
 [ ! -e "$results/failed" ]

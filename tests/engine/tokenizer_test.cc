@@ -529,8 +529,12 @@ TEST(TokenizerModelTest, SurvivesByteFlipsOfTheUnigramModelThroughLoadAndEncode)
 
 // --- Charsmap ---
 
-std::string WithUnit(std::string charsmap, size_t unit, uint32_t bits) {
+void SetUnit(std::string& charsmap, size_t unit, uint32_t bits) {
   for (size_t i = 0; i < 4; ++i) charsmap[4 + 4 * unit + i] = static_cast<char>(bits >> (8 * i));
+}
+
+std::string WithUnit(std::string charsmap, size_t unit, uint32_t bits) {
+  SetUnit(charsmap, unit, bits);
   return charsmap;
 }
 
@@ -574,6 +578,33 @@ TEST(CharsmapTest, RefusesEveryWayToLeaveTheTable) {
   // A lead byte alone as a key: would cut a character.
   std::string half = WithUnit(good, 1 ^ 0xC3, (0x20u ^ (1u ^ 0xC3u)) << 10 | 1u << 8 | 0xC3);
   EXPECT_EQ(fault(half), "a key ends inside a character");
+}
+
+// "aaa…" of that length, and where `each` all shorter ones too, are keys.
+std::string Chain(size_t length, bool each) {
+  const uint32_t num_bytes = static_cast<uint32_t>(length + 1) * 1024;
+  std::string charsmap(reinterpret_cast<const char*>(&num_bytes), 4);
+  charsmap += std::string(num_bytes, '\0') + std::string("b\0", 2);
+  for (size_t unit = 0; unit < num_bytes / 4; ++unit) SetUnit(charsmap, unit, ~0u);
+  SetUnit(charsmap, 0, 1u << 10);
+  for (uint32_t i = 0; i < length; ++i) {
+    const uint32_t child = (256 * i + 1) ^ 'a', next = 256 * (i + 1) + 1;
+    const bool is_key = each || i + 1 == length;
+    SetUnit(charsmap, child, (child ^ next) << 10 | (is_key ? 1u << 8 : 0) | 'a');
+    SetUnit(charsmap, next, 1u << 31);
+  }
+  return charsmap;
+}
+
+TEST(CharsmapTest, RefusesWhatWouldMatchTooLongOrTooOften) {
+  EXPECT_EQ(FindCharsmapFault(Chain(32, true)), std::nullopt);
+  EXPECT_EQ(FindCharsmapFault(Chain(33, true)), "too many keys begin alike");
+  EXPECT_EQ(FindCharsmapFault(Chain(128, false)), std::nullopt);
+  EXPECT_EQ(FindCharsmapFault(Chain(129, false)), "a key is too long");
+  const uint32_t num_bytes = ((1u << 20) + 256) * 4;
+  const std::string huge(reinterpret_cast<const char*>(&num_bytes), 4);
+  EXPECT_EQ(FindCharsmapFault(huge + std::string(num_bytes, '\0') + "b"),
+            "the size of its table is wrong");
 }
 
 TEST(CharsmapTest, EveryTruncationIsRefused) {

@@ -11,9 +11,10 @@
 
 namespace lectern {
 
-// Env::Default(), to be overridden in part.
+// Another Env, to be overridden in part.
 class ForwardingEnv : public Env {
  public:
+  explicit ForwardingEnv(Env& base = Env::Default()) : base_(base) {}
   Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
                                                      bool exclusive) override {
     return base_.OpenWritable(path, exclusive);
@@ -46,9 +47,10 @@ class ForwardingEnv : public Env {
                                                   Lease lease) override {
     return base_.LockDirectory(directory, lease);
   }
+  const char* sqlite_vfs() const override { return base_.sqlite_vfs(); }
 
  private:
-  Env& base_ = Env::Default();
+  Env& base_;
 };
 
 // Every Map gives these bytes, whatever the path. They must outlive the mappings.

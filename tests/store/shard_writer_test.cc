@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/types.h"
 #include "tests/store/env_for_tests.h"
 #include "tests/store/sample_shard.h"
 
@@ -29,8 +30,7 @@ TEST(ShardWriterTest, AWriterWithoutFinishLeavesNothing) {
 
 TEST(ShardWriterTest, FinishLeavesJustTheShard) {
   TempDirectory temp, dir;
-  const auto summary =
-      WriteShard(Env::Default(), temp, dir, SampleHeader(), LargeSections());
+  const auto summary = WriteShard(Env::Default(), temp, dir, SampleHeader(), LargeSections());
   ASSERT_TRUE(summary.ok());
   EXPECT_EQ(summary->file, "layer-001.shard");
   EXPECT_EQ(summary->bytes, ReadBytes(dir / "layer-001.shard").size());
@@ -95,6 +95,16 @@ TEST(ShardWriterTest, RefusesWhatAReaderWouldRefuse) {
   EXPECT_EQ(begin(SectionKind::kCentroids, 0, 3), Code::kInternal);  // no such level
   EXPECT_EQ(begin(SectionKind::kText, 0, 0), Code::kInternal);       // not in a layer
   EXPECT_EQ(begin(SectionKind{99}, 0, 0), Code::kInternal);
+  EXPECT_EQ(begin(SectionKind::kThresholds, 1, 0), Code::kOk);
+  header = SampleHeader();
+  header.kv_dtype = static_cast<uint32_t>(Dtype::kQ8);
+  EXPECT_EQ(create("x", header).status().code(), Code::kInternal);  // head_dim 2
+  header.head_dim = kQ8Block;
+  header.kind = static_cast<uint32_t>(ShardKind::kDocument);
+  header.layer = 0;
+  EXPECT_EQ((*create("x", header))->BeginSection(SectionKind::kRows).code(), Code::kInternal);
+  EXPECT_EQ((*create("x", header))->BeginSection(SectionKind{99}).code(), Code::kInternal);
+  EXPECT_EQ((*create("x", header))->BeginSection(SectionKind::kText).code(), Code::kOk);
   auto writer = create("x", SampleHeader());
   EXPECT_EQ((*writer)->Append("x", 1).code(), Code::kInternal);
   EXPECT_EQ(temp.num_files(), 0u);
@@ -106,6 +116,31 @@ TEST(ShardWriterTest, NothingComesAfterFinish) {
   ASSERT_TRUE(writer.ok() && (*writer)->Finish().ok());
   EXPECT_EQ((*writer)->BeginSection(SectionKind::kRows).code(), Code::kInternal);
   EXPECT_EQ((*writer)->Finish().status().code(), Code::kInternal);
+}
+
+// Blocks fill up at any call: sections that end just before a block does, and many of them.
+TEST(ShardWriterTest, AnyFailingCallOfManySectionsGivesItsCode) {
+  ShardHeader header = SampleHeader();
+  header.num_kv_heads = 1000;
+  std::vector<SampleSection> sections = {
+      {SectionKind::kRows, 0, 0, std::string(kBlockBytes - kHeaderBytes - 1, 'a')},
+      {SectionKind::kRows, 1, 0, std::string(kBlockBytes, 'b')},
+      {SectionKind::kRows, 2, 0, std::string(kBlockBytes - 1, 'c')}};
+  for (uint32_t head = 3; head < 999; ++head) {
+    sections.push_back({SectionKind::kRows, head, 0, "d"});
+  }
+  const size_t left = kBlockBytes - 996 * kSectionAlignment % kBlockBytes;
+  sections.push_back({SectionKind::kRows, 999, 0, std::string(left - 1, 'e')});
+  TempDirectory temp, dir;
+  FaultEnv counting;
+  ASSERT_TRUE(WriteShard(counting, temp, dir, header, sections).ok());
+  for (int call = 0; call < counting.num_calls; ++call) {
+    std::filesystem::remove(dir / "layer-001.shard");
+    FaultEnv env;
+    env.fail_at = call;
+    EXPECT_EQ(WriteShard(env, temp, dir, header, sections).status().code(), Code::kNoSpace) << call;
+    EXPECT_EQ(temp.num_files() + dir.num_files(), 0u) << call;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #include "store/crc32c.h"
 
@@ -41,6 +43,19 @@ void AddToListing(const DiskImage& image, int node, const std::string& path, std
   for (const auto& [name, child] : n.names) AddToListing(image, child, path + "/" + name, out);
 }
 
+uint64_t DigestOf(const DiskImage& image, int node) {
+  constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
+  const DiskImage::Node& n = image.nodes[static_cast<size_t>(node)];
+  const std::hash<std::string_view> hash;
+  if (!n.is_directory) return hash(*n.bytes);
+  uint64_t digest = 1;
+  for (const auto& [name, child] : n.names) {
+    digest = (digest ^ hash(name)) * kMix;
+    digest = (digest ^ digest >> 32 ^ DigestOf(image, child)) * kMix;
+  }
+  return digest;
+}
+
 }  // namespace
 
 int DiskImage::Find(const std::string& path) const {
@@ -60,6 +75,8 @@ std::string DiskImage::Listing(const std::string& directory) const {
   if (at >= 0) AddToListing(*this, at, directory, out);
   return out;
 }
+
+uint64_t DiskImage::Digest() const { return DigestOf(*this, 0); }
 
 // ---- Env ----
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "tests/store/env_for_tests.h"
 #include "tests/store/sample_shard.h"
 #include "tests/store/sample_store.h"
 
@@ -179,6 +180,110 @@ TEST_F(StoreDirectoryTest, ASealedStoreIsReadAndRefusesWriters) {
   EXPECT_NE(refused.message().find("SEALED"), std::string::npos);
   std::filesystem::remove(store_ + "/SEALED");
   Add(2, "b");
+}
+
+TEST_F(StoreDirectoryTest, WhatIsReadIsNotCollected) {
+  const auto catalog = [&] {
+    Add(1, "a");
+    return Open();
+  }();
+  DocumentRow begun;
+  begun.id = SampleId(2);
+  begun.generation = *catalog->BeginDocument(begun);
+  const std::string directory = DocumentDirectory(store_, begun.id, begun.generation);
+  const std::string leftover = DocumentDirectory(store_, SampleId(3), 77);
+  ASSERT_TRUE(env_.MakeDirectory(directory).ok() && env_.MakeDirectory(leftover).ok());
+  const auto first = env_.LockDirectory(directory, Lease::kShared);
+  const auto second = env_.LockDirectory(leftover, Lease::kShared);
+  EXPECT_EQ(CollectGarbage(env_, store_, *catalog)->in_use, 2u);
+  EXPECT_EQ(DiscardGeneration(env_, store_, *catalog, begun).code(), Code::kLocked);
+  EXPECT_TRUE(Exists(directory) && Exists(leftover));
+}
+
+TEST_F(StoreDirectoryTest, OnlyNumbersAreGenerations) {
+  const CatalogEntry entry = Add(1, "a");
+  const std::string id = ParentDirectory(Directory(entry));
+  for (const char* name : {"x", "1x", "01", "+1", "-1", "99999999999999999999"}) {
+    ASSERT_TRUE(env_.MakeDirectory(id + "/" + name).ok());
+  }
+  const auto collected = CollectGarbage(env_, store_, *Open());
+  ASSERT_TRUE(collected.ok());
+  EXPECT_EQ(collected->generations, 0u);
+  EXPECT_EQ(env_.List(id)->size(), 7u);
+}
+
+class SmallDisk : public ForwardingEnv {
+ public:
+  Result<uint64_t> FreeBytes(const std::string&) override { return uint64_t{17} << 20; }
+};
+
+TEST_F(StoreDirectoryTest, SpaceIsNeededBeforeAnythingIsWritten) {
+  SmallDisk env;
+  EXPECT_TRUE(CheckFreeSpace(env, store_, uint64_t{1} << 20).ok());
+  const Status full = CheckFreeSpace(env, store_, uint64_t{2} << 20);
+  EXPECT_EQ(full.code(), Code::kNoSpace);
+  EXPECT_NE(full.message().find("18 MiB"), std::string::npos) << full.message();
+}
+
+// Two documents of one number, both unknown: one of them is taken up, the other named.
+TEST_F(StoreDirectoryTest, OfTwoUnknownDocumentsOfOneNumberOneIsTakenUp) {
+  const CatalogEntry entry = Add(1, "a");
+  std::filesystem::remove(CatalogPath(store_));
+  ASSERT_TRUE(env_.MakeDirectory(ParentDirectory(DocumentDirectory(store_, SampleId(2), 1))).ok());
+  std::filesystem::copy(Directory(entry), DocumentDirectory(store_, SampleId(2), 1));
+  const auto recovered = RecoverCatalog(env_, store_, nullptr);
+  ASSERT_TRUE(recovered.ok());
+  EXPECT_EQ(recovered->documents.size(), 1u);
+  EXPECT_EQ(recovered->refused.size(), 1u);
+  WriteBytes(CatalogPath(store_), std::string(8192, 'x'));
+  EXPECT_TRUE(RecoverCatalog(env_, store_, nullptr)->replaced);
+}
+
+// ---- Shards that verify and are not of one document ----
+
+class ReadGenerationTest : public StoreDirectoryTest {
+ protected:
+  // Writes document and layer with these headers; the document has the first `num_sections` of
+  // text, name and model.
+  Status ReadWith(const ShardHeader& document, const ShardHeader& layer, size_t num_sections) {
+    std::filesystem::remove_all(directory_);
+    LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
+    const SectionKind kinds[] = {SectionKind::kText, SectionKind::kName, SectionKind::kModel};
+    LECTERN_ASSIGN(const auto first,
+                   ShardWriter::Create(env_, dir_.path(), directory_, kDocumentFile, document));
+    for (size_t i = 0; i < num_sections; ++i) {
+      LECTERN_RETURN_IF_ERROR(first->AddSection(kinds[i], 0, 0, "{}", 2));
+    }
+    LECTERN_RETURN_IF_ERROR(first->Finish().status());
+    LECTERN_ASSIGN(const auto second,
+                   ShardWriter::Create(env_, dir_.path(), directory_, LayerFile(0), layer));
+    LECTERN_RETURN_IF_ERROR(second->Finish().status());
+    DocumentId id;
+    std::copy_n(document.document_id, id.size(), id.begin());
+    return ReadGeneration(env_, directory_, id, document.generation).status();
+  }
+  const std::string directory_ = dir_ / "generation";
+};
+
+TEST_F(ReadGenerationTest, ItsShardsAreComplete) {
+  ShardHeader document = SampleHeader();
+  document.kind = static_cast<uint32_t>(ShardKind::kDocument);
+  document.layer = 0;
+  document.num_layers = 1;
+  document.num_levels = 0;
+  ShardHeader layer = document;
+  layer.kind = static_cast<uint32_t>(ShardKind::kLayer);
+  const Status whole = ReadWith(document, layer, 3);
+  EXPECT_TRUE(whole.ok()) << whole.message();
+  for (const size_t num_sections : {0, 1, 2}) {
+    EXPECT_EQ(ReadWith(document, layer, num_sections).code(), Code::kNotFound) << num_sections;
+  }
+  ShardHeader other = layer;
+  other.num_tokens += 1;
+  EXPECT_EQ(ReadWith(document, other, 3).code(), Code::kCorrupt);
+  other = layer;
+  other.num_layers += 1;
+  EXPECT_EQ(ReadWith(document, other, 3).code(), Code::kCorrupt);
 }
 
 }  // namespace
