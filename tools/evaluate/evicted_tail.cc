@@ -65,7 +65,6 @@ Status AddTail(const LookupArgs& args, size_t h, std::span<const float> log_gone
 }  // namespace
 
 Result<double> KeepBesideClusters(const Document& whole, double keep) {
-  if (keep >= 1) return 1.0;
   double rows = 0, clusters = 0;
   for (uint32_t layer = 0; layer < whole.num_layers(); ++layer) {
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, whole.Heads(layer));

@@ -8,13 +8,13 @@ namespace lectern::evaluate {
 
 // The share of all rows that costs, together with every finest cluster of `whole` (centroid, mean
 // value, variance and count), as much as the share `keep` of them, to within one row of the
-// document; 1 of 1, where nothing goes that clusters could stand for. kInvalidArgument where
-// clusters alone cost as much.
+// document. kInvalidArgument where clusters alone cost as much.
 Result<double> KeepBesideClusters(const Document& whole, double keep);
 
 // Of the whole document reads all rows that `kept`, the same document, keeps, whatever the budget.
 // Each finest cluster stands in for those of its keys that are gone, with their number, its mean
-// value, centroid and, as LookupArgs::second_order says, variance. `kept` outlives the selector.
+// value, centroid and, as LookupArgs::second_order says, variance; a head that keeps every row
+// needs none. `kept` outlives the selector.
 Selector SelectKeptRows(const Document& kept);
 
 }  // namespace lectern::evaluate

@@ -161,20 +161,21 @@ class DocumentEvaluation {
   // Of what the document is by a mode's retention, "NAME METHOD@KEEP", made when it is first asked
   // for.
   Result<std::unique_ptr<DocumentSession>> OpenKept(const std::string& mode) {
-    const std::string name = name_ + " " + KeptName(mode);
-    if (!engine_.Find(name).ok()) {
+    IndexOptions options;
+    options.retention = *RetentionOfMode(mode);
+    const bool tail = HasEvictedTail(mode);
+    if (tail && options.retention.keeps_all()) return Open();  // no row goes for clusters
+    options.name = name_ + " " + KeptName(mode);
+    if (!engine_.Find(options.name).ok()) {
       LECTERN_ASSIGN(const auto whole, Open());
-      IndexOptions options;
-      options.name = name;
-      options.retention = *RetentionOfMode(mode);
-      if (HasEvictedTail(mode)) {
+      if (tail) {
         LECTERN_ASSIGN(options.retention.keep,
                        KeepBesideClusters(whole->indexed(), options.retention.keep));
       }
-      std::cerr << name << ": indexing\n";
+      std::cerr << options.name << ": indexing\n";
       LECTERN_RETURN_IF_ERROR(engine_.Index(whole->text(), options).status());
     }
-    return OpenByName(name);
+    return OpenByName(options.name);
   }
 
   // What the document is by a mode's retention; nullptr where it has none.
