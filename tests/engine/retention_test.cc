@@ -177,6 +177,56 @@ TEST(KeptStoreTest, EachRecipeIsADocumentOfItsOwn) {
   EXPECT_EQ(kept->retention.method, "pyramid");
 }
 
+// How many different tokens the clusters of the first layer hold, in the mean.
+double TokensPerCluster(const Document& document) {
+  size_t tokens = 0, clusters = 0;
+  const std::span<const HeadIndex> heads = *document.Heads(0);
+  for (const HeadIndex& head : heads) {
+    clusters += head.levels().back().num_clusters();
+    for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
+      std::set<int32_t> of_cluster;
+      const IndexRange rows = head.ClusterRows(i);
+      for (uint32_t row = rows.begin; row < rows.end; ++row) {
+        of_cluster.insert(document.tokens()[head.positions()[row]]);
+      }
+      tokens += of_cluster.size();
+    }
+  }
+  return static_cast<double>(tokens) / static_cast<double>(clusters);
+}
+
+// In the first layer a key is its token's, turned by its position: those of one token meet again
+// only where each is turned back by its own position, which is not its place among the kept rows.
+TEST(KeptStoreTest, ClustersWithoutPositionsAreOfTheSameRows) {
+  const TempFolder store;  // of its own: elsewhere the document is there already
+  const auto engine = MakeEngine(store.path());
+  IndexOptions options = Keep(0.25, "kv-compress");
+  options.cluster_keys = "unrotated";
+  ASSERT_TRUE(engine->Index(Text(), options).ok());
+  const auto unrotated = OpenSession(*engine, "kv-compress");
+  const auto stored = OpenSession(SharedEngine(), "kv-compress");
+  for (uint32_t layer = 0; layer < stored->indexed().num_layers(); ++layer) {
+    const auto one = *stored->indexed().Heads(layer), other = *unrotated->indexed().Heads(layer);
+    for (size_t h = 0; h < one.size(); ++h) {
+      const auto positions = [](const HeadIndex& head) {
+        return std::set<uint32_t>(head.positions().begin(), head.positions().end());
+      };
+      EXPECT_EQ(positions(one[h]), positions(other[h]));
+    }
+  }
+  EXPECT_LT(TokensPerCluster(unrotated->indexed()), 0.5 * TokensPerCluster(stored->indexed()));
+  AskOptions ask;
+  ask.max_tokens = 4;
+  ask.kv_budget = 1;
+  const auto whole = unrotated->Ask("Which road?", ask), same = stored->Ask("Which road?", ask);
+  ASSERT_TRUE(whole.ok() && same.ok());
+  EXPECT_EQ(whole->text, same->text);
+  ask.kv_budget = 0.15f;
+  const auto some = unrotated->Ask("Which road?", ask);
+  ASSERT_TRUE(some.ok()) << some.status().message();
+  EXPECT_LE(some->kv.read_fraction_prefill, 0.15);
+}
+
 TEST(KeptStoreTest, AResumedRunHasTheSameBytes) {
   const TempFolder store;
   Result<IndexReport> report = Status(Code::kInternal, "");

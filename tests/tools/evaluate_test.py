@@ -197,6 +197,39 @@ class EvaluateTest(unittest.TestCase):
         self.assertEqual(answers["snapkv@1"]["on_disk"], 1)
         self.assertLess(answers["snapkv@0.25"]["on_disk"], 0.5)
 
+    def test_a_tail_for_what_is_gone_costs_rows_and_is_worth_them(self):
+        modes = ["snapkv@0.25", "snapkv+tail@0.25", "snapkv+tail@1"]
+        done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
+                        "0.999", "--modes", ",".join(modes), "--answers", ",".join(modes[1:]),
+                        self.questions)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        rows, tail, whole = (line for line in lines if "question_errors" in line)
+        # Equal bytes: to within a row of the document, which has 8 layers of 2 heads.
+        self.assertAlmostEqual(tail["read"], rows["read"], delta=2 / (16 * rows["tokens"]))
+        self.assertLess(tail["read_most"], 0.252)
+        self.assertLess(tail["recalled"], rows["recalled"])
+        for errors in ("question_errors", "answer_errors"):
+            self.assertLess(table.mean(tail[errors]), table.mean(rows[errors]))
+            self.assertLess(max(whole[errors]), 1e-4)
+        self.assertEqual(whole["read"], 1)
+        answers = {line["mode"]: line for line in lines if "same" in line}
+        self.assertEqual((answers[modes[2]]["same"], answers[modes[2]]["read_question"]), (True, 1))
+        self.assertLess(answers[modes[2]]["kl"], 1e-6)
+        self.assertGreater(answers[modes[1]]["kl"], 1e-6)
+        self.assertAlmostEqual(answers[modes[1]]["read_question"], tail["read"], delta=1e-4)
+
+    def test_policies_of_a_document_that_keeps_some_rows(self):
+        modes = ["snapkv@0.25", "snapkv@0.25:uniform+global", "snapkv@0.25:pyramid+global"]
+        done = evaluate(self.folder.name, "--error-questions", "1", "--limit", "1", "--budgets",
+                        "0.1", "--modes", ",".join(modes), "--answers", modes[2], self.questions)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(done.stderr.count("indexing"), 1)
+        default, same, pyramid, answer = map(json.loads, done.stdout.splitlines())
+        self.assertEqual(same["question_errors"], default["question_errors"])
+        self.assertGreater(pyramid["read_most"], default["read_most"] + 0.02)
+        self.assertLess(answer["on_disk"], 0.5)
+
     def test_nobody_reads_more_than_the_budget(self):
         for (method, budget), row in self.rows.items():
             self.assertGreater(row["read"], 0.9 * budget, method)
@@ -264,6 +297,9 @@ class EvaluateTest(unittest.TestCase):
                           ["--modes", "reuse-1.1"], ["--modes", "block-8/oracle"],
                           ["--modes", "reuse-x"],
                           ["--modes", "cone@0.5"], ["--answers", "snapkv@2"],
+                          ["--modes", "snapkv@0.5x"], ["--modes", "snapkv@0.5:cone"],
+                          ["--modes", "snapkv@0.5:cone+global"],
+                          ["--modes", "snapkv+tail@0.5:uniform+global"],
                           ["--paper", "--modes", "default"]):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)
@@ -294,6 +330,32 @@ class TableTest(unittest.TestCase):
         lines = [self.line("paper-1", 0, [0.8], 0, "a"), self.line("paper-1", 0, [0.4], 1, "a"),
                  self.line("paper-1", 0, [0.2], 0, "b"), self.line("paper-1", 0, [0.6], 1, "b")]
         self.assertAlmostEqual(self.figures(lines, "paper-1")["error, mean"], 0.3)
+
+    def answer(self, mode, question, same, kl=0.0):
+        return {"document": "a", "question": question, "mode": mode, "seed": 0, "K": 8,
+                "budget": 0.1, "same": same, "right": same, "exact_right": True, "kl": kl,
+                "read_question": 0.1, "read_answer": 0.3, "on_disk": 0.5 if "@" in mode else 1}
+
+    def test_common_tables_are_of_the_questions_that_all_methods_have(self):
+        answers = [self.answer("uniform+global", q, same) for q, same in enumerate([1, 0, 1, 0])]
+        answers += [self.answer("snapkv@0.5", q, same, 0.5) for q, same in enumerate([0, 1, 0])]
+        answers += [self.answer("snapkv@0.75", q, same) for q, same in enumerate([1, 1, 1])]
+        errors = [self.line("uniform+global", 0, [0.1, 0.3]), self.line("uniform+global", 1, [9.0]),
+                  self.line("snapkv@0.5", 0, [0.4]), self.line("snapkv@0.75", 0, [0.3])]
+        (title, (ours, more, less)), = table.common_tables(errors, answers).items()
+        self.assertEqual(title, "8K: 3 questions to 1 documents, 1 of them for errors")
+        self.assertEqual([row["method"] for row in (ours, more, less)],
+                         ["uniform+global", "snapkv@0.75", "snapkv@0.5"])
+        self.assertAlmostEqual(ours["error"], 0.2)
+        self.assertAlmostEqual(ours["same %"], 200 / 3)
+        self.assertEqual((ours["won, lost"], more["won, lost"], less["won, lost"]),
+                         ("0, 0", "1, 0", "1, 2"))
+        self.assertAlmostEqual(less["error"], 0.4)
+        self.assertAlmostEqual(less["KL, mean"], 0.5)
+        self.assertAlmostEqual(less["read"], 0.2)
+        self.assertEqual((ours["on disk"], less["on disk"]), (1, 0.5))
+        (rows,) = table.common_tables(errors, answers[:4]).values()
+        self.assertNotIn("on disk", rows[0])
 
     def test_what_was_not_measured_is_empty(self):
         figures = self.figures([self.line("default", 0, [0.1])], "default")

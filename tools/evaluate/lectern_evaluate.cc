@@ -19,6 +19,7 @@
 #include "engine/json.h"
 #include "engine/measure_missed.h"
 #include "tools/command_line.h"
+#include "tools/evaluate/evicted_tail.h"
 #include "tools/evaluate/modes.h"
 #include "tools/evaluate/paper_lookup.h"
 #include "tools/evaluate/raw_results.h"
@@ -146,23 +147,50 @@ class DocumentEvaluation {
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
   };
 
-  // Of the document itself, or of what it is by a retention: "NAME METHOD@KEEP", made when it is
-  // first asked for.
+  // Of the document that a mode attends to.
   Result<std::unique_ptr<DocumentSession>> Open(const std::string& mode = "") {
-    std::string name = name_;
-    if (const auto retention = RetentionOfMode(mode)) {
-      name += " " + mode;
-      if (!engine_.Find(name).ok()) {
-        LECTERN_ASSIGN(const auto whole, Open());
-        IndexOptions options;
-        options.name = name;
-        options.retention = *retention;
-        std::cerr << name << ": indexing\n";
-        LECTERN_RETURN_IF_ERROR(engine_.Index(whole->text(), options).status());
-      }
-    }
+    if (RetentionOfMode(mode) && !HasEvictedTail(mode)) return OpenKept(mode);
+    return OpenByName(name_);
+  }
+
+  Result<std::unique_ptr<DocumentSession>> OpenByName(const std::string& name) {
     LECTERN_ASSIGN(std::unique_ptr<Session> session, engine_.Open(name));
     return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
+  }
+
+  // Of what the document is by a mode's retention, "NAME METHOD@KEEP", made when it is first asked
+  // for.
+  Result<std::unique_ptr<DocumentSession>> OpenKept(const std::string& mode) {
+    IndexOptions options;
+    options.retention = *RetentionOfMode(mode);
+    const bool tail = HasEvictedTail(mode);
+    if (tail && options.retention.keeps_all()) return Open();  // no row goes for clusters
+    options.name = name_ + " " + KeptName(mode);
+    if (!engine_.Find(options.name).ok()) {
+      LECTERN_ASSIGN(const auto whole, Open());
+      if (tail) {
+        LECTERN_ASSIGN(options.retention.keep,
+                       KeepBesideClusters(whole->indexed(), options.retention.keep));
+      }
+      std::cerr << options.name << ": indexing\n";
+      LECTERN_RETURN_IF_ERROR(engine_.Index(whole->text(), options).status());
+    }
+    return OpenByName(options.name);
+  }
+
+  // What the document is by a mode's retention; nullptr where it has none.
+  Result<const Document*> Kept(const Method& method) {
+    if (!RetentionOfMode(method.mode)) return nullptr;
+    std::unique_ptr<DocumentSession>& kept = kept_[KeptName(method.mode)];
+    if (!kept) {
+      LECTERN_ASSIGN(kept, OpenKept(method.mode));
+    }
+    return &kept->indexed();
+  }
+
+  // The same where the selector of the whole document needs it.
+  Result<const Document*> Evicted(const Method& method) {
+    return HasEvictedTail(method.mode) ? Kept(method) : nullptr;
   }
 
   static AskOptions Exact() {
@@ -322,8 +350,9 @@ class DocumentEvaluation {
       };
     } else {
       LECTERN_RETURN_IF_ERROR(PrepareThresholds(method));
-      session->selector =
-          MakeSelector(method.mode, {.group = group_, .recalibrated = &recalibrated_});
+      LECTERN_ASSIGN(const Document* const evicted, Evicted(method));
+      session->selector = MakeSelector(
+          method.mode, {.group = group_, .recalibrated = &recalibrated_, .evicted = evicted});
     }
     double divergence = 0;
     session->on_first_logits = [&](std::span<const float> logits) {
@@ -339,16 +368,17 @@ class DocumentEvaluation {
     }
     LECTERN_ASSIGN(const Answer answer, session->Ask(question.text, options));
     const bool is_right = answer.text == question.answer;
-    Json::Object figures = {
-        {"tokens", Json(num_tokens_)},
-        {"kind", Json(question.kind)},
-        {"exact_right", Json(exact.text == question.answer)},
-        {"right", Json(is_right)},
-        {"same", Json(answer.text == exact.text)},
-        {"kl", Json(divergence)},
-        {"read_question", Json(answer.kv.read_fraction_prefill)},
-        {"on_disk", Json(static_cast<double>(session->document().bytes_on_disk) /
-                         static_cast<double>(bytes_on_disk_))}};
+    Json::Object figures = {{"tokens", Json(num_tokens_)},
+                            {"kind", Json(question.kind)},
+                            {"exact_right", Json(exact.text == question.answer)},
+                            {"right", Json(is_right)},
+                            {"same", Json(answer.text == exact.text)},
+                            {"kl", Json(divergence)},
+                            {"read_question", Json(answer.kv.read_fraction_prefill)}};
+    if (!HasEvictedTail(method.mode)) {  // which nothing stores as it would be
+      figures["on_disk"] = Json(static_cast<double>(session->document().bytes_on_disk) /
+                                static_cast<double>(bytes_on_disk_));
+    }
     if (answer.kv.read_fraction_decode) figures["read_answer"] = *answer.kv.read_fraction_decode;
     if (question.kind == "fact" && is_right && !question.passages.empty()) {
       const auto [begin, end] = question.passages.front();
@@ -405,8 +435,9 @@ class DocumentEvaluation {
     TrueMass truth;
     for (ErrorFigures& figures : missing) {
       LECTERN_RETURN_IF_ERROR(PrepareThresholds(figures.method));
-      figures.selector =
-          MakeSelector(figures.method.mode, {group_, &truth, &figures.kept, &recalibrated_});
+      LECTERN_ASSIGN(const Document* const evicted, Evicted(figures.method));
+      figures.selector = MakeSelector(figures.method.mode,
+                                      {group_, &truth, &figures.kept, &recalibrated_, evicted});
     }
     LECTERN_ASSIGN(const auto session, Open());
     Status failed;
@@ -456,18 +487,15 @@ class DocumentEvaluation {
         session.selector = figures.selector;
       }
       session.policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
-      std::unique_ptr<DocumentSession>& kept = kept_[method.mode];
-      if (RetentionOfMode(method.mode) && !kept) {
-        LECTERN_ASSIGN(kept, Open(method.mode));
-      }
-      session.attended_again = kept ? &kept->indexed() : nullptr;
+      LECTERN_ASSIGN(const Document* const kept, Kept(method));
+      session.attended_again = HasEvictedTail(method.mode) ? nullptr : kept;
       LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
                                                                   flags_.budgets[figures.budget],
                                                                   HasTail(method.mode), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
       LECTERN_ASSIGN(const std::span<const HeadIndex> attended,
-                     (kept ? *kept : session).indexed().Heads(step.layer));
+                     (session.attended_again ? *kept : session.indexed()).Heads(step.layer));
       figures.recalled.push_back(truth.Recalled(heads, attended, read.heads));
       figures.read.push_back(static_cast<double>(read.bytes) /
                              static_cast<double>(read.dense_bytes));
@@ -511,7 +539,7 @@ class DocumentEvaluation {
   std::unique_ptr<DocumentSession> document_;                     // that recalibrated_ borrows
   RecalibratedHeads recalibrated_;                                // made when first asked for
   std::map<uint64_t, std::unique_ptr<PaperLookup>> paper_;        // by seed
-  std::map<std::string, std::unique_ptr<DocumentSession>> kept_;  // by mode, for errors
+  std::map<std::string, std::unique_ptr<DocumentSession>> kept_;  // by KeptName
   std::map<std::pair<std::string, uint64_t>, PaperLookup::Thresholds> thresholds_;  // mode, seed
 };
 

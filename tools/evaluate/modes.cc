@@ -1,7 +1,9 @@
 #include "tools/evaluate/modes.h"
 
 #include <charconv>
-#include <cstdlib>
+#include <cmath>
+
+#include "tools/evaluate/evicted_tail.h"
 
 namespace lectern::evaluate {
 namespace {
@@ -35,6 +37,7 @@ void WithRule(LookupArgs& args) {
   args.rule = {.kind = kRule};
 }
 
+constexpr std::string_view kTailSuffix = "+tail";  // of METHOD+tail@KEEP
 constexpr std::string_view kQuestionThresholds = "rule-threshold-questions";
 
 Selector ByQuestionThresholds(const SelectorInputs& inputs) {
@@ -122,26 +125,57 @@ std::string DescribeModes() {
   return list +
          "\n  LAYERS+HEADS: as default, by these policies, as in pyramid+global"
          "\n  METHOD@KEEP: as default, of a document that keeps a share of its rows, as in "
-         "kvcrush@0.25; "
-         "budgets are of the whole one, which answers are compared with"
+         "kvcrush@0.25; budgets are of the whole one, which answers are compared with; "
+         "METHOD@KEEP:LAYERS+HEADS by these policies"
+         "\n  METHOD+tail@KEEP: all that such a document keeps, whatever the budget; what is gone "
+         "counts by the finest clusters of the whole one, whose bytes it keeps fewer rows for"
          "\n  PREFILL/DECODING: two of these, as in block-8/reuse-0.8";
 }
 
 std::optional<PlanPolicies> PoliciesOf(const std::string& mode) {
-  const size_t plus = mode.find('+');
-  if (plus == mode.npos) return {};
-  return PlanPolicies{mode.substr(0, plus), mode.substr(plus + 1)};
+  const size_t colon = mode.find(':');
+  const std::string policies = mode.substr(colon == mode.npos ? 0 : colon + 1);
+  const size_t plus = policies.find('+');
+  if (plus == policies.npos || policies.find('@') != policies.npos) return {};
+  return PlanPolicies{policies.substr(0, plus), policies.substr(plus + 1)};
 }
 
 std::optional<Retention> RetentionOfMode(const std::string& mode) {
+  const std::string kept = KeptName(mode);
+  const size_t at = kept.find('@');
+  if (at == kept.npos) return {};
+  Retention retention{NAN, kept.substr(0, at)};  // a share that is no number is refused
+  double keep;
+  const char* const end = kept.data() + kept.size();
+  if (const auto parsed = std::from_chars(kept.data() + at + 1, end, keep);
+      parsed.ec == std::errc() && parsed.ptr == end) {
+    retention.keep = keep;
+  }
+  if (retention.method.ends_with(kTailSuffix)) {
+    retention.method.resize(retention.method.size() - kTailSuffix.size());
+  }
+  return retention;
+}
+
+std::string KeptName(const std::string& mode) { return mode.substr(0, mode.find(':')); }
+
+bool HasEvictedTail(const std::string& mode) {
   const size_t at = mode.find('@');
-  if (at == mode.npos) return {};
-  return Retention{std::strtod(mode.c_str() + at + 1, nullptr), mode.substr(0, at)};
+  return at != mode.npos && std::string_view(mode).substr(0, at).ends_with(kTailSuffix);
 }
 
 std::string CheckMode(const std::string& mode, bool answers) {
-  if (const auto policies = PoliciesOf(mode)) return CheckPolicies(*policies).message();
-  if (const auto retention = RetentionOfMode(mode)) return CheckRetention(*retention).message();
+  const auto policies = PoliciesOf(mode);
+  if (policies) {
+    if (Status status = CheckPolicies(*policies); !status.ok()) return status.message();
+  }
+  if (const auto retention = RetentionOfMode(mode)) {
+    const bool is_plain = KeptName(mode) == mode;
+    if (!is_plain && !policies) return "after the colon: LAYERS+HEADS, not as in " + mode;
+    if (!is_plain && HasEvictedTail(mode)) return "all that is kept is read: no policies";
+    return CheckRetention(*retention).message();
+  }
+  if (policies) return "";
   const auto phases = PhasesOf(mode);
   double number;
   const bool known = phases ? IsPhase(phases->first) && IsPhase(phases->second)
@@ -161,6 +195,7 @@ bool HasTail(const std::string& mode) {
 }
 
 Selector MakeSelector(const std::string& mode, SelectorInputs inputs) {
+  if (HasEvictedTail(mode)) return SelectKeptRows(*inputs.evicted);
   if (const auto phases = PhasesOf(mode)) {
     return
         [prefill = MakeSelector(phases->first, inputs),

@@ -19,12 +19,15 @@ struct SelectorInputs {
   const TrueMass* truth = nullptr;  // of the running step and layer; the oracle's alone
   KeptSteps* kept = nullptr;        // counted where given
   const RecalibratedHeads* recalibrated = nullptr;  // of the modes that NeedsThresholds names
+  const Document* evicted = nullptr;                // that keeps some rows; of HasEvictedTail
   double number = 0;                                // of the mode's name
 };
 
 // Every mode: a new one is an entry of its list. Besides these,
 //   LAYERS+HEADS        Lookup by these policies (index/policies/)
-//   METHOD@KEEP         as default, of a document that keeps a share of its rows
+//   METHOD@KEEP         as default, of a document that keeps a share of its rows; :LAYERS+HEADS
+//                       behind it: by these policies
+//   METHOD+tail@KEEP    reads all that such a document keeps; what is gone counts through clusters
 //   PREFILL/DECODING    two modes: one for the question's prefill, one for the answer's steps
 std::string DescribeModes();
 // Empty, or why there is no such mode. `answers`: nor one that can answer, as the oracle, which
@@ -34,10 +37,14 @@ std::string CheckMode(const std::string& mode, bool answers);
 bool NeedsThresholds(const std::string& mode);
 // Whether what is not read counts through the tail.
 bool HasTail(const std::string& mode);
-// The policies of LAYERS+HEADS.
+// The policies of LAYERS+HEADS, also behind METHOD@KEEP.
 std::optional<PlanPolicies> PoliciesOf(const std::string& mode);
-// The retention of METHOD@KEEP.
+// The retention of METHOD@KEEP and METHOD+tail@KEEP (of as many bytes), which CheckMode checks.
 std::optional<Retention> RetentionOfMode(const std::string& mode);
+// METHOD@KEEP or METHOD+tail@KEEP, without policies: what names the document that it makes.
+std::string KeptName(const std::string& mode);
+// Whether it is METHOD+tail@KEEP (tools/evaluate/evicted_tail.h).
+bool HasEvictedTail(const std::string& mode);
 // What chooses in the place of Lookup while one question is answered: it may keep what it chose
 // from step to step. Empty: Lookup itself, or the paper's lookup, which is not made here.
 Selector MakeSelector(const std::string& mode, SelectorInputs inputs);

@@ -10,7 +10,7 @@
 #
 #   BIN             folder of the built tools (build-release/tools)
 #   DOCUMENTS       of 8192 tokens (20), LONG_DOCUMENTS of 32768 (5)
-#   QUESTIONS       per document of 8192 (15), LONG_QUESTIONS of 32768 (10)
+#   QUESTIONS       per document of 8192 (15), LONG_QUESTIONS of 32768 (25)
 set -euo pipefail
 if [ $# -ne 1 ]; then
   sed -n '2,/^set/s/^# \?//p' "$0"
@@ -38,6 +38,6 @@ for layers in uniform pyramid squeeze kv-compress; do
   for heads in global uniform kv-compress; do pairs+=,$layers+$heads; done
 done
 evaluate 8192 "${DOCUMENTS:-20}" "${QUESTIONS:-15}" 0.2,0.1,0.05 "${pairs#,}"
-evaluate 32768 "${LONG_DOCUMENTS:-5}" "${LONG_QUESTIONS:-10}" 0.1,0.05,0.02 \
+evaluate 32768 "${LONG_DOCUMENTS:-5}" "${LONG_QUESTIONS:-25}" 0.1,0.05,0.02 \
   uniform+global,kv-compress+global,kv-compress+uniform
-python3 "$here/table.py" "$folder/policies.jsonl"
+python3 "$here/table.py" --common "$folder/policies.jsonl"

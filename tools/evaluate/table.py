@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Markdown tables of what lectern-evaluate measured:
 
-    table.py [--json FILE] RAW.jsonl...
+    table.py [--common] [--json FILE] RAW.jsonl...
 
 Three tables of all files of raw results together: attention errors, answers, and their agreement
 with exact mode by kind of question. `error` is the relative L2 error of a layer's attention output
@@ -13,6 +13,8 @@ of the paper's two lookups is that of the row, over the questions that both were
 layer reads in a step: mean, least, most; `on disk` the document's bytes, of those of the document
 whole. `won, lost`: questions answered as exact mode does and not so by the shipped lookup (mode
 default or uniform+global), and the other way round. A cell is empty where nothing was measured.
+--common: in their place one table per length, of errors and answers over the questions alone that
+all methods have at all budgets; its `read` is the mean over questions and answers.
 --json FILE: the same figures. Standard library only.
 """
 
@@ -128,6 +130,50 @@ def kind_figures(lines, kinds):
             if of[kind] else None for kind in kinds}
 
 
+def with_all(lines):
+    """Only the lines of the questions that every method of their length has at every budget."""
+    rows = by_row(lines)
+    place = lambda line: (line["document"], line["question"])
+    common = {}
+    for (length, _, _), row in rows.items():
+        places = {place(line) for line in row}
+        common[length] = common.get(length, places) & places
+    return [line for line in lines if place(line) in common[line["K"]]]
+
+
+def by_keep(key):
+    """Large budgets first, of METHOD@KEEP those that keep most."""
+    _, mode, budget = key
+    keep = float(mode.split("@")[1].split(":")[0]) if "@" in mode else 1.0
+    return -budget, -keep, mode
+
+
+def common_tables(errors, answers):
+    """-> {title: [row]}, one for each length"""
+    of_errors, of_answers = by_row(with_all(best_seeds(errors))), by_row(with_all(answers))
+    tables = {}
+    for length in sorted({key[0] for key in of_answers}):
+        rows = []
+        for key in sorted((key for key in of_answers if key[0] == length), key=by_keep):
+            found = answer_figures(of_answers, key)
+            error = error_figures(of_errors, key) if key in of_errors else {}
+            read = [line[name] for line in of_answers[key]
+                    for name in ("read_question", "read_answer") if name in line]
+            rows.append({"budget": str(key[2]), "method": key[1],
+                         "error": error.get("error, mean"),
+                         "mass recalled": error.get("mass recalled"),
+                         **{name: found[name] for name in (
+                             "same %", "same where right %", "right %", "won, lost", "KL, mean")},
+                         "read": mean(read), "on disk": found["on disk"]})
+        if all(row["on disk"] in (None, 1) for row in rows):
+            for row in rows:
+                del row["on disk"]
+        title = (f"{length}K: {found['questions']} questions to {found['documents']} documents, "
+                 f"{error.get('questions', 0)} of them for errors")
+        tables[title] = rows
+    return tables
+
+
 def cell(name, value):
     if value is None or isinstance(value, (str, int)):
         return "" if value is None else str(value)
@@ -143,19 +189,13 @@ def markdown(title, rows):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Tables of what lectern-evaluate measured; see "
-                                     "the top of this file.")
-    parser.add_argument("raw", type=pathlib.Path, nargs="+")
-    parser.add_argument("--json", type=pathlib.Path)
-    a = parser.parse_args()
-
-    errors, answers = read(a.raw)
+def all_tables(errors, answers):
+    """-> {title: [row]}"""
     head = lambda key: {"tokens": f"{key[0]}K", "method": key[1], "budget": str(key[2])}
     order = lambda key: (key[0], key[1], -key[2])
     of_errors, of_answers = by_row(best_seeds(errors)), by_row(answers)
     kinds = sorted({line["kind"] for line in answers})
-    tables = {
+    return {
         "Attention errors": [{**head(key), **error_figures(of_errors, key)}
                              for key in sorted(of_errors, key=order)],
         "Answers": [{**head(key), **answer_figures(of_answers, key)}
@@ -163,6 +203,18 @@ def main():
         "Answers the same as exact mode's, % (questions)": [
             {**head(key), **kind_figures(of_answers[key], kinds)}
             for key in sorted(of_answers, key=order)]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Tables of what lectern-evaluate measured; see "
+                                     "the top of this file.")
+    parser.add_argument("raw", type=pathlib.Path, nargs="+")
+    parser.add_argument("--common", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path)
+    a = parser.parse_args()
+
+    errors, answers = read(a.raw)
+    tables = common_tables(errors, answers) if a.common else all_tables(errors, answers)
     print("\n".join(filter(None, (markdown(*table) for table in tables.items()))), end="")
     if a.json:
         a.json.write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,22 @@
+// Retention with a tail: what a document does not keep stands in through clusters of the whole one.
+#ifndef LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
+#define LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
+
+#include "engine/document_attention.h"
+
+namespace lectern::evaluate {
+
+// The share of all rows that costs, together with every finest cluster of `whole` (centroid, mean
+// value, variance and count), as much as the share `keep` of them, to within one row of the
+// document. kInvalidArgument where clusters alone cost as much.
+Result<double> KeepBesideClusters(const Document& whole, double keep);
+
+// Of the whole document reads all rows that `kept`, the same document, keeps, whatever the budget.
+// Each finest cluster stands in for those of its keys that are gone, with their number, its mean
+// value, centroid and, as LookupArgs::second_order says, variance; a head that keeps every row
+// needs none. `kept` outlives the selector.
+Selector SelectKeptRows(const Document& kept);
+
+}  // namespace lectern::evaluate
+
+#endif  // LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
