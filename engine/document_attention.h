@@ -22,7 +22,9 @@ struct DocumentRead {
   // Share of the attention that lies on rows not read, mean over kv heads and rows (by their
   // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
   double missed_mass = 0, missed_bound = 0;
-  double uncalibrated_missed = 0;  // the estimate as the lookup has it
+  // The estimate before it is calibrated: what the tail stands for beside what was read; without a
+  // tail the lookup's own sum.
+  double uncalibrated_missed = 0;
   bool bounded = false;
   // Per kv head [R]: log mass of what was read and of what is attended besides.
   std::vector<std::vector<float>> read_lse;

@@ -161,8 +161,8 @@ struct AskOptions {
   Fallback fallback = Fallback::kWarn;
   // (0, 1): every step reads on in every layer, past the budget, until at most this share of the
   // layer's attention lies on rows that it did not read: as proved from radii and codes, or, where
-  // that proves too little, as estimated with the document's margin, which held for 99 of 100 of
-  // the questions asked while it was indexed. KvReceipt::max_missed_by says which.
+  // that proves too little, as estimated with the document's margin for the budget, which held
+  // for 99 of 100 steps of the questions asked while it was indexed. KvReceipt::max_missed_by says which.
   std::optional<double> max_missed;
   // What is read below a kv_budget of 1 (index/lookup.h): "default"; whole clusters alone, by
   // "threshold" (kv_budget in the mean over questions), "cap" (never above kv_budget) or "top-p"

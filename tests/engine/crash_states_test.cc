@@ -17,6 +17,7 @@
 #include "store/crc32c.h"
 #include "store/store.h"
 #include "tests/engine/test_documents.h"
+#include "tests/store/sample_store.h"
 #include "tests/store/simulated_disk.h"
 
 namespace lectern {
@@ -58,15 +59,6 @@ Status Index(Env& env, const std::string& name, uint64_t seed, size_t bytes, boo
   return IndexDocument(ContextOf(env), InventedText(bytes, seed), options).status();
 }
 
-// Runs with the lock held and the catalog open.
-template <typename Action>
-Status AsWriter(Env& env, Action action) {
-  LECTERN_ASSIGN(const auto lock, LockStore(env, kStore));
-  LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(env, CatalogPath(kStore), Catalog::Mode::kReadWrite));
-  return action(*catalog);
-}
-
 Result<DocumentRow> Find(Catalog& catalog, const std::string& name) {
   LECTERN_ASSIGN(const auto row, catalog.FindReadyByName(name));
   if (!row) return Status(Code::kNotFound, "no document " + name);
@@ -74,7 +66,7 @@ Result<DocumentRow> Find(Catalog& catalog, const std::string& name) {
 }
 
 Status RemoveNamed(Env& env, const std::string& name) {
-  return AsWriter(env, [&](Catalog& catalog) -> Status {
+  return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
     const auto row = Find(catalog, name);
     if (!row.ok()) return row.status();
     return RemoveDocument(env, kStore, catalog, row->id);
@@ -95,7 +87,7 @@ Status ChangePlanOf(Env& env, const std::string& name, float kv_budget) {
 }
 
 Status Collect(Env& env) {
-  return AsWriter(env,
+  return AsWriter(env, kStore,
                   [&](Catalog& catalog) { return CollectGarbage(env, kStore, catalog).status(); });
 }
 
@@ -304,7 +296,7 @@ class Checker {
 
   // The next writer's collection: changes nothing that is seen and leaves nothing unknown.
   static Status Recover(SimulatedDisk& disk, const Visible& seen) {
-    const Status collected = AsWriter(disk, [&](Catalog& catalog) -> Status {
+    const Status collected = AsWriter(disk, kStore, [&](Catalog& catalog) -> Status {
       LECTERN_ASSIGN(const Collected done, CollectGarbage(disk, kStore, catalog));
       if (!done.unknown.empty()) {
         return Status(Code::kCorrupt, done.unknown[0] + ": a removed document came back");
@@ -472,7 +464,7 @@ TEST(CrashStatesTest, TheCatalogIsRebuiltFromShardsWhateverInterruptsIt) {
         const auto seen = Look(again);
         ASSERT_TRUE(seen.ok()) << damage.name << ": " << seen.status().message();
         ASSERT_EQ(*seen, wanted) << damage.name << ", change " << crash.position();
-        const Status whole = AsWriter(again, [&](Catalog& catalog) -> Status {
+        const Status whole = AsWriter(again, kStore, [&](Catalog& catalog) -> Status {
           LECTERN_RETURN_IF_ERROR(CollectGarbage(again, kStore, catalog).status());
           return CheckNoOrphans(again, catalog);
         });
@@ -549,7 +541,7 @@ Status CommitBeforeFiles(Env& env) {
                  Catalog::Open(other, CatalogPath(kStore), Catalog::Mode::kReadOnly));
   LECTERN_ASSIGN(const DocumentRow row, Find(*indexed, "a"));
   LECTERN_ASSIGN(const auto shards, indexed->Shards(row.generation));
-  return AsWriter(env, [&](Catalog& catalog) -> Status {
+  return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
     DocumentRow building = row;
     LECTERN_ASSIGN(building.generation, catalog.BeginDocument(row));
     LECTERN_RETURN_IF_ERROR(catalog.CommitDocument(building, shards));
@@ -558,7 +550,7 @@ Status CommitBeforeFiles(Env& env) {
 }
 
 Status FilesBeforeRow(Env& env) {
-  return AsWriter(env, [&](Catalog& catalog) -> Status {
+  return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
     LECTERN_ASSIGN(const DocumentRow row, Find(catalog, "b"));
     LECTERN_RETURN_IF_ERROR(env.RemoveTree(DirectoryOf(row)));
     LECTERN_RETURN_IF_ERROR(env.SyncDirectory(ParentDirectory(DirectoryOf(row))));
@@ -568,7 +560,7 @@ Status FilesBeforeRow(Env& env) {
 }
 
 Status ForgetBeforeFiles(Env& env) {
-  return AsWriter(env, [&](Catalog& catalog) -> Status {
+  return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
     LECTERN_ASSIGN(const DocumentRow row, Find(catalog, "b"));
     LECTERN_RETURN_IF_ERROR(catalog.MarkDead(row.id));
     LECTERN_RETURN_IF_ERROR(catalog.Forget(row.generation));
@@ -578,7 +570,7 @@ Status ForgetBeforeFiles(Env& env) {
 
 // The old generation goes before the new one is there.
 Status OldBeforeNew(Env& env) {
-  LECTERN_RETURN_IF_ERROR(AsWriter(env, [&](Catalog& catalog) -> Status {
+  LECTERN_RETURN_IF_ERROR(AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
     LECTERN_ASSIGN(const DocumentRow row, Find(catalog, "a"));
     return RemoveDocument(env, kStore, catalog, row.id);
   }));

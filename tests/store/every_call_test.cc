@@ -88,14 +88,6 @@ Status Count() { return Fails() ? Status(Code::kIoError, kInjected) : Status(); 
 
 // ---- What is done ----
 
-template <typename Action>
-Status AsWriter(Env& env, const std::string& store, Action action) {
-  LECTERN_ASSIGN(const auto lock, LockStore(env, store));
-  LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite));
-  return action(*catalog);
-}
-
 // Of a few blocks.
 Status Add(Env& env, uint8_t id, const std::string& name) {
   return AddSampleDocument(env, kStore, SampleId(id), name, std::string(150000, name[0])).status();

@@ -90,8 +90,9 @@ class Worker {
   [[noreturn]] void Remove() {
     for (;;) {
       const auto id = Id(kNumKept + static_cast<int>(random_() % (kNumIds - kNumKept)));
-      const Status status =
-          AsWriter([&](Catalog& catalog) { return RemoveDocument(env_, store_, catalog, id); });
+      const Status status = AsWriter(env_, store_, [&](Catalog& catalog) {
+        return RemoveDocument(env_, store_, catalog, id);
+      });
       Tolerate("remove", status, {Code::kLocked, Code::kNotFound});
       shared_.num_removed += status.ok();
     }
@@ -99,7 +100,7 @@ class Worker {
 
   [[noreturn]] void Collect() {
     for (;;) {
-      const Status status = AsWriter([&](Catalog& catalog) -> Status {
+      const Status status = AsWriter(env_, store_, [&](Catalog& catalog) -> Status {
         LECTERN_ASSIGN(const Collected collected, CollectGarbage(env_, store_, catalog));
         if (!collected.unknown.empty()) Violation("unknown: " + collected.unknown[0]);
         return {};
@@ -112,14 +113,6 @@ class Worker {
 
  private:
   static DocumentId Id(int id) { return SampleId(static_cast<uint8_t>(id + 1)); }
-
-  template <typename Action>
-  Status AsWriter(Action action) {
-    LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
-    LECTERN_ASSIGN(const auto catalog,
-                   Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
-    return action(*catalog);
-  }
 
   Result<std::optional<DocumentRow>> Find(int id) {
     LECTERN_ASSIGN(const auto catalog,

@@ -9,6 +9,15 @@
 
 namespace lectern {
 
+// action(Catalog&) with the store's lock held.
+template <typename Action>
+Status AsWriter(Env& env, const std::string& store, Action action) {
+  LECTERN_ASSIGN(const auto lock, LockStore(env, store));
+  LECTERN_ASSIGN(const auto catalog,
+                 Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite));
+  return action(*catalog);
+}
+
 inline DocumentId SampleId(uint8_t first) { return DocumentId{first, 1, 2, 3}; }
 
 // A document of one layer under `id`; the caller holds the store's lock.

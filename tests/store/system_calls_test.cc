@@ -145,14 +145,6 @@ struct Step {
   std::function<void(const std::string& store)> prepare = nullptr;  // the store before it
 };
 
-template <typename Action>
-Status AsWriter(Env& env, const std::string& store, Action action) {
-  LECTERN_ASSIGN(const auto lock, LockStore(env, store));
-  LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite));
-  return action(*catalog);
-}
-
 Status Add(Env& env, const std::string& store, uint8_t id, const std::string& name) {
   return AddSampleDocument(env, store, SampleId(id), name, "Text of " + name).status();
 }
