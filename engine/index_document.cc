@@ -328,7 +328,8 @@ class Indexer {
     prefill.keeps_spills = context_.ram == nullptr;
     prefill.on_chunk = [this](uint64_t done) { progress_.Done(done); };
     prefill.is_cancelled = [this] { return progress_.Stopped(); };
-    LECTERN_RETURN_IF_ERROR(Prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
+    LECTERN_RETURN_IF_ERROR(
+        context_.prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
     report_.seconds.prefill = SecondsSince(start);
     return {};
   }

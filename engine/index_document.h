@@ -2,10 +2,13 @@
 #ifndef LECTERN_ENGINE_INDEX_DOCUMENT_H_
 #define LECTERN_ENGINE_INDEX_DOCUMENT_H_
 
+#include <functional>
+
 #include "engine/document.h"
 #include "engine/engine.h"
 #include "engine/index_cost.h"
 #include "engine/model.h"
+#include "engine/prefill.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "store/env.h"
@@ -25,6 +28,10 @@ struct IndexContext {
   uint64_t quota_bytes = 0;                 // of the store; 0: none
   Io io = Io::kMmap;                        // of documents that are read while others are made
   std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
+  // Fills the spills; benches put in its place what costs less at great depth.
+  std::function<Status(const Transformer&, std::span<const int32_t>, KvSpill&,
+                       const PrefillOptions&)>
+      prefill = Prefill;
   DocumentOptions reading() const { return {.io = io, .ram = ram}; }
 };
 

@@ -1,5 +1,5 @@
-// Online softmax over tiles of keys. A tile's keys and values are converted once, then blocks of
-// query rows pass over it: logits, weights, weighted values. Every product is a tile of tile-inl.h,
+// Online softmax over tiles of keys. A tile's keys and values are converted once (for few query rows
+// they are used as they are stored), then blocks of query rows pass over it: logits, weights, weighted values. Every product is a tile of tile-inl.h,
 // so that a row's bits do not depend on which rows it shares a call with.
 #include "kernels/attention.h"
 
@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/contrib/math/math-inl.h"
+#include "kernels/few_rows-inl.h"
 #include "kernels/tile-inl.h"
 
 #ifndef LECTERN_ATTENTION_TILE
@@ -35,7 +36,7 @@ static_assert(kPanel <= kMaxPanel && kMaxRows <= kMaxTileRows && kTileKeys % kPa
 // Keys [begin, begin + num_keys) and where their floats lie in scratch.
 struct KeyTile {
   size_t begin, num_keys;
-  float* keys;     // panels of [head_dim][kPanel]
+  float* keys;     // panels of [head_dim][kPanel]; unused when keys are read as stored
   float* values;   // panels of [num_keys][kPanel]; unused when values are read as stored
   float* weights;  // [kMaxRows][kTileKeys]: logits, then weights, of one block of rows
 };
@@ -148,13 +149,20 @@ void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t n
   }
 }
 
-// Rows [row, row + num_rows) over one tile; num_rows <= kMaxRows.
-void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
-                 bool as_stored) {
-  const size_t visible = MaxVisible(args, row, row + num_rows);
-  const size_t depth = visible <= tile.begin ? 0 : std::min(visible - tile.begin, tile.num_keys);
-  if (depth == 0 && args.logits.data == nullptr) return;
+// Dots of rows [row, row + num_rows) with the tile's first `depth` keys -> weights.
+void MultiplyKeys(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
+                  size_t depth) {
   const size_t head_dim = args.queries.num_cols;
+  if (args.queries.num_rows <= kFewRows) {
+    return MultiplyFewRows({.a = args.queries[row],
+                            .a_stride = args.queries.stride,
+                            .b = args.keys.Slice(tile.begin, tile.begin + depth),
+                            .depth = head_dim,
+                            .c = tile.weights,
+                            .c_stride = kTileKeys,
+                            .accumulate = false},
+                           args.keys.dtype, num_rows);
+  }
   MultiplyBlock(Product<PanelSource>{.a = args.queries[row],
                                      .a_stride = args.queries.stride,
                                      .b = {tile.keys, head_dim * kPanel},
@@ -164,6 +172,15 @@ void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t
                                      .num_columns = (depth + kPanel - 1) / kPanel * kPanel,
                                      .accumulate = false},
                 num_rows);
+}
+
+// Rows [row, row + num_rows) over one tile; num_rows <= kMaxRows.
+void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
+                 bool as_stored) {
+  const size_t visible = MaxVisible(args, row, row + num_rows);
+  const size_t depth = visible <= tile.begin ? 0 : std::min(visible - tile.begin, tile.num_keys);
+  if (depth == 0 && args.logits.data == nullptr) return;
+  MultiplyKeys(args, tile, row, num_rows, depth);
   for (size_t r = 0; r < num_rows; ++r) {
     UpdateRow(args, tile, row + r, tile.weights + r * kTileKeys);
   }
@@ -186,7 +203,9 @@ void Attend(const AttendArgs& args) {
     tile.num_keys = end - tile.begin;
     const size_t read_end = std::clamp(num_visible, tile.begin, end);
     if (read_end > tile.begin) {
-      PackPanels(args.keys.Slice(tile.begin, read_end), args.keys.dtype, 0, head_dim, tile.keys);
+      if (num_rows > kFewRows) {
+        PackPanels(args.keys.Slice(tile.begin, read_end), args.keys.dtype, 0, head_dim, tile.keys);
+      }
       if (!as_stored) {
         ConvertPanels(args.values.Slice(tile.begin, read_end), tile.values, tile.num_keys * kPanel);
       }

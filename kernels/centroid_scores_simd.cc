@@ -6,6 +6,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/attention.h"
+#include "kernels/few_rows-inl.h"
 #include "kernels/tile-inl.h"
 
 #ifndef LECTERN_CENTROID_SCORES_BLOCKS
@@ -43,16 +44,27 @@ void KeyLogits(const KeyLogitsArgs& args) {
   float* packed = AlignScratch(scratch.data());
   for (size_t key = 0; key < keys.num_rows; key += kTileColumns) {
     const size_t end = std::min(key + kTileColumns, keys.num_rows);
-    PackPanels(keys.Slice(key, end), keys.dtype, 0, head_dim, packed);
-    Multiply({.a = queries.data,
-              .a_stride = queries.stride,
-              .b = {packed, head_dim * kPanel},
-              .depth = head_dim,
-              .c = logits.data + key,
-              .c_stride = logits.stride,
-              .num_columns = end - key,
-              .accumulate = false},
-             queries.num_rows);
+    if (queries.num_rows <= kFewRows) {
+      MultiplyFewRows({.a = queries.data,
+                       .a_stride = queries.stride,
+                       .b = keys.Slice(key, end),
+                       .depth = head_dim,
+                       .c = logits.data + key,
+                       .c_stride = logits.stride,
+                       .accumulate = false},
+                      keys.dtype, queries.num_rows);
+    } else {
+      PackPanels(keys.Slice(key, end), keys.dtype, 0, head_dim, packed);
+      Multiply({.a = queries.data,
+                .a_stride = queries.stride,
+                .b = {packed, head_dim * kPanel},
+                .depth = head_dim,
+                .c = logits.data + key,
+                .c_stride = logits.stride,
+                .num_columns = end - key,
+                .accumulate = false},
+               queries.num_rows);
+    }
     for (size_t r = 0; r < queries.num_rows; ++r) {
       size_t j = key;
       for (; j + kLanes <= end; j += kLanes) {

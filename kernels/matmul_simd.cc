@@ -1,5 +1,6 @@
-// Columns in groups: a block of the group's weights is converted and transposed into scratch once,
-// then every input row passes over it.
+// Few input rows meet the weights as they are stored. More: columns in groups; a block of the
+// group's weights is converted and transposed into scratch once, then every input row passes over
+// it.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 
+#include "kernels/few_rows-inl.h"
 #include "kernels/tile-inl.h"
 
 namespace lectern {
@@ -36,6 +38,16 @@ void MatMul(const MatMulArgs& args) { MatMulScalar(args); }
 
 void MatMul(const MatMulArgs& args) {
   const auto& [input, weight, output, column_begin, column_end, accumulate, scratch] = args;
+  if (input.num_rows <= kFewRows) {
+    return MultiplyFewRows({.a = input.data,
+                            .a_stride = input.stride,
+                            .b = weight.Slice(column_begin, column_end),
+                            .depth = input.num_cols,
+                            .c = output.data + column_begin,
+                            .c_stride = output.stride,
+                            .accumulate = accumulate},
+                           weight.dtype, input.num_rows);
+  }
   float* packed = AlignScratch(scratch.data());
   MatMulBlock block = BlockFor(input.num_rows);
   block.columns = std::max(block.columns, kPanel);

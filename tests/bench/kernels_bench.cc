@@ -36,8 +36,8 @@ void Report(benchmark::State& state, double flops, double bytes) {
   state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
 }
 
-void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype) {
-  constexpr size_t kSide = 2048;
+void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t side = 2048) {
+  const size_t kSide = side;
   const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
   const Stored weight(kSide, kSide, dtype, 2);
   std::vector<float> output(num_rows * kSide), scratch(MatMulScratch(kSide));
@@ -53,6 +53,9 @@ void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype) {
          static_cast<double>(weight.bytes.size()));
 }
 BENCHMARK_CAPTURE(BM_MatMul, M1_f32, 1, Dtype::kF32);
+BENCHMARK_CAPTURE(BM_MatMul, M1_f16, 1, Dtype::kF16);
+BENCHMARK_CAPTURE(BM_MatMul, M1_f16_1536, 1, Dtype::kF16, 1536);
+BENCHMARK_CAPTURE(BM_MatMul, M1_f16_4000, 1, Dtype::kF16, 4000);
 BENCHMARK_CAPTURE(BM_MatMul, M1_bf16, 1, Dtype::kBf16);
 BENCHMARK_CAPTURE(BM_MatMul, M4_bf16, 4, Dtype::kBf16);
 BENCHMARK_CAPTURE(BM_MatMul, M16_f32, 16, Dtype::kF32);

@@ -1,0 +1,174 @@
+// The product of tile-inl.h for few rows of A: C[rows, columns] (+)= A[rows, depth] * stored^T.
+//
+// Where each stored row is needed once or twice, the way through packed scratch costs more than the
+// product. Here kLanes stored rows of kLanes elements are converted, transposed within registers
+// and used at once. Each element of C is the same chain of multiply-adds as there: the same bits.
+//
+// Per-target header of Highway, included as tile-inl.h is.
+#include "kernels/tile-inl.h"
+
+#if defined(LECTERN_KERNELS_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LECTERN_KERNELS_FEW_ROWS_INL_H_
+#undef LECTERN_KERNELS_FEW_ROWS_INL_H_
+#else
+#define LECTERN_KERNELS_FEW_ROWS_INL_H_
+#endif
+
+#if HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace lectern {
+namespace HWY_NAMESPACE {
+
+constexpr size_t kFewRows = 4;
+
+// out[j], of 128-bit block b: element 4 * b + j of four rows.
+HWY_INLINE void TransposeFour(const FloatVector* rows, FloatVector* out) {
+  const FloatTag d;
+  const hn::Repartition<uint64_t, FloatTag> pairs;
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0], rows[1]));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2], rows[3]));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0], rows[1]));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2], rows[3]));
+  out[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+  out[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+  out[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+  out[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+}
+
+// rows[i][j] <-> rows[j][i], of kLanes vectors.
+HWY_INLINE void Transpose(FloatVector* rows) {
+  const FloatTag d;
+  FloatVector quads[kLanes];
+  LECTERN_UNROLL_TILE
+  for (size_t i = 0; i < kLanes; i += 4) TransposeFour(rows + i, quads + i);
+  LECTERN_UNROLL_TILE
+  for (size_t j = 0; j < 4; ++j) {
+    if constexpr (kLanes == 4) {
+      rows[j] = quads[j];
+    } else if constexpr (kLanes == 8) {
+      rows[j] = hn::ConcatLowerLower(d, quads[4 + j], quads[j]);
+      rows[4 + j] = hn::ConcatUpperUpper(d, quads[4 + j], quads[j]);
+    } else {
+      static_assert(kLanes == 16 || kLanes == 4 || kLanes == 8);
+      const auto even01 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(quads[4 + j]), quads[j]);
+      const auto odd01 = hn::OddEvenBlocks(quads[4 + j], hn::SwapAdjacentBlocks(quads[j]));
+      const auto even23 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(quads[12 + j]), quads[8 + j]);
+      const auto odd23 = hn::OddEvenBlocks(quads[12 + j], hn::SwapAdjacentBlocks(quads[8 + j]));
+      rows[j] = hn::ConcatLowerLower(d, even23, even01);
+      rows[4 + j] = hn::ConcatLowerLower(d, odd23, odd01);
+      rows[8 + j] = hn::ConcatUpperUpper(d, even23, even01);
+      rows[12 + j] = hn::ConcatUpperUpper(d, odd23, odd01);
+    }
+  }
+}
+
+struct FewRowsProduct {
+  const float* a;  // [num_rows, depth]
+  size_t a_stride;
+  StoredRows b;  // [columns, depth]
+  size_t depth;
+  float* c;  // [num_rows, columns]
+  size_t c_stride;
+  bool accumulate;
+};
+
+// sum[g][r] += A[r, k … k + count) * the columns first + g * kLanes … of B. count <= kLanes.
+template <Dtype kDtype, size_t kRows, size_t kGroups, bool kWhole>
+HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* columns, size_t k,
+                         size_t count, FloatVector (*sum)[kRows]) {
+  const FloatTag d;
+  LECTERN_UNROLL_TILE
+  for (size_t g = 0; g < kGroups; ++g) {
+    FloatVector block[kLanes];
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kLanes; ++i) {
+      const std::byte* row = columns[g * kLanes + i];
+      block[i] = kWhole ? LoadVector<kDtype>(row, k) : LoadPartial<kDtype>(row, k, count);
+    }
+    Transpose(block);
+    LECTERN_UNROLL_TILE
+    for (size_t j = 0; j < kLanes; ++j) {
+      if (!kWhole && j == count) break;
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        sum[g][r] = hn::MulAdd(hn::Set(d, p.a[r * p.a_stride + k + j]), block[j], sum[g][r]);
+      }
+    }
+  }
+}
+
+// Columns [column, column + kGroups * kLanes), written at c. Past the last one it is repeated.
+template <Dtype kDtype, size_t kRows, size_t kGroups>
+HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c,
+                                size_t c_stride) {
+  const FloatTag d;
+  const std::byte* columns[kGroups * kLanes];
+  for (size_t i = 0; i < kGroups * kLanes; ++i) {
+    columns[i] = p.b.row(std::min(column + i, p.b.num_rows - 1));
+  }
+  FloatVector sum[kGroups][kRows];
+  LECTERN_UNROLL_TILE
+  for (size_t g = 0; g < kGroups; ++g) {
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kRows; ++r) {
+      sum[g][r] = p.accumulate ? hn::LoadU(d, c + r * c_stride + g * kLanes) : hn::Zero(d);
+    }
+  }
+  size_t k = 0;
+  for (; k + kLanes <= p.depth; k += kLanes) {
+    AddBlock<kDtype, kRows, kGroups, true>(p, columns, k, kLanes, sum);
+  }
+  if (k < p.depth) AddBlock<kDtype, kRows, kGroups, false>(p, columns, k, p.depth - k, sum);
+  LECTERN_UNROLL_TILE
+  for (size_t g = 0; g < kGroups; ++g) {
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kRows; ++r) hn::StoreU(sum[g][r], d, c + r * c_stride + g * kLanes);
+  }
+}
+
+template <Dtype kDtype, size_t kRows, size_t kGroups>
+HWY_NOINLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
+  size_t column = 0;
+  for (; column + kGroups * kLanes <= p.b.num_rows; column += kGroups * kLanes) {
+    MultiplyColumns<kDtype, kRows, kGroups>(p, column, p.c + column, p.c_stride);
+  }
+  for (; column < p.b.num_rows; column += kLanes) {
+    const size_t bytes = std::min(kLanes, p.b.num_rows - column) * sizeof(float);
+    float c[kRows][kLanes] = {};
+    for (size_t r = 0; r < kRows; ++r) std::memcpy(c[r], p.c + r * p.c_stride + column, bytes);
+    MultiplyColumns<kDtype, kRows, 1>(p, column, c[0], kLanes);
+    for (size_t r = 0; r < kRows; ++r) std::memcpy(p.c + r * p.c_stride + column, c[r], bytes);
+  }
+}
+
+// A single chain of multiply-adds waits for itself, so one row takes two groups of columns at once;
+// but rows of B that lie a multiple of 2 KiB apart fall into the same few lines of L1, which hold
+// one group only.
+template <Dtype kDtype, size_t kRows>
+HWY_INLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
+  if (kRows == 1 && p.b.stride % 2048 != 0) return MultiplyFewRowsOf<kDtype, kRows, 2>(p);
+  MultiplyFewRowsOf<kDtype, kRows, 1>(p);
+}
+
+template <Dtype kDtype, size_t kRows = kFewRows>
+HWY_INLINE void MultiplySomeFewRows(const FewRowsProduct& p, size_t num_rows) {
+  if (num_rows == kRows) return MultiplyFewRowsOf<kDtype, kRows>(p);
+  if constexpr (kRows > 1) MultiplySomeFewRows<kDtype, kRows - 1>(p, num_rows);
+}
+
+// 1 <= num_rows <= kFewRows.
+inline void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
+  switch (dtype) {
+    case Dtype::kF32: return MultiplySomeFewRows<Dtype::kF32>(p, num_rows);
+    case Dtype::kF16: return MultiplySomeFewRows<Dtype::kF16>(p, num_rows);
+    case Dtype::kBf16: return MultiplySomeFewRows<Dtype::kBf16>(p, num_rows);
+    case Dtype::kQ8: return MultiplySomeFewRows<Dtype::kQ8>(p, num_rows);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lectern
+HWY_AFTER_NAMESPACE();
+#endif  // HWY_TARGET != HWY_SCALAR
+
+#endif  // LECTERN_KERNELS_FEW_ROWS_INL_H_

@@ -1,0 +1,248 @@
+// Our side of compare_llama_cpp.py: the flows with a clock around them, commands on standard input.
+//
+//   ask_bench index MODEL STORE TOKENS [PREFILLED]
+//     Indexes a text of TOKENS tokens under that name. Of the tokens only the first PREFILLED
+//     (default: all) and the last chunk run through the model; the KV of those between repeats the
+//     first, each row with noise of a quarter of its size, so that great depths cost minutes, not
+//     hours. Prints {"tokens":[…],"prefill_s","prefill_cpu_s","report":{…}}; tokens: at most 4096.
+//   ask_bench ask MODEL STORE TOKENS THREADS
+//     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
+//     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
+//     "token_cpu_ms","steps","read_prefill","read_decode","rss_kb","anonymous_kb"}; times of a token
+//     are means over `steps`.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "engine/ask.h"
+#include "engine/index_document.h"
+#include "engine/report_json.h"
+#include "engine/seconds.h"
+
+namespace lectern {
+namespace {
+
+double CpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Of /proc/self/status, in KiB.
+uint64_t StatusKb(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  std::string name;
+  uint64_t value = 0;
+  while (status >> name) {
+    if (name == key + ":" && status >> value) return value;
+    std::getline(status, name);
+  }
+  return 0;
+}
+
+Json Numbers(std::span<const int32_t> values) {
+  Json::Array array;
+  for (const int32_t value : values) array.push_back(Json(int64_t{value}));
+  return Json(std::move(array));
+}
+
+// Words, as `encode` counts them `tokens` tokens long. Most words are one token; the last ones are
+// single letters, so that the count can be met.
+template <typename Encode>
+Result<std::string> TextOf(size_t tokens, const Encode& encode) {
+  static const char* const kWords[] = {"the", "of", "and", "in", "to", "was", "is", "for", "on",
+                                       "as",  "by", "with", "at", "from", "it", "an"};
+  uint64_t random = 1;
+  const auto word = [&] {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return std::string(kWords[random >> 60]) + " ";
+  };
+  LECTERN_ASSIGN(const size_t empty, encode("it"));
+  if (tokens < empty + 8) return Status(Code::kInvalidArgument, "too few tokens");
+  std::string text;
+  for (size_t i = 0; i < tokens - empty - 8; ++i) text += word();
+  for (;;) {
+    LECTERN_ASSIGN(const size_t count, encode(text + "it"));
+    if (count == tokens) return text + "it";
+    if (count > tokens) {
+      return Status(Code::kInvalidArgument, "the tokenizer splits small words");
+    }
+    text += word();
+  }
+}
+
+// Rows [begin, end) of a layer's keys or values, all kv heads side by side: those of the first
+// `period` tokens over again, with noise.
+std::vector<float> NoisyRows(const KvSpill& spill, uint32_t layer, bool values, uint64_t period,
+                             uint64_t begin, uint64_t end) {
+  const SpillShape& shape = spill.shape();
+  const size_t cols = size_t{shape.num_kv_heads} * shape.head_dim;
+  std::vector<float> rows((end - begin) * cols);
+  uint64_t random = begin * 2654435761u + layer * 97 + values;
+  for (uint32_t head = 0; head < shape.num_kv_heads; ++head) {
+    const TypedRows from =
+        values ? spill.Values(layer, head, period) : spill.Keys(layer, head, period);
+    std::vector<float> source(period * shape.head_dim);
+    ToFloatRowsScalar(from, Rows<float>(source.data(), period, shape.head_dim));
+    for (uint64_t t = begin; t < end; ++t) {
+      const float* row = source.data() + t % period * shape.head_dim;
+      float squares = 0;
+      for (size_t i = 0; i < shape.head_dim; ++i) squares += row[i] * row[i];
+      const float step = 0.25f * std::sqrt(12 * squares / static_cast<float>(shape.head_dim));
+      for (size_t i = 0; i < shape.head_dim; ++i) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const float uniform = static_cast<float>(random >> 40) * 0x1p-24f - 0.5f;
+        rows[(t - begin) * cols + head * shape.head_dim + i] = row[i] + step * uniform;
+      }
+    }
+  }
+  return rows;
+}
+
+Status Repeat(const Backend& backend, KvSpill& spill, uint64_t period, uint64_t end) {
+  const SpillShape& shape = spill.shape();
+  const size_t cols = size_t{shape.num_kv_heads} * shape.head_dim;
+  for (uint64_t begin = period; begin < end; begin += 16 * kChunkTokens) {
+    const uint64_t stop = std::min<uint64_t>(begin + 16 * kChunkTokens, end);
+    for (uint32_t layer = 0; layer < shape.num_layers; ++layer) {
+      std::vector<float> keys = NoisyRows(spill, layer, false, period, begin, stop);
+      std::vector<float> values = NoisyRows(spill, layer, true, period, begin, stop);
+      LECTERN_RETURN_IF_ERROR(spill.Append(backend, layer, begin,
+                                           {keys.data(), stop - begin, cols},
+                                           {values.data(), stop - begin, cols}));
+      for (uint64_t t = begin; t < stop; ++t) spill.AddCosine(layer, 0.9);
+    }
+    for (uint64_t done = begin; done < stop; done += kChunkTokens) {
+      spill.Advance(std::min<uint64_t>(done + kChunkTokens, stop));
+    }
+  }
+  return {};
+}
+
+Status Index(const std::string& folder, const std::string& store, uint64_t tokens,
+             uint64_t prefilled) {
+  Env& env = Env::Default();
+  LECTERN_ASSIGN(const auto model, Model::Load(env, folder, {}));
+  LECTERN_ASSIGN(const std::string text, TextOf(tokens, [&](const std::string& t) -> Result<size_t> {
+                   LECTERN_ASSIGN(const FixedContext context, model->EncodeDocument(t));
+                   return context.ids.size();
+                 }));
+  ThreadPool threads(1);
+  IndexContext context{.env = env,
+                       .store = store,
+                       .model = *model,
+                       .backend = *DefaultBackend(),
+                       .threads = threads};
+  double seconds = 0, cpu = 0;
+  std::vector<int32_t> ids;
+  const uint64_t last = (tokens - kChunkTokens) / kChunkTokens * kChunkTokens;
+  context.prefill = [&](const Transformer& transformer, std::span<const int32_t> all,
+                        KvSpill& spill, const PrefillOptions& options) -> Status {
+    ids.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), 4096)));
+    const auto start = std::chrono::steady_clock::now();
+    const double cpu_start = CpuSeconds();
+    PrefillOptions first = options;
+    first.is_cancelled = [&] { return prefilled < tokens && spill.tokens_done() >= prefilled; };
+    const Status status = Prefill(transformer, all, spill, first);
+    seconds = SecondsSince(start), cpu = CpuSeconds() - cpu_start;
+    if (status.code() != Code::kCancelled) return status;
+    LECTERN_RETURN_IF_ERROR(Repeat(transformer.backend(), spill, prefilled, last));
+    return Prefill(transformer, all, spill, options);
+  };
+  IndexOptions options;
+  options.name = std::to_string(tokens);
+  LECTERN_ASSIGN(const IndexReport report, IndexDocument(context, text, options));
+  LECTERN_ASSIGN(Json json, ParseJson(IndexReportJson(report)));
+  std::cout << Json(Json::Object{{"tokens", Numbers(ids)},
+                                 {"prefill_s", Json(seconds)},
+                                 {"prefill_cpu_s", Json(cpu)},
+                                 {"report", std::move(json)}})
+                   .Dump()
+            << std::endl;
+  return {};
+}
+
+Status AskOnce(const Model& model, DocumentSession& session, double budget, size_t question_tokens,
+               size_t answer_tokens) {
+  std::vector<int32_t> ids;
+  LECTERN_ASSIGN(const std::string question,
+                 TextOf(question_tokens, [&](const std::string& t) -> Result<size_t> {
+                   LECTERN_ASSIGN(ids, model.EncodeQuestion(t));
+                   return ids.size();
+                 }));
+  session.Forget();
+  AskOptions options;
+  options.kv_budget = static_cast<float>(budget);
+  options.max_tokens = static_cast<uint32_t>(answer_tokens) + 1;
+  double first = 0;
+  session.on_first_logits = [&](std::span<const float>) { first = CpuSeconds(); };
+  const double start = CpuSeconds();
+  LECTERN_ASSIGN(const Answer answer, session.Ask(question, options));
+  const double end = CpuSeconds();
+  const double steps = std::max(1.0, static_cast<double>(answer.answer_tokens) - 1);
+  std::cout << Json(Json::Object{{"question", Numbers(ids)},
+                                 {"prefill_ms", Json(answer.timings_ms.prefill)},
+                                 {"prefill_cpu_ms", Json(1000 * (first - start))},
+                                 {"token_ms", Json(answer.timings_ms.per_token)},
+                                 {"token_cpu_ms", Json(1000 * (end - first) / steps)},
+                                 {"steps", Json(steps)},
+                                 {"read_prefill", Json(answer.kv.read_fraction_prefill)},
+                                 {"read_decode", Json(answer.kv.read_fraction_decode.value_or(0))},
+                                 {"rss_kb", Json(StatusKb("VmHWM"))},
+                                 {"anonymous_kb", Json(StatusKb("RssAnon"))}})
+                   .Dump()
+            << std::endl;
+  return {};
+}
+
+Status Ask(const std::string& folder, const std::string& store, const std::string& name,
+           size_t num_threads) {
+  LECTERN_ASSIGN(const auto engine, Engine::Create({.store = store,
+                                                    .model = folder,
+                                                    .num_threads = num_threads}));
+  LECTERN_ASSIGN(const std::unique_ptr<Session> opened, engine->Open(name));
+  auto& session = static_cast<DocumentSession&>(*opened);
+  LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder, {.store = store}));
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    double budget = 0;
+    size_t question = 0, tokens = 0;
+    words >> budget >> question >> tokens;
+    LECTERN_RETURN_IF_ERROR(AskOnce(*model, session, budget, question, tokens));
+  }
+  return {};
+}
+
+Status Main(std::span<char*> args) {
+  const std::string command = args.empty() ? "" : args[0];
+  if (command == "index" && (args.size() == 4 || args.size() == 5)) {
+    const uint64_t tokens = std::strtoull(args[3], nullptr, 10);
+    const uint64_t prefilled = args.size() == 5 ? std::strtoull(args[4], nullptr, 10) : tokens;
+    if (prefilled != tokens && (prefilled % kChunkTokens != 0 || prefilled + 1024 > tokens)) {
+      return {Code::kInvalidArgument, "PREFILLED is a multiple of 512, 1024 below TOKENS"};
+    }
+    return Index(args[1], args[2], tokens, prefilled);
+  }
+  if (command == "ask" && args.size() == 5) {
+    return Ask(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10));
+  }
+  return {Code::kInvalidArgument,
+          "usage: ask_bench index MODEL STORE TOKENS [PREFILLED] | ask MODEL STORE TOKENS THREADS"};
+}
+
+}  // namespace
+}  // namespace lectern
+
+int main(int argc, char** argv) {
+  const lectern::Status status =
+      lectern::Main(std::span(argv + 1, static_cast<size_t>(argc) - 1));
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "ask_bench: %s\n", status.message().c_str());
+  return 1;
+}
