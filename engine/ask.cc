@@ -201,7 +201,7 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint32_t layer,
                                                   size_t num_tokens, double kv_budget, bool tail,
                                                   const CancelFlag* cancel, LayerStates& states,
-                                                  bool bound) {
+                                                  bool bound, ObservedLogits* observed) {
   const ModelConfig& config = model_->config();
   std::vector<Rows<const float>> queries;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -246,7 +246,8 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
                       .selector = selector ? &selector : nullptr,
                       .row_weights = weights,
                       .workspace = &workspace_,
-                      .rule = rule}));
+                      .rule = rule,
+                      .observed = observed}));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {
@@ -264,7 +265,7 @@ Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tok
   output.resize(activations_->queries.size());
   LayerStates states(model_->config(), num_tokens, output.data());
   const Document& document = attended_again != nullptr ? *attended_again : *document_;
-  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, bound);
+  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, bound, nullptr);
 }
 
 // Of the last token, whose attention chooses the next one.
@@ -272,19 +273,11 @@ void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const D
                                       const LayerStates& states) {
   const ModelConfig& config = model_->config();
   const size_t group = config.query_group(), first = (num_tokens - 1) * group;
-  const DocumentAttentionArgs args = {.document = *document_,
-                                      .backend = transformer_.backend(),
-                                      .threads = *threads_,
-                                      .layer = layer,
-                                      .queries = {},
-                                      .kv_budget = 1,
-                                      .tail = false,
-                                      .states = {},
-                                      .is_cancelled = {}};
+  const auto heads = document_->Heads(layer);
+  if (!heads.ok()) return;  // it was readable a moment ago; no evidence then
   for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
-    const Rows<float> queries = transformer_.Grouped(activations_->queries, head, num_tokens);
     const std::span<const float> lse = states.lse[head].subspan(first, group);
-    AddProbabilities(args, read, head, queries.Slice(first, first + group), lse, mass_,
+    AddProbabilities(transformer_.backend(), heads.value()[head], read, head, observed_, lse, mass_,
                      squared_mass_);
     for (size_t r = 0; r < group; ++r) {
       document_mass_ += std::exp(double{states.document_lse[head][first + r]} - lse[r]);
@@ -295,6 +288,8 @@ void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const D
 Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail,
                                   const CancelFlag* cancel) {
   const ModelConfig& config = model_->config();
+  const bool is_observed = !mass_.empty() || !squared_mass_.empty();
+  observed_.num_queries = config.query_group();
   double read_fraction = 0;
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
@@ -303,14 +298,13 @@ Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail
     StoreRows(layer, num_tokens);
     LayerStates states(config, num_tokens, activations_->attended.data());
     LECTERN_ASSIGN(const DocumentRead read,
-                   AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states));
+                   AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states,
+                               /*bound=*/false, is_observed ? &observed_ : nullptr));
     if (on_layer) {
       const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
       on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
     }
-    if (!mass_.empty() || !squared_mass_.empty()) {
-      CollectEvidence(layer, num_tokens, read, states);
-    }
+    if (is_observed) CollectEvidence(layer, num_tokens, read, states);
     if (max_session_rows > 0) CollectSessionAttention(layer, num_tokens, states);
     read_fraction +=
         static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;

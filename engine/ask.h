@@ -92,7 +92,8 @@ class DocumentSession : public Session {
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
   Result<DocumentRead> AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
                                    double kv_budget, bool tail, const CancelFlag* cancel,
-                                   LayerStates& states, bool bound = false);
+                                   LayerStates& states, bool bound,
+                                   ObservedLogits* observed);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
@@ -143,6 +144,7 @@ class DocumentSession : public Session {
   bool bound_held_everywhere_ = true;  // the limit, by the bound
   // [tokens of the fixed context], over layers, heads and steps; empty: not collected.
   std::vector<double> mass_, squared_mass_;
+  ObservedLogits observed_;  // of the running layer
   double document_mass_ = 0;  // what mass_ would sum to, had everything been read: by the tail
 };
 

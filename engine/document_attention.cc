@@ -210,6 +210,19 @@ class LayerAttention {
     return {};
   }
 
+  // Where a run's observed logits go; no data where they are not wanted of the item's rows.
+  Rows<float> Observed(const Item& item, const Run& run) {
+    if (args_.observed == nullptr || item.row_end != NumRows()) return {};
+    const uint32_t num_exact = heads_[item.head].num_exact();
+    const bool is_exact = run.kind == Run::Kind::kBlock && run.range.begin < num_exact;
+    std::vector<float>& logits =
+        (is_exact ? args_.observed->exact : args_.observed->rest)[item.head];
+    const size_t first = run.kind == Run::Kind::kBlock && !is_exact ? num_exact : 0;
+    const size_t queries = args_.observed->num_queries;
+    return {logits.data() + run.range.begin - first, queries, run.range.size(),
+            logits.size() / queries};
+  }
+
   Status AttendRun(const Item& item, const Run& run, const AttentionState& state,
                    Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];
@@ -225,7 +238,18 @@ class LayerAttention {
                          .scratch = workspace.scratch};
     LECTERN_RETURN_IF_ERROR(
         ReadRows(head, Selection(item.head), run, workspace, attend.keys, attend.values));
+    const Rows<float> observed = Observed(item, run);
+    const size_t num_rows = attend.queries.num_rows;
+    if (observed.data != nullptr && observed.num_rows == num_rows) attend.logits = observed;
     args_.backend.attend(attend);
+    if (observed.data != nullptr && observed.num_rows < num_rows) {
+      args_.backend.key_logits(
+          {.queries = attend.queries.Slice(num_rows - observed.num_rows, num_rows),
+           .keys = attend.keys,
+           .scale = scale_,
+           .logits = observed,
+           .scratch = workspace.scratch});
+    }
     return {};
   }
 
@@ -375,9 +399,23 @@ class SavedStates {
   std::vector<float> numbers_;
 };
 
+// Room for the logits of the rows that will be read besides sinks and window.
+void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
+                    const std::function<size_t(size_t head)>& num_rest) {
+  if (observed == nullptr) return;
+  observed->exact.resize(heads.size());
+  observed->rest.resize(heads.size());
+  for (size_t h = 0; h < heads.size(); ++h) {
+    observed->exact[h].resize(observed->num_queries * heads[h].num_exact());
+    observed->rest[h].resize(observed->num_queries * num_rest(h));
+  }
+}
+
 Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                  DocumentRead& read) {
   read.exact = true;
+  ResizeObserved(args.observed, heads,
+                 [&](size_t h) { return heads[h].num_rows() - heads[h].num_exact(); });
   for (const HeadIndex& head : heads) read.bytes += head.dense_bytes();
   read.heads.clear();
   read.read_lse.clear();
@@ -395,6 +433,7 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     read.bytes += selection.bytes;
     read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
+  ResizeObserved(args.observed, heads, [&](size_t h) { return read.heads[h].rows.size(); });
   auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], read.heads[h]); });
   LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), read.heads).Attend());
   read.read_lse = KnownLse(args);
@@ -417,6 +456,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
     return read;
   }
   const bool is_limited = args.max_missed >= 0;
+  ResizeObserved(args.observed, heads, [](size_t) { return 0; });
   auto exact_runs = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
   LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact_runs), {}).Attend());
   const std::vector<std::vector<float>> known_lse = KnownLse(args);
@@ -456,41 +496,39 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
   }
 }
 
-void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,
-                      Rows<const float> queries, std::span<const float> lse, std::span<double> mass,
-                      std::span<double> squared_mass) {
-  const auto heads = args.document.Heads(args.layer);
-  if (!heads.ok()) return;  // it was readable a moment ago; no evidence then
-  const HeadIndex& head = heads.value()[kv_head];
-  const size_t rows = queries.num_rows;
-  const HeadSelection* selection = read.exact ? nullptr : &read.heads[kv_head];
-  std::vector<float> logits;
-  Workspace workspace;
-  workspace.scratch.resize(AttendScratch(rows, queries.num_cols));
-  std::vector<Run> runs = read.exact ? AllRuns(head) : ExactRuns(head);
-  if (!read.exact) {
-    for (const Run& run : GatheredRuns(head, *selection)) runs.push_back(run);
-  }
-  for (const Run& run : runs) {
-    TypedRows keys, values;
-    if (!ReadRows(head, selection, run, workspace, keys, values).ok()) return;
-    logits.resize(rows * run.range.size());
-    args.backend.key_logits({.queries = queries,
-                             .keys = keys,
-                             .scale = 1 / std::sqrt(static_cast<float>(queries.num_cols)),
-                             .logits = {logits.data(), rows, run.range.size()},
-                             .scratch = workspace.scratch});
-    for (uint32_t i = 0; i < run.range.size(); ++i) {
-      const uint32_t row = run.kind == Run::Kind::kBlock ? run.range.begin + i
-                                                         : selection->rows[run.range.begin + i];
-      const size_t position = head.positions()[row];
-      for (size_t r = 0; r < rows; ++r) {
-        const double probability = std::exp(double{logits[r * run.range.size() + i]} - lse[r]);
-        if (!mass.empty()) mass[position] += probability;
-        if (!squared_mass.empty()) squared_mass[position] += probability * probability;
-      }
+namespace {
+
+// Of the rows whose logits these are; row_of(i): the stored row of column i.
+template <typename RowOf>
+void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> logits,
+             std::span<const float> lse, const RowOf& row_of, std::span<double> mass,
+             std::span<double> squared_mass) {
+  const Rows<float> rows(logits.data(), lse.size(), logits.size() / lse.size());
+  if (rows.num_cols == 0) return;
+  backend.exp_rows({.logits = rows, .reference = lse});
+  for (size_t i = 0; i < rows.num_cols; ++i) {
+    float sum = 0, squares = 0;
+    for (size_t r = 0; r < rows.num_rows; ++r) {
+      sum += rows[r][i];
+      squares += rows[r][i] * rows[r][i];
     }
+    const size_t position = head.positions()[row_of(i)];
+    if (!mass.empty()) mass[position] += sum;
+    if (!squared_mass.empty()) squared_mass[position] += squares;
   }
+}
+
+}  // namespace
+
+void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
+                      uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
+                      std::span<double> mass, std::span<double> squared_mass) {
+  AddRows(backend, head, observed.exact[kv_head], lse, [](size_t i) { return i; }, mass,
+          squared_mass);
+  const auto row_of = [&](size_t i) {
+    return read.exact ? head.num_exact() + i : read.heads[kv_head].rows[i];
+  };
+  AddRows(backend, head, observed.rest[kv_head], lse, row_of, mass, squared_mass);
 }
 
 }  // namespace lectern

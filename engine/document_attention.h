@@ -31,6 +31,15 @@ struct DocumentRead {
   uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
 };
 
+// Logits of a step's last query rows with all document rows that it read, for evidence. Buffers that
+// are kept from step to step.
+struct ObservedLogits {
+  size_t num_queries = 0;  // the last rows of each kv head
+  // Per kv head [num_queries][n]: of sinks and window, and of what was read besides: where the step
+  // was exact all other stored rows, else the selection's.
+  std::vector<std::vector<float>> exact, rest;
+};
+
 // Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
@@ -60,18 +69,19 @@ struct DocumentAttentionArgs {
   std::span<const float> row_weights = {};  // of Lookup
   LookupWorkspace* workspace = nullptr;     // of Lookup; nullptr: one for this call
   SelectionRule rule = {};                  // of Lookup
+  ObservedLogits* observed = nullptr;       // out; nullptr: not wanted
 };
 
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
 // order: the same bits for any number of threads. kChecksumMismatch, kCancelled.
 Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args);
 
-// Adds to mass[position] the attention probability that `queries` (R rows of one kv head's group)
-// give to every row that `read` read, given each row's total log-sum-exp over everything attended,
-// and to squared_mass[position] its square. Either may be empty: not wanted.
-void AddProbabilities(const DocumentAttentionArgs& args, const DocumentRead& read, uint32_t kv_head,
-                      Rows<const float> queries, std::span<const float> lse, std::span<double> mass,
-                      std::span<double> squared_mass);
+// Adds to mass[position] the attention probability that the observed queries of a kv head give to
+// every row that was read, given each query's total log-sum-exp over everything attended, and to
+// squared_mass[position] its square. Either may be empty: not wanted. The logits are used up.
+void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
+                      uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
+                      std::span<double> mass, std::span<double> squared_mass);
 
 }  // namespace lectern
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cmath>
 #include <functional>
 #include <mutex>
@@ -16,8 +17,8 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-constexpr double kCodesShare = 0.5;    // of what is left then, for row codes
-constexpr double kFineShare = 0.35;    // of what is left then, for fine codes
+static const double kCodesShare = getenv("CS") ? atof(getenv("CS")) : 0.5;    // of what is left then, for row codes
+static const double kFineShare = getenv("FS") ? atof(getenv("FS")) : 0.35;    // of what is left then, for fine codes
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
