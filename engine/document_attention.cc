@@ -523,8 +523,8 @@ void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> log
 void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
                       uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
                       std::span<double> mass, std::span<double> squared_mass) {
-  AddRows(backend, head, observed.exact[kv_head], lse, [](size_t i) { return i; }, mass,
-          squared_mass);
+  AddRows(
+      backend, head, observed.exact[kv_head], lse, [](size_t i) { return i; }, mass, squared_mass);
   const auto row_of = [&](size_t i) {
     return read.exact ? head.num_exact() + i : read.heads[kv_head].rows[i];
   };

@@ -31,8 +31,8 @@ struct DocumentRead {
   uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
 };
 
-// Logits of a step's last query rows with all document rows that it read, for evidence. Buffers that
-// are kept from step to step.
+// Logits of a step's last query rows with all document rows that it read, for evidence. Buffers
+// that are kept from step to step.
 struct ObservedLogits {
   size_t num_queries = 0;  // the last rows of each kv head
   // Per kv head [num_queries][n]: of sinks and window, and of what was read besides: where the step

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "index/row_codes.h"
 
@@ -11,6 +12,10 @@ namespace {
 
 // Query rows scored at a time: all, where their logits fit into this many floats.
 constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
+// Of these so many meet all coded rows at a time, whose logits become masses in blocks of so many:
+// what is met again is still in a cache.
+constexpr size_t kPartRows = 8, kBlockRows = 1024;
+static_assert(kBlockRows % kSignBlock == 0);
 
 // Members of `ranges` that are not in `chosen` (both ascending).
 std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
@@ -43,6 +48,12 @@ std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
   return columns;
 }
 
+// log(exp(a) + exp(b)).
+float AddLogs(float a, float b) {
+  const float larger = std::max(a, b), smaller = std::min(a, b);
+  return smaller == -INFINITY ? larger : larger + std::log1p(std::exp(smaller - larger));
+}
+
 }  // namespace
 
 std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
@@ -59,16 +70,29 @@ std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
 
 HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
                        HeadBuffers& buffers)
-    : args_(args),
-      head_(args.heads[head]),
-      queries_(args.queries[head]),
-      known_lse_(args.known_lse.empty() ? std::span<const float>() : args.known_lse[head]),
-      rejected_lse_(known_lse_.begin(), known_lse_.end()),
-      buffers_(buffers) {
+    : args_(args), head_(args.heads[head]), all_queries_(args.queries[head]), buffers_(buffers) {
+  const size_t dim = all_queries_.num_cols;
+  for (uint32_t r = 0; r < all_queries_.num_rows; ++r) {
+    const float weight = args.row_weights.empty() ? 1 / static_cast<float>(all_queries_.num_rows)
+                                                  : args.row_weights[r];
+    if (weight == 0 && !args.bound) continue;
+    scored_.push_back(r);
+    weights_.push_back(weight);
+    if (!args.known_lse.empty()) known_lse_.push_back(args.known_lse[head][r]);
+  }
+  queries_ = all_queries_;
+  if (scored_.size() < all_queries_.num_rows) {
+    float* const rows = buffers.scored.Resize(scored_.size() * dim).data();
+    for (size_t i = 0; i < scored_.size(); ++i) {
+      std::copy_n(all_queries_[scored_[i]], dim, rows + i * dim);
+    }
+    queries_ = {rows, scored_.size(), dim};
+  }
+  rejected_lse_ = known_lse_;
   rejected_lse_.resize(queries_.num_rows, -INFINITY);
   open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
   for (size_t r = 0; r < queries_.num_rows; ++r) {
-    norms_.push_back(args.scale * Norm({queries_[r], queries_.num_cols}));
+    norms_.push_back(args.scale * Norm({queries_[r], dim}));
   }
   selection_.second_order = args.second_order;
   selection_.looked_up.resize(head_.levels().size());
@@ -79,35 +103,49 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   }
 }
 
+void HeadLookup::CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits) {
+  const HeadIndex::Level& view = head_.levels()[level];
+  size_t column = 0;
+  for (const IndexRange& range : open_) {
+    args_.backend.key_logits(
+        {.queries = queries,
+         .keys = view.centroids.Slice(range.begin, range.end),
+         .scale = args_.scale,
+         .logits = {logits.data + column, logits.num_rows, range.size(), logits.stride},
+         .scratch = buffers_.scratch.Resize(AttendScratch(queries.num_rows, queries.num_cols))});
+    column += range.size();
+  }
+}
+
+void HeadLookup::AddSecondOrder(std::span<const float> norms, Rows<float> logits) const {
+  if (!args_.second_order) return;
+  for (size_t r = 0; r < logits.num_rows; ++r) {
+    for (size_t i = 0; i < logits.num_cols; ++i) {
+      logits[r][i] += LogMeanExp(norms[r] * deviations_[i], log_counts_[i]);
+    }
+  }
+}
+
 // Calls body(logits [rows, open clusters], begin, end) for tiles of query rows; with what the
 // variances add.
 template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
-  const HeadIndex::Level& view = head_.levels()[level];
   const size_t num_open = log_counts_.size();
-  const size_t num_columns = std::max<size_t>(1, num_open + coded_rows_.size());
-  const size_t tile =
-      std::min(std::max(kFewestTileRows, kTileFloats / num_columns), queries_.num_rows);
-  float* logits = buffers_.logits.Resize(tile * num_open).data();
+  const size_t tile = std::min(
+      std::max(kFewestTileRows, kTileFloats / std::max<size_t>(1, num_open)), queries_.num_rows);
+  float* data = buffers_.logits.Resize(tile * num_open).data();
+  float* centroid_data = buffers_.centroid_logits.Resize(tile * num_open).data();
   const bool has_logits = has_logits_ && tile == queries_.num_rows;
   for (size_t begin = 0; begin < queries_.num_rows; begin += tile) {
     const size_t end = std::min(begin + tile, queries_.num_rows);
-    size_t column = 0;
-    for (const IndexRange& range : open_) {
-      if (has_logits) break;
-      args_.backend.key_logits(
-          {.queries = queries_.Slice(begin, end),
-           .keys = view.centroids.Slice(range.begin, range.end),
-           .scale = args_.scale,
-           .logits = {logits + column, end - begin, range.size(), num_open},
-           .scratch = buffers_.scratch.Resize(AttendScratch(tile, queries_.num_cols))});
-      column += range.size();
+    const Rows<float> logits(data, end - begin, num_open);
+    if (!has_logits) {
+      const Rows<float> centroid_logits(centroid_data, end - begin, num_open);
+      CentroidLogits(level, queries_.Slice(begin, end), centroid_logits);
+      std::copy_n(centroid_data, (end - begin) * num_open, data);
+      AddSecondOrder(Tile(norms_, begin, end), logits);
     }
-    for (size_t r = begin; r < end && !has_logits; ++r) {
-      float* const row = logits + (r - begin) * num_open;
-      for (size_t i = 0; i < num_open; ++i) row[i] += SecondOrder(r, i);
-    }
-    body(Rows<float>(logits, end - begin, num_open), begin, end);
+    body(logits, begin, end);
   }
   has_logits_ = tile == queries_.num_rows;
 }
@@ -132,7 +170,7 @@ Status HeadLookup::Score(size_t level) {
     args_.backend.add_row_lse({.logits = logits, .bias = log_counts_, .lse = lse});
     const std::span<float> weighted = buffers_.lse.Resize(end - begin);
     for (size_t r = 0; r < weighted.size(); ++r) {
-      weighted[r] = lse[r] - std::log(Weight(begin + r));
+      weighted[r] = lse[r] - std::log(weights_[begin + r]);
     }
     args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = scores_});
   });
@@ -142,7 +180,7 @@ Status HeadLookup::Score(size_t level) {
 double HeadLookup::KnownMass() const {
   double mass = 0;
   for (size_t r = 0; r < known_lse_.size(); ++r) {
-    mass += Weight(r) * std::exp(double{known_lse_[r]} - reference_[r]);
+    mass += weights_[r] * std::exp(double{known_lse_[r]} - reference_[r]);
   }
   return mass;
 }
@@ -217,11 +255,11 @@ Status HeadLookup::AddClusterBound(size_t level, const std::vector<uint32_t>& no
   const std::vector<uint32_t> columns = ColumnsOf(open_, not_read);
   std::vector<float> logits(not_read.size());
   const std::vector<float> no_bias(not_read.size());
-  ForEachTile(level, [&](Rows<float> centroids, size_t begin, size_t end) {
+  ForEachTile(level, [&](Rows<float>, size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
       for (size_t i = 0; i < not_read.size(); ++i) {
         const uint32_t column = columns[i];
-        logits[i] = centroids[r - begin][column] - SecondOrder(r, column) + log_counts_[column] +
+        logits[i] = CentroidLogitsOf(r - begin)[column] + log_counts_[column] +
                     norms_[r] * view.radii[not_read[i]] + kLogitSlack;
       }
       args_.backend.add_row_lse({.logits = {logits.data(), 1, logits.size()},
@@ -249,7 +287,7 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
     fine_times_u.push_back(bound.times_u);
   }
   for (const uint32_t index : chosen) bias[index] = -INFINITY;
-  ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
+  ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
     const auto bounds_of = [&](Reused<float>& buffer, std::span<const std::byte* const> planes,
                                std::span<const float> of_norm, std::span<const float> of_u,
                                const auto& column) {
@@ -262,11 +300,11 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
             weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
         for (size_t t = 0; t < of_u.size(); ++t) {
           const uint32_t i = column(t);
-          logits[r - begin][t] = centroids[r - begin][i] - SecondOrder(r, i) +
-                                 of_norm[t] * norms_[r] + of_u[t] * slack;
+          logits[r - begin][t] =
+              CentroidLogitsOf(r - begin)[i] + of_norm[t] * norms_[r] + of_u[t] * slack;
         }
       }
-      AddSignLogits(planes, of_u, begin, logits);
+      AddSignLogits(planes, of_u, 0, begin, logits);
       return logits;
     };
     size_t cluster = 0;
@@ -283,7 +321,7 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
                                         buffers_.fine_planes[1].data(),
                                         buffers_.fine_planes[2].data()};
       const Rows<float> fine =
-          bounds_of(buffers_.fine_masses, fine_planes, fine_times_norm, fine_times_u,
+          bounds_of(buffers_.row_masses, fine_planes, fine_times_norm, fine_times_u,
                     [&](size_t i) { return refined_columns_[i]; });
       for (size_t r = 0; r < end - begin; ++r) {
         for (size_t i = 0; i < refined_.size(); ++i) {
@@ -299,69 +337,168 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// += what signs (one plane), or numbers of three bits (three), add to the centroids' logits.
+// += what signs (one plane), or numbers of three bits (three), of rows [first, first + n) add to
+// their centroids' logits, for the query rows from `begin` on. first is a multiple of kSignBlock.
 void HeadLookup::AddSignLogits(std::span<const std::byte* const> planes,
-                               std::span<const float> factors, size_t begin, Rows<float> logits) {
+                               std::span<const float> factors, size_t first, size_t begin,
+                               Rows<float> logits) {
   const size_t table_bytes = SignTableBytes(queries_.num_cols);
+  const size_t plane_bytes = PlaneBytes(queries_.num_cols);
+  std::array<const std::byte*, 3> blocks;
+  for (size_t p = 0; p < planes.size(); ++p) blocks[p] = planes[p] + first * plane_bytes;
   args_.backend.add_sign_logits(
       {.tables = std::span<const uint8_t>(buffers_.tables.span())
                      .subspan(begin * table_bytes, logits.num_rows * table_bytes),
        .scales = std::span<const SignScale>(buffers_.scales.span()).subspan(begin, logits.num_rows),
-       .plane_bytes = PlaneBytes(queries_.num_cols),
-       .planes = planes,
-       .factors = factors,
+       .plane_bytes = plane_bytes,
+       .planes = std::span(blocks).first(planes.size()),
+       .factors = factors.subspan(first, logits.num_cols),
        .logits = logits});
 }
 
-// exp(logit - reference) of the coded rows for query rows [begin, end).
-Rows<float> HeadLookup::EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end) {
-  const size_t num_rows = coded_rows_.size();
-  const Rows<float> masses(buffers_.row_masses.Resize((end - begin) * num_rows).data(), end - begin,
-                           num_rows);
-  if (num_rows == 0 || has_row_masses_) return masses;
-  for (size_t r = 0; r < end - begin; ++r) {
-    for (size_t i = 0; i < coded_columns_.size(); ++i) {
-      std::fill(masses[r] + coded_begin_[i], masses[r] + coded_begin_[i + 1],
-                centroid_logits[r][coded_columns_[i]] - SecondOrder(begin + r, coded_columns_[i]));
+// exp(logit - reference) of coded rows [first, first + masses.num_cols) for query rows from `begin`
+// on; `cluster`: the first of theirs.
+void HeadLookup::EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses) {
+  const size_t last = first + masses.num_cols;
+  for (size_t r = 0; r < masses.num_rows; ++r) {
+    const float* const logits = CentroidLogitsOf(r);
+    for (size_t i = cluster; i < coded_.size() && coded_begin_[i] < last; ++i) {
+      const size_t from = std::max<size_t>(coded_begin_[i], first);
+      const size_t to = std::min<size_t>(coded_begin_[i + 1], last);
+      std::fill(masses[r] + (from - first), masses[r] + (to - first), logits[coded_columns_[i]]);
     }
   }
   const std::byte* planes[] = {buffers_.planes.data()};
-  AddSignLogits(planes, buffers_.factors.span(), begin, masses);
-  args_.backend.exp_rows({.logits = masses, .reference = Tile(reference_, begin, end)});
-  EstimateRefined(centroid_logits, begin, masses);
-  has_row_masses_ = end - begin == queries_.num_rows;
-  return masses;
+  AddSignLogits(planes, buffers_.factors.span(), first, begin, masses);
+  args_.backend.exp_rows(
+      {.logits = masses, .reference = Tile(reference_, begin, begin + masses.num_rows)});
 }
 
-// Puts the masses of the refined rows in their places.
-void HeadLookup::EstimateRefined(Rows<const float> centroid_logits, size_t begin,
-                                 Rows<float> row_masses) {
-  const size_t num_rows = row_masses.num_rows, num_refined = refined_.size();
-  if (num_refined == 0) return;
-  const Rows<float> masses(buffers_.fine_masses.Resize(num_rows * num_refined).data(), num_rows,
-                           num_refined);
-  for (size_t r = 0; r < num_rows; ++r) {
-    for (size_t i = 0; i < num_refined; ++i) {
-      const uint32_t column = refined_columns_[i];
-      masses[r][i] = centroid_logits[r][column] - SecondOrder(begin + r, column);
+// The same of refined rows, by these planes and factors.
+void HeadLookup::EstimateRefined(size_t begin, std::span<const std::byte* const> planes,
+                                 std::span<const float> factors, Rows<float> masses) {
+  for (size_t first = 0; first < masses.num_cols; first += kBlockRows) {
+    const size_t size = std::min(kBlockRows, masses.num_cols - first);
+    const Rows<float> block(masses.data + first, masses.num_rows, size, masses.stride);
+    const uint32_t* const columns = refined_columns_.data() + first;
+    for (size_t r = 0; r < masses.num_rows; ++r) {
+      const float* const logits = CentroidLogitsOf(r);
+      for (size_t i = 0; i < size; ++i) block[r][i] = logits[columns[i]];
     }
+    AddSignLogits(planes, factors, first, begin, block);
+    args_.backend.exp_rows(
+        {.logits = block, .reference = Tile(reference_, begin, begin + masses.num_rows)});
   }
+}
+
+// What query rows from `begin` on count, by the mass of everything: the rest and coded rows.
+std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
+  const std::span<float> weights = buffers_.weights.Resize(num_rows);
+  for (size_t r = 0; r < num_rows; ++r) {
+    const double rest = std::exp(double{rest_lse_[begin + r]} - reference_[begin + r]);
+    weights[r] = static_cast<float>(weights_[begin + r] / (rest + coded_mass_[begin + r]));
+  }
+  return weights;
+}
+
+// Calls body(first query row, how many) for the parts of all that meet the coded rows at a time.
+template <typename Body>
+void HeadLookup::ForEachPart(const Body& body) {
+  ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
+    for (size_t row = begin; row < end; row += kPartRows) {
+      part_begin_ = row - begin;
+      body(row, std::min(kPartRows, end - row));
+    }
+    part_begin_ = 0;
+  });
+}
+
+// Masses of all coded rows: their sums, and what each row draws.
+void HeadLookup::ScoreCodedRows() {
+  const size_t num_rows = coded_rows_.size(), num_groups = groups_.size();
+  row_scores_.assign(num_rows, 0.0f);
+  coded_mass_.assign(queries_.num_rows, 0.0);
+  buffers_.group_masses.Resize(queries_.num_rows * num_groups);
+  if (num_rows == 0) return;
+  std::vector<uint32_t> begins;
+  for (const Group& group : groups_) begins.push_back(group.begin_row);
+  begins.push_back(static_cast<uint32_t>(num_rows));
+  ForEachPart([&](size_t row, size_t count) {
+    const Rows<float> masses(buffers_.row_masses.Resize(count * num_rows).data(), count, num_rows);
+    size_t cluster = 0;
+    for (size_t first = 0; first < num_rows; first += kBlockRows) {
+      while (coded_begin_[cluster + 1] <= first) ++cluster;
+      const size_t size = std::min(kBlockRows, num_rows - first);
+      EstimateBlock(row, first, cluster, {masses.data + first, count, size, num_rows});
+    }
+    const Rows<float> sums(GroupMasses(row), count, num_groups);
+    args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
+    for (size_t r = 0; r < count; ++r) {
+      coded_mass_[row + r] = std::accumulate(sums[r], sums[r] + num_groups, 0.0);
+    }
+    args_.backend.add_weighted_rows(
+        {.masses = masses, .weights = RowWeights(row, count), .scores = row_scores_});
+  });
+}
+
+// Of the refined rows the masses by fine codes take the place of those by row codes, in the sums
+// and as what they draw. (What the others draw stays as it was: only refined rows are chosen from.)
+void HeadLookup::ScoreRefinedRows() {
+  const size_t num_refined = refined_.size();
+  std::vector<float> scores(num_refined), factors(num_refined);
+  for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
   const std::byte* planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
                                buffers_.fine_planes[2].data()};
-  AddSignLogits(planes, buffers_.fine_factors.span(), begin, masses);
-  args_.backend.exp_rows(
-      {.logits = masses, .reference = Tile(reference_, begin, begin + num_rows)});
-  for (size_t r = 0; r < num_rows; ++r) {
-    for (size_t i = 0; i < num_refined; ++i) row_masses[r][refined_[i]] = masses[r][i];
-  }
+  buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
+  ForEachPart([&](size_t row, size_t count) {
+    const Rows<float> fine(FineMasses(row), count, num_refined);
+    const Rows<float> coarse(buffers_.row_masses.Resize(count * num_refined).data(), count,
+                             num_refined);
+    EstimateRefined(row, std::span(planes).first(1), factors, coarse);
+    EstimateRefined(row, planes, buffers_.fine_factors.span(), fine);
+    for (size_t r = 0; r < count; ++r) {
+      float* const groups = GroupMasses(row + r);
+      double change = 0;
+      for (size_t i = 0; i < num_refined; ++i) {
+        const float difference = fine[r][i] - coarse[r][i];
+        groups[refined_groups_[i]] += difference;
+        change += difference;
+      }
+      coded_mass_[row + r] = std::max(0.0, coded_mass_[row + r] + change);
+    }
+    args_.backend.add_weighted_rows(
+        {.masses = fine, .weights = RowWeights(row, count), .scores = scores});
+  });
+  for (size_t i = 0; i < num_refined; ++i) row_scores_[refined_[i]] = scores[i];
 }
 
-// Calls body(row masses, centroid logits, begin, end) for tiles of query rows.
-template <typename Body>
-void HeadLookup::ForEachCodedTile(const Body& body) {
-  ForEachTile(finest(), [&](Rows<float> centroid_logits, size_t begin, size_t end) {
-    body(EstimateRows(centroid_logits, begin, end), centroid_logits, begin, end);
-  });
+// Once the coded clusters are known.
+void HeadLookup::MakeGroups() {
+  const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
+    const auto first = std::lower_bound(coded_columns_.begin(), coded_columns_.end(), begin_column);
+    const auto last = std::lower_bound(first, coded_columns_.end(), end_column);
+    groups_.push_back({cluster, begin_column, end_column,
+                       coded_begin_[static_cast<size_t>(first - coded_columns_.begin())],
+                       coded_begin_[static_cast<size_t>(last - coded_columns_.begin())],
+                       last - first == end_column - begin_column});
+  };
+  if (finest() == 0) {
+    for (size_t i = 0; i < coded_.size(); ++i) {
+      add(coded_[i], coded_columns_[i], coded_columns_[i] + 1);
+    }
+    return;
+  }
+  const auto& children = head_.levels()[finest() - 1].children;
+  uint32_t column = 0;
+  for (const IndexRange& range : open_) {
+    auto parent = static_cast<uint32_t>(
+        std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
+    for (; children[parent] < range.end; ++parent) {
+      const uint32_t size = children[parent + 1] - children[parent];
+      add(parent, column, column + size);
+      column += size;
+    }
+  }
 }
 
 Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
@@ -370,6 +507,9 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   selection_.coded = ToRanges(coded);
   coded_columns_ = ColumnsOf(open_, coded);
   coded_begin_ = {0};
+  size_t num_coded = 0;
+  for (const uint32_t cluster : coded) num_coded += head_.ClusterRows(cluster).size();
+  coded_rows_.reserve(num_coded);
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
@@ -386,7 +526,7 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   }
   codes = buffers_.codes.data();
   const std::span<float> factors = buffers_.factors.Resize(num_rows);
-  for (size_t t = 0; t < num_rows; ++t) factors[t] = RowFactor(codes + t * code_bytes, dim);
+  RowFactors(codes, dim, factors);
   PackSigns({.planes = codes,
              .stride = code_bytes,
              .num_rows = num_rows,
@@ -407,6 +547,7 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
     args_.backend.add_row_lse({.logits = logits, .bias = bias, .lse = Tile(rest_lse_, begin, end)});
   });
+  MakeGroups();
   ScoreCodedRows();
   return {};
 }
@@ -417,7 +558,7 @@ Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
   if (refined.empty()) return {};
   std::byte* codes = buffers_.codes.Resize(refined.size() * 3 * plane_bytes).data();
   const std::span<float> factors = buffers_.fine_factors.Resize(refined.size());
-  size_t cluster = 0;  // of coded_
+  size_t cluster = 0, group = 0;  // of coded_, of groups_
   for (size_t i = 0; i < refined.size(); ++i) {
     const uint32_t row = coded_rows_[refined[i]];
     LECTERN_RETURN_IF_ERROR(head_.VerifyFineCodes({row, row + 1}));
@@ -425,6 +566,8 @@ Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
     factors[i] = FineFactor(head_.FineCodes(row), dim);
     while (coded_begin_[cluster + 1] <= refined[i]) ++cluster;
     refined_columns_.push_back(coded_columns_[cluster]);
+    while (groups_[group].end_row <= refined[i]) ++group;
+    refined_groups_.push_back(static_cast<uint32_t>(group));
     selection_.refined.push_back(row);
   }
   for (size_t p = 0; p < 3; ++p) {
@@ -435,126 +578,133 @@ Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
                .plane_bytes = plane_bytes,
                .packed = buffers_.fine_planes[p].Resize(bytes).data()});
   }
-  if (has_row_masses_) {
-    const size_t num_rows = queries_.num_rows;
-    EstimateRefined({buffers_.logits.data(), num_rows, log_counts_.size()}, 0,
-                    {buffers_.row_masses.data(), num_rows, coded_rows_.size()});
-  }
-  ScoreCodedRows();
+  ScoreRefinedRows();
   return {};
-}
-
-void HeadLookup::ScoreCodedRows() {
-  row_scores_.assign(coded_rows_.size(), 0.0f);
-  if (coded_rows_.empty()) return;
-  const std::array<uint32_t, 2> all = {0, static_cast<uint32_t>(coded_rows_.size())};
-  ForEachCodedTile([&](Rows<float> masses, Rows<float>, size_t begin, size_t end) {
-    const Rows<float> weights(buffers_.sums.Resize(end - begin).data(), end - begin, 1);
-    args_.backend.sum_segments({.masses = masses, .begin = all, .sums = weights});
-    for (size_t r = 0; r < end - begin; ++r) {
-      const double rest = std::exp(double{rest_lse_[begin + r]} - reference_[begin + r]);
-      weights[r][0] = static_cast<float>(Weight(begin + r) / (rest + weights[r][0]));
-    }
-    args_.backend.add_weighted_rows(
-        {.masses = masses, .weights = buffers_.sums.span(), .scores = row_scores_});
-  });
 }
 
 Status HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
   LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_)));
   AddRowBound(chosen);
-  for (const float score : row_scores_) missed_mass_ += score;
+  std::vector<uint32_t> places;  // of `chosen` in refined_
+  uint32_t place = 0;
   for (const uint32_t index : chosen) {
+    while (refined_[place] != index) ++place;
+    places.push_back(place);
     selection_.rows.push_back(coded_rows_[index]);
-    missed_mass_ -= row_scores_[index];
+  }
+  const std::span<const float> weights = RowWeights(0, queries_.num_rows);
+  for (size_t r = 0; r < queries_.num_rows; ++r) {
+    double unread = coded_mass_[r];
+    for (const uint32_t i : places) unread -= FineMasses(r)[i];
+    missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
     if (finest() == 0) selection_.tail[0] = ToRanges(Without(open_, coded_));
-    MakeLogitTail(chosen);
+    MakeLogitTail(places);
   }
   CountBytes();
   return {};
 }
 
-// In order; those of which everything is read are left out.
-std::vector<HeadLookup::TailCluster> HeadLookup::TailClusters(
-    const std::vector<uint32_t>& chosen) const {
-  std::vector<TailCluster> clusters;
-  const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
-    const auto first = std::lower_bound(coded_columns_.begin(), coded_columns_.end(), begin_column);
-    const auto last = std::lower_bound(first, coded_columns_.end(), end_column);
-    const uint32_t begin_row = coded_begin_[static_cast<size_t>(first - coded_columns_.begin())];
-    const uint32_t end_row = coded_begin_[static_cast<size_t>(last - coded_columns_.begin())];
-    const auto num_read = std::lower_bound(chosen.begin(), chosen.end(), end_row) -
-                          std::lower_bound(chosen.begin(), chosen.end(), begin_row);
-    const bool all_coded = last - first == end_column - begin_column;
-    if (all_coded && num_read == end_row - begin_row) return;
-    clusters.push_back({cluster, begin_column, end_column, begin_row, end_row});
-  };
-  if (finest() == 0) {
-    for (size_t i = 0; i < coded_.size(); ++i) {
-      add(coded_[i], coded_columns_[i], coded_columns_[i] + 1);
-    }
-    return clusters;
+// Per query row and group: log mass of what is not read of it; `read`: of the refined rows. Groups
+// of which everything is read are left out.
+void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
+  std::vector<uint32_t> num_read(groups_.size());
+  for (const uint32_t i : read) ++num_read[refined_groups_[i]];
+  std::vector<Group> kept;
+  std::vector<uint32_t> kept_groups, clusters;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    if (group.all_coded && num_read[g] == group.end_row - group.begin_row) continue;
+    kept.push_back(group);
+    kept_groups.push_back(g);
+    clusters.push_back(group.cluster);
   }
-  const auto& children = head_.levels()[finest() - 1].children;
-  uint32_t column = 0;
-  for (const IndexRange& range : open_) {
-    auto parent = static_cast<uint32_t>(
-        std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
-    for (; children[parent] < range.end; ++parent) {
-      const uint32_t size = children[parent + 1] - children[parent];
-      add(parent, column, column + size);
-      column += size;
-    }
-  }
-  return clusters;
-}
-
-// Per query row and cluster of the tail: log mass of what is not read of it.
-void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& chosen) {
-  const std::vector<TailCluster> clusters = TailClusters(chosen);
-  if (clusters.empty()) return;
+  if (kept.empty()) return;
   std::vector<float> bias = log_counts_;
   for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   LogitTail& tail = selection_.logit_tail;
-  // Rows of clusters that are read to the end are in no segment of the tail: the sums of segments
-  // 2 i are those of clusters[i].
-  std::vector<uint32_t> numbers, segments;
-  for (const TailCluster& cluster : clusters) {
-    numbers.push_back(cluster.cluster);
-    segments.push_back(cluster.begin_row);
-    segments.push_back(cluster.end_row);
-  }
   tail.level = finest() == 0 ? 0 : finest() - 1;
-  tail.clusters = ToRanges(numbers);
-  tail.logits.resize(queries_.num_rows * clusters.size());
-  ForEachCodedTile([&](Rows<float> masses, Rows<float> centroids, size_t begin, size_t end) {
-    const size_t num_rows = end - begin;
-    for (size_t r = 0; r < num_rows; ++r) {
-      for (const uint32_t index : chosen) masses[r][index] = 0;
-    }
-    const Rows<float> sums(buffers_.sums.Resize(num_rows * (segments.size() - 1)).data(), num_rows,
-                           segments.size() - 1);
-    args_.backend.sum_segments({.masses = masses, .begin = segments, .sums = sums});
-    const std::span<float> lse = buffers_.lse.Resize(num_rows);
-    for (size_t i = 0; i < clusters.size(); ++i) {
-      const TailCluster& cluster = clusters[i];
-      for (size_t r = 0; r < num_rows; ++r) {
-        lse[r] = reference_[begin + r] + std::log(sums[r][2 * i]);
-      }
-      if (const uint32_t columns = cluster.end_column - cluster.begin_column; columns > 0) {
-        args_.backend.add_row_lse(
-            {.logits = {centroids.data + cluster.begin_column, num_rows, columns, centroids.stride},
-             .bias = std::span<const float>(bias).subspan(cluster.begin_column, columns),
-             .lse = lse});
-      }
-      for (size_t r = 0; r < num_rows; ++r) {
-        tail.logits[(begin + r) * clusters.size() + i] = lse[r];
+  tail.clusters = ToRanges(clusters);
+  tail.logits.resize(all_queries_.num_rows * kept.size());
+  // Of each group's mass, by the rows that are scored: all, and what is not read.
+  std::vector<double> all(kept.size()), left(kept.size());
+  std::vector<float> unread(groups_.size());
+  ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
+    for (size_t r = begin; r < end; ++r) {
+      const float* const coded = GroupMasses(r);
+      const float* const fine = FineMasses(r);
+      std::copy_n(coded, groups_.size(), unread.data());
+      for (const uint32_t i : read) unread[refined_groups_[i]] -= fine[i];
+      float* const logits = tail.logits.data() + scored_[r] * kept.size();
+      for (size_t i = 0; i < kept.size(); ++i) {
+        // Sums of all less those that are read: never less than their rounding.
+        const float coded_left = std::max(unread[kept_groups[i]], 0x1p-24f * coded[kept_groups[i]]);
+        const float rest = UncodedLogit(kept[i], bias, centroids[r - begin]);
+        logits[i] = AddLogs(reference_[r] + std::log(coded_left), rest);
+        const double mass = std::exp(std::min(80.0f, logits[i] - reference_[r]));
+        left[i] += weights_[r] * mass;
+        all[i] += weights_[r] * (mass + std::max(0.0f, coded[kept_groups[i]] - coded_left));
       }
     }
   });
-  has_row_masses_ = false;
+  if (scores_all()) return;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    left[i] = all[i] > 0 ? std::min(1.0, left[i] / all[i]) : 1;
+  }
+  FillLogitTail(kept, left);
+}
+
+// Log mass of the clusters of a group that are not coded, by centroid and variance; of these
+// `bias` is ln N, of the others -inf.
+float HeadLookup::UncodedLogit(const Group& group, std::span<const float> bias,
+                               const float* logits) {
+  float sum = -INFINITY;
+  for (uint32_t column = group.begin_column; column < group.end_column && !group.all_coded;
+       ++column) {
+    if (bias[column] != -INFINITY) sum = AddLogs(sum, logits[column] + bias[column]);
+  }
+  return sum;
+}
+
+// For the rows that are not scored: the mass that centroids tell, of which the share `left` is not
+// read.
+void HeadLookup::FillLogitTail(const std::vector<Group>& groups, std::span<const double> left) {
+  constexpr size_t kTileRows = 64;
+  const size_t num_open = log_counts_.size();
+  std::vector<uint32_t> segments;
+  for (const Group& group : groups) {
+    segments.push_back(group.begin_column);
+    segments.push_back(group.end_column);
+  }
+  std::vector<float> lse(kTileRows), norms(kTileRows), sums(kTileRows * (segments.size() - 1));
+  std::vector<float> data(kTileRows * num_open);
+  auto next = scored_.begin();
+  for (size_t begin = 0; begin < all_queries_.num_rows; begin += kTileRows) {
+    const size_t end = std::min(begin + kTileRows, all_queries_.num_rows), rows = end - begin;
+    const Rows<const float> queries = all_queries_.Slice(begin, end);
+    for (size_t r = 0; r < rows; ++r) {
+      norms[r] = args_.scale * Norm({queries[r], queries.num_cols});
+    }
+    const Rows<float> logits(data.data(), rows, num_open);
+    CentroidLogits(finest(), queries, logits);
+    AddSecondOrder(norms, logits);
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t i = 0; i < num_open; ++i) logits[r][i] += log_counts_[i];
+      lse[r] = *std::max_element(logits[r], logits[r] + num_open);
+    }
+    const Rows<float> masses(sums.data(), rows, segments.size() - 1);
+    args_.backend.exp_rows({.logits = logits, .reference = std::span(lse).first(rows)});
+    args_.backend.sum_segments({.masses = logits, .begin = segments, .sums = masses});
+    for (size_t r = 0; r < rows; ++r) {
+      while (next != scored_.end() && *next < begin + r) ++next;
+      if (next != scored_.end() && *next == begin + r) continue;
+      float* const out = selection_.logit_tail.logits.data() + (begin + r) * groups.size();
+      for (size_t i = 0; i < groups.size(); ++i) {
+        out[i] = lse[r] + std::log(masses[r][2 * i] * static_cast<float>(left[i]));
+      }
+    }
+  }
 }
 
 void HeadLookup::CountBytes() {

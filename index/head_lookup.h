@@ -30,7 +30,7 @@ class Reused {
     return span();
   }
   std::span<T> span() { return {data_.get(), size_}; }
-  T* data() { return data_.get(); }
+  T* data() const { return data_.get(); }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
@@ -41,10 +41,12 @@ class Reused {
 
 // What the lookup of one kv head fills and forgets.
 struct HeadBuffers {
-  // Of a tile of query rows: logits of open clusters, second order included, masses of coded rows,
-  // of refined rows.
-  Reused<float> logits, row_masses, fine_masses;
-  Reused<float> lse, sums, scratch, rotated;
+  // Of a tile of query rows: logits of open clusters, by centroids alone and second order included.
+  Reused<float> centroid_logits, logits;
+  Reused<float> row_masses;                 // of a part of it: of coded or refined rows
+  Reused<float> group_masses, fine_masses;  // of all that are scored
+  Reused<float> lse, weights, scratch, rotated;
+  Reused<float> scored;  // query rows
   Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows
   Reused<uint8_t> tables;
   Reused<SignScale> scales;
@@ -78,8 +80,8 @@ class HeadLookup {
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
   Status ScoreRows(const std::vector<uint32_t>& coded);
   const std::vector<float>& row_scores() const { return row_scores_; }
-  // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores every
-  // row again.
+  // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores these
+  // again.
   Status RefineRows(const std::vector<uint32_t>& refined);
   const std::vector<uint32_t>& refined() const { return refined_; }
   uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // of row_scores()
@@ -89,26 +91,43 @@ class HeadLookup {
   HeadSelection& selection() { return selection_; }
 
  private:
-  // What the variance of an open cluster adds to its centroid's logit.
-  float SecondOrder(size_t row, size_t column) const {
-    if (!args_.second_order) return 0;
-    return LogMeanExp(norms_[row] * deviations_[column], log_counts_[column]);
-  }
+  // scale * q . C of open clusters.
+  void CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits);
+  // What their variances add, for queries of these norms.
+  void AddSecondOrder(std::span<const float> norms, Rows<float> logits) const;
   template <typename Body>
   void ForEachTile(size_t level, const Body& body);
   template <typename Body>
-  void ForEachCodedTile(const Body& body);
-  Rows<float> EstimateRows(Rows<const float> centroid_logits, size_t begin, size_t end);
-  void EstimateRefined(Rows<const float> centroid_logits, size_t begin, Rows<float> row_masses);
+  void ForEachPart(const Body& body);
+  void EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses);
+  void EstimateRefined(size_t begin, std::span<const std::byte* const> planes,
+                       std::span<const float> factors, Rows<float> masses);
+  std::span<float> RowWeights(size_t begin, size_t num_rows);
+  // Of row `row` of the part that ForEachPart, or else of the tile that ForEachTile is at.
+  const float* CentroidLogitsOf(size_t row) const {
+    return buffers_.centroid_logits.data() + (part_begin_ + row) * log_counts_.size();
+  }
+  // exp(logit - reference) of a query row: per group, per refined row.
+  float* GroupMasses(size_t row) const {
+    return buffers_.group_masses.data() + row * groups_.size();
+  }
+  float* FineMasses(size_t row) const {
+    return buffers_.fine_masses.data() + row * refined_.size();
+  }
   void AddSignLogits(std::span<const std::byte* const> planes, std::span<const float> factors,
-                     size_t begin, Rows<float> logits);
+                     size_t first, size_t begin, Rows<float> logits);
   void ScoreCodedRows();
-  // A cluster of the logit tail: columns of open finest clusters below it, and rows with codes.
-  struct TailCluster {
+  void ScoreRefinedRows();
+  // Open finest clusters by which the tail stands for them: those of one parent, or where there
+  // are no parents one that is coded. Their columns in open_, and rows with codes.
+  struct Group {
     uint32_t cluster, begin_column, end_column, begin_row, end_row;
+    bool all_coded;
   };
-  std::vector<TailCluster> TailClusters(const std::vector<uint32_t>& chosen) const;
-  void MakeLogitTail(const std::vector<uint32_t>& chosen);
+  void MakeGroups();
+  static float UncodedLogit(const Group& group, std::span<const float> bias, const float* logits);
+  void MakeLogitTail(const std::vector<uint32_t>& read);
+  void FillLogitTail(const std::vector<Group>& groups, std::span<const double> left);
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
   Status AddClusterBound(size_t level, const std::vector<uint32_t>& not_read);
   void AddRowBound(const std::vector<uint32_t>& chosen);
@@ -116,16 +135,16 @@ class HeadLookup {
   static std::span<float> Tile(std::vector<float>& x, size_t begin, size_t end) {
     return std::span<float>(x).subspan(begin, end - begin);
   }
-  float Weight(size_t row) const {
-    return args_.row_weights.empty() ? 1 / static_cast<float>(queries_.num_rows)
-                                     : args_.row_weights[row];
-  }
+  bool scores_all() const { return queries_.num_rows == all_queries_.num_rows; }
   size_t finest() const { return head_.levels().size() - 1; }
 
   const LookupArgs& args_;
   const HeadIndex& head_;
-  const Rows<const float> queries_;
-  const std::span<const float> known_lse_;  // [R], or empty
+  const Rows<const float> all_queries_;
+  // Those that count: [R] below is their number.
+  Rows<const float> queries_;
+  std::vector<uint32_t> scored_;            // their places among all
+  std::vector<float> weights_, known_lse_;  // [R]; the second may be empty
   std::vector<IndexRange> open_;
   std::vector<float> norms_;                // [R]: scale * |q|
   std::vector<float> log_counts_, scores_;  // of open_
@@ -141,10 +160,14 @@ class HeadLookup {
   std::vector<float> row_scores_;          // S of each coded row
   std::vector<uint32_t> refined_;          // coded rows whose fine codes were read
   std::vector<uint32_t> refined_columns_;  // the columns of their clusters, in open_
+  std::vector<uint32_t> refined_groups_;   // and their groups
+  std::vector<Group> groups_;              // that partition the coded rows
+  std::vector<double> coded_mass_;         // [R], exp(logit - reference) of all coded rows
 
   HeadBuffers& buffers_;
-  // One tile of query rows is all of them, and what it holds still stands.
-  bool has_logits_ = false, has_row_masses_ = false;
+  bool has_logits_ =
+      false;               // one tile of query rows is all of them, and what it holds still stands
+  size_t part_begin_ = 0;  // in the tile
   double missed_mass_ = 0;
   HeadSelection selection_;
 };

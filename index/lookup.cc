@@ -1,8 +1,8 @@
 #include "index/lookup.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstdlib>
 #include <cmath>
 #include <functional>
 #include <mutex>
@@ -17,8 +17,11 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-static const double kCodesShare = getenv("CS") ? atof(getenv("CS")) : 0.5;    // of what is left then, for row codes
-static const double kFineShare = getenv("FS") ? atof(getenv("FS")) : 0.35;    // of what is left then, for fine codes
+constexpr double kCodesShare = 0.5;    // of what is left then, for row codes …
+constexpr double kMostCoded = 6;  // … of at most so many rows for one of the budget: more takes
+                                  // longer and finds no better ones
+constexpr double kFineShare = 0.35;   // of what is left then, for fine codes …
+constexpr double kMostRefined = 1.8;  // … likewise
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
@@ -67,22 +70,9 @@ RuleTerms TermsOf(Rule rule) {
 
 using PerHead = std::vector<std::vector<uint32_t>>;  // ascending numbers of each kv head
 
-// The k-th largest of `scores` (>= 0; reordered), 1 <= k <= size, and how many of those equal to it
-// are among the k largest. Few are sorted: those that share its exponent and three more bits.
-float KthLargest(std::vector<float>& scores, size_t k, size_t& equals) {
-  const auto bucket = [](float score) { return std::bit_cast<uint32_t>(score) >> 20 & 0x7FF; };
-  std::vector<uint32_t> counts(0x800);
-  for (const float score : scores) ++counts[bucket(score)];
-  uint32_t last = 0x7FF;  // bucket of the k-th largest
-  size_t above = 0;       // in larger buckets
-  while (above + counts[last] < k) above += counts[last--];
-  const auto end = std::partition(scores.begin(), scores.end(),
-                                  [&](float score) { return bucket(score) == last; });
-  const auto kth = scores.begin() + static_cast<ptrdiff_t>(k - above - 1);
-  std::nth_element(scores.begin(), kth, end, std::greater<>());
-  equals = static_cast<size_t>(std::count(scores.begin(), kth + 1, *kth));
-  return *kth;
-}
+// Scores (>= 0) that share their exponent and three more bits; more in later buckets.
+constexpr size_t kScoreBuckets = 0x800;
+inline size_t BucketOf(float score) { return std::bit_cast<uint32_t>(score) >> 20 & 0x7FF; }
 
 // The lookup of a layer: all heads share its budget.
 class LayerLookup {
@@ -95,6 +85,7 @@ class LayerLookup {
     for (const HeadIndex& head : args.heads) {
       dense_bytes_ += static_cast<double>(head.dense_bytes());
       exact_bytes += head.BlockBytes({0, head.num_exact()});
+      num_rows_ += head.num_rows() - head.num_exact();
       use_codes_ = use_codes_ && head.has_row_codes();
     }
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
@@ -284,11 +275,18 @@ class LayerLookup {
     return Sorted(std::move(opened));
   }
 
-  // Whose row codes to read: the best opened clusters, until their share of the budget is spent and
-  // their rows can fill what is left.
+  // Of all rows, at small budgets those of one of 0.1.
+  double MostOf(double rows_per_budget) const {
+    return rows_per_budget * std::max(0.1, args_.kv_budget);
+  }
+
+  // Whose row codes to read: the best opened clusters, until their share of the budget, or of all
+  // rows, is spent and their rows can fill what is left.
   PerHead ChooseCoded() {
     const double most = kMostForCodes * (budget_ - spent_);
-    const double allowed = kCodesShare * (budget_ - spent_);
+    const auto row_code_bytes = static_cast<double>(args_.heads.front().row_code_bytes());
+    const double allowed =
+        std::min(kCodesShare * (budget_ - spent_), MostOf(kMostCoded) * num_rows_ * row_code_bytes);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size());
     for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
@@ -309,13 +307,25 @@ class LayerLookup {
   // The `count` candidates of the largest scores, all heads together; among equals those of the
   // first heads and rows. Indices into row_scores(): of each head those listed, or all.
   PerHead Best(const PerHead* candidates, double count) {
-    best_.clear();
-    ForEachScore(candidates, [&](size_t, uint32_t, float score) { best_.push_back(score); });
-    const auto kept = std::min(best_.size(), static_cast<size_t>(std::max(0.0, count)));
+    std::array<uint32_t, kScoreBuckets> counts{};
+    size_t total = 0;
+    ForEachScore(candidates, [&](size_t, uint32_t, float score) {
+      ++counts[BucketOf(score)];
+      ++total;
+    });
+    const auto kept = std::min(total, static_cast<size_t>(std::max(0.0, count)));
     PerHead chosen(lookups_.size());
     if (kept == 0) return chosen;
-    size_t equals;
-    const float least = KthLargest(best_, kept, equals);
+    size_t last = kScoreBuckets - 1, above = 0;  // the bucket of the least kept, and those above it
+    while (above + counts[last] < kept) above += counts[last--];
+    best_.clear();
+    ForEachScore(candidates, [&](size_t, uint32_t, float score) {
+      if (BucketOf(score) == last) best_.push_back(score);
+    });
+    const auto kth = best_.begin() + static_cast<ptrdiff_t>(kept - above - 1);
+    std::nth_element(best_.begin(), kth, best_.end(), std::greater<>());
+    const float least = *kth;
+    auto equals = static_cast<size_t>(std::count(best_.begin(), kth + 1, least));
     ForEachScore(candidates, [&](size_t h, uint32_t i, float score) {
       if (score < least || (score == least && equals == 0)) return;
       if (score == least) --equals;
@@ -340,7 +350,9 @@ class LayerLookup {
   PerHead ChooseRefined() {
     const auto fine_bytes = static_cast<double>(args_.heads.front().fine_code_bytes());
     const double left = budget_ - spent_;
-    PerHead refined = Best(nullptr, std::min(kFineShare * left, left - row_bytes_) / fine_bytes);
+    const double most = MostOf(kMostRefined) * num_rows_ * fine_bytes;
+    PerHead refined =
+        Best(nullptr, std::min({kFineShare * left, left - row_bytes_, most}) / fine_bytes);
     for (const auto& rows : refined) spent_ += fine_bytes * static_cast<double>(rows.size());
     return refined;
   }
@@ -377,6 +389,7 @@ class LayerLookup {
   bool use_codes_ = false;
   size_t num_levels_ = 0, first_level_ = 0;
   double row_bytes_ = 0;    // K and V of one row
+  double num_rows_ = 0;     // in clusters, of all heads
   double dense_bytes_ = 0;  // of the layer
   double budget_ = 0;       // bytes of the layer
   double spent_ = 0;        // bytes so far

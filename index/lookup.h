@@ -93,7 +93,9 @@ struct LookupArgs {
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself); empty: not known. A head that looks elsewhere then asks for less of the budget.
   std::span<const std::vector<float>> known_lse = {};
-  // [R], of all kv heads: what each row counts in S, > 0, of sum 1; empty: 1 / R each.
+  // [R], of all kv heads: what each row counts in S, >= 0, of sum 1; empty: 1 / R each. Rows of 0
+  // are not scored (but for a bound): their tail is the mass that centroids tell, less the share of
+  // it that is read by the rows that are.
   std::span<const float> row_weights = {};
   bool bound = false;                    // also find HeadSelection::unread_bound
   LookupWorkspace* workspace = nullptr;  // nullptr: one for this lookup

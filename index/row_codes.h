@@ -38,6 +38,8 @@ void EncodeRow(std::span<const float> key, std::span<const float> centroid, std:
 // FineFactor * (4 s + p + 2 p'), of planes that MakeFinePlanes writes one after the other (s, p,
 // p').
 float RowFactor(const std::byte* row_code, size_t head_dim);
+// Of codes one after the other.
+void RowFactors(const std::byte* row_codes, size_t head_dim, std::span<float> factors);
 float FineFactor(const std::byte* fine_code, size_t head_dim);
 void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,
                     std::byte* planes);

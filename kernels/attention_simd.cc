@@ -1,6 +1,7 @@
-// Online softmax over tiles of keys. A tile's keys and values are converted once (for few query rows
-// they are used as they are stored), then blocks of query rows pass over it: logits, weights, weighted values. Every product is a tile of tile-inl.h,
-// so that a row's bits do not depend on which rows it shares a call with.
+// Online softmax over tiles of keys. A tile's keys and values are converted once (for few query
+// rows they are used as they are stored), then blocks of query rows pass over it: logits, weights,
+// weighted values. Every product is a tile of tile-inl.h, so that a row's bits do not depend on
+// which rows it shares a call with.
 #include "kernels/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -142,10 +143,14 @@ void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t n
   if (!as_stored) return MultiplyBlock(p, num_rows);
   const TypedRows values = args.values.Slice(tile.begin, tile.begin + tile.num_keys);
   switch (values.dtype) {
-    case Dtype::kF32: return AddStoredValues<Dtype::kF32>(p, values, num_rows);
-    case Dtype::kF16: return AddStoredValues<Dtype::kF16>(p, values, num_rows);
-    case Dtype::kBf16: return AddStoredValues<Dtype::kBf16>(p, values, num_rows);
-    case Dtype::kQ8: return AddStoredValues<Dtype::kQ8>(p, values, num_rows);
+    case Dtype::kF32:
+      return AddStoredValues<Dtype::kF32>(p, values, num_rows);
+    case Dtype::kF16:
+      return AddStoredValues<Dtype::kF16>(p, values, num_rows);
+    case Dtype::kBf16:
+      return AddStoredValues<Dtype::kBf16>(p, values, num_rows);
+    case Dtype::kQ8:
+      return AddStoredValues<Dtype::kQ8>(p, values, num_rows);
   }
 }
 

@@ -99,8 +99,7 @@ HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* column
 
 // Columns [column, column + kGroups * kLanes), written at c. Past the last one it is repeated.
 template <Dtype kDtype, size_t kRows, size_t kGroups>
-HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c,
-                                size_t c_stride) {
+HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c, size_t c_stride) {
   const FloatTag d;
   const std::byte* columns[kGroups * kLanes];
   for (size_t i = 0; i < kGroups * kLanes; ++i) {
@@ -159,10 +158,14 @@ HWY_INLINE void MultiplySomeFewRows(const FewRowsProduct& p, size_t num_rows) {
 // 1 <= num_rows <= kFewRows.
 inline void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
   switch (dtype) {
-    case Dtype::kF32: return MultiplySomeFewRows<Dtype::kF32>(p, num_rows);
-    case Dtype::kF16: return MultiplySomeFewRows<Dtype::kF16>(p, num_rows);
-    case Dtype::kBf16: return MultiplySomeFewRows<Dtype::kBf16>(p, num_rows);
-    case Dtype::kQ8: return MultiplySomeFewRows<Dtype::kQ8>(p, num_rows);
+    case Dtype::kF32:
+      return MultiplySomeFewRows<Dtype::kF32>(p, num_rows);
+    case Dtype::kF16:
+      return MultiplySomeFewRows<Dtype::kF16>(p, num_rows);
+    case Dtype::kBf16:
+      return MultiplySomeFewRows<Dtype::kBf16>(p, num_rows);
+    case Dtype::kQ8:
+      return MultiplySomeFewRows<Dtype::kQ8>(p, num_rows);
   }
 }
 

@@ -8,8 +8,8 @@
 //   ask_bench ask MODEL STORE TOKENS THREADS
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
-//     "token_cpu_ms","steps","read_prefill","read_decode","rss_kb","anonymous_kb"}; times of a token
-//     are means over `steps`.
+//     "token_cpu_ms","steps","read_prefill","read_decode","rss_kb","anonymous_kb"}; times of a
+//     token are means over `steps`.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -55,8 +55,8 @@ Json Numbers(std::span<const int32_t> values) {
 // single letters, so that the count can be met.
 template <typename Encode>
 Result<std::string> TextOf(size_t tokens, const Encode& encode) {
-  static const char* const kWords[] = {"the", "of", "and", "in", "to", "was", "is", "for", "on",
-                                       "as",  "by", "with", "at", "from", "it", "an"};
+  static const char* const kWords[] = {"the", "of", "and", "in",   "to", "was",  "is", "for",
+                                       "on",  "as", "by",  "with", "at", "from", "it", "an"};
   uint64_t random = 1;
   const auto word = [&] {
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -112,8 +112,7 @@ Status Repeat(const Backend& backend, KvSpill& spill, uint64_t period, uint64_t 
     for (uint32_t layer = 0; layer < shape.num_layers; ++layer) {
       std::vector<float> keys = NoisyRows(spill, layer, false, period, begin, stop);
       std::vector<float> values = NoisyRows(spill, layer, true, period, begin, stop);
-      LECTERN_RETURN_IF_ERROR(spill.Append(backend, layer, begin,
-                                           {keys.data(), stop - begin, cols},
+      LECTERN_RETURN_IF_ERROR(spill.Append(backend, layer, begin, {keys.data(), stop - begin, cols},
                                            {values.data(), stop - begin, cols}));
       for (uint64_t t = begin; t < stop; ++t) spill.AddCosine(layer, 0.9);
     }
@@ -128,7 +127,8 @@ Status Index(const std::string& folder, const std::string& store, uint64_t token
              uint64_t prefilled) {
   Env& env = Env::Default();
   LECTERN_ASSIGN(const auto model, Model::Load(env, folder, {}));
-  LECTERN_ASSIGN(const std::string text, TextOf(tokens, [&](const std::string& t) -> Result<size_t> {
+  LECTERN_ASSIGN(const std::string text,
+                 TextOf(tokens, [&](const std::string& t) -> Result<size_t> {
                    LECTERN_ASSIGN(const FixedContext context, model->EncodeDocument(t));
                    return context.ids.size();
                  }));
@@ -143,7 +143,8 @@ Status Index(const std::string& folder, const std::string& store, uint64_t token
   const uint64_t last = (tokens - kChunkTokens) / kChunkTokens * kChunkTokens;
   context.prefill = [&](const Transformer& transformer, std::span<const int32_t> all,
                         KvSpill& spill, const PrefillOptions& options) -> Status {
-    ids.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), 4096)));
+    ids.assign(all.begin(),
+               all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), 4096)));
     const auto start = std::chrono::steady_clock::now();
     const double cpu_start = CpuSeconds();
     PrefillOptions first = options;
@@ -202,9 +203,8 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
 
 Status Ask(const std::string& folder, const std::string& store, const std::string& name,
            size_t num_threads) {
-  LECTERN_ASSIGN(const auto engine, Engine::Create({.store = store,
-                                                    .model = folder,
-                                                    .num_threads = num_threads}));
+  LECTERN_ASSIGN(const auto engine,
+                 Engine::Create({.store = store, .model = folder, .num_threads = num_threads}));
   LECTERN_ASSIGN(const std::unique_ptr<Session> opened, engine->Open(name));
   auto& session = static_cast<DocumentSession&>(*opened);
   LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder, {.store = store}));
@@ -240,8 +240,7 @@ Status Main(std::span<char*> args) {
 }  // namespace lectern
 
 int main(int argc, char** argv) {
-  const lectern::Status status =
-      lectern::Main(std::span(argv + 1, static_cast<size_t>(argc) - 1));
+  const lectern::Status status = lectern::Main(std::span(argv + 1, static_cast<size_t>(argc) - 1));
   if (status.ok()) return 0;
   std::fprintf(stderr, "ask_bench: %s\n", status.message().c_str());
   return 1;
