@@ -498,6 +498,9 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
 
 namespace {
 
+// Of attention squared, summed over a query group: a hundred thousand such rows are no evidence.
+constexpr float kNegligibleSquares = 1e-9f;
+
 // Of the rows whose logits these are; row_of(i): the stored row of column i.
 template <typename RowOf>
 void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> logits,
@@ -512,6 +515,8 @@ void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> log
       sum += rows[r][i];
       squares += rows[r][i] * rows[r][i];
     }
+    // Most of a long document's rows; looking up where they belong would take longest of all.
+    if (mass.empty() && squares < kNegligibleSquares) continue;
     const size_t position = head.positions()[row_of(i)];
     if (!mass.empty()) mass[position] += sum;
     if (!squared_mass.empty()) squared_mass[position] += squares;

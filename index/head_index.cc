@@ -1,6 +1,7 @@
 #include "index/head_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -185,18 +186,33 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
                              std::vector<std::byte>& values) const {
   keys.resize(rows.size() * row_bytes_);
   values.resize(rows.size() * row_bytes_);
+  if (rows.empty()) return {};
   const std::span<const uint32_t> blocks = levels_.back().children;
-  auto block = blocks.begin();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    block = std::upper_bound(block, blocks.end(), rows[i]) - 1;
+  auto block = std::upper_bound(blocks.begin(), blocks.end(), rows.front()) - 1;
+  // Rows lie apart, so what comes soon is asked for while others are copied.
+  constexpr size_t kAhead = 16;
+  struct Place {
+    uint64_t key, value;
+  };
+  std::array<Place, kAhead> places;
+  for (size_t i = 0; i < rows.size() + kAhead; ++i) {
+    Place& place = places[i % kAhead];
+    if (i >= kAhead) {
+      const size_t row = i - kAhead;
+      LECTERN_RETURN_IF_ERROR(shard_->Verify(place.key, row_bytes_));
+      LECTERN_RETURN_IF_ERROR(shard_->Verify(place.value, row_bytes_));
+      std::memcpy(keys.data() + row * row_bytes_, shard_->data() + place.key, row_bytes_);
+      std::memcpy(values.data() + row * row_bytes_, shard_->data() + place.value, row_bytes_);
+    }
+    if (i >= rows.size()) continue;
+    while (block[1] <= rows[i]) ++block;
     const uint32_t begin = block[0], num_block_rows = block[1] - begin;
-    const uint64_t key =
-        rows_offset_ + uint64_t{begin} * 2 * row_bytes_ + (rows[i] - begin) * row_bytes_;
-    const uint64_t value = key + num_block_rows * row_bytes_;
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(key, row_bytes_));
-    LECTERN_RETURN_IF_ERROR(shard_->Verify(value, row_bytes_));
-    std::memcpy(keys.data() + i * row_bytes_, shard_->data() + key, row_bytes_);
-    std::memcpy(values.data() + i * row_bytes_, shard_->data() + value, row_bytes_);
+    place.key = rows_offset_ + uint64_t{begin} * 2 * row_bytes_ + (rows[i] - begin) * row_bytes_;
+    place.value = place.key + num_block_rows * row_bytes_;
+    for (uint64_t byte = 0; byte < row_bytes_; byte += 64) {
+      __builtin_prefetch(shard_->data() + place.key + byte);
+      __builtin_prefetch(shard_->data() + place.value + byte);
+    }
   }
   return {};
 }

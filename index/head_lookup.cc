@@ -15,6 +15,7 @@ constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
 // Of these so many meet all coded rows at a time, whose logits become masses in blocks of so many:
 // what is met again is still in a cache.
 constexpr size_t kPartRows = 8, kBlockRows = 1024;
+constexpr float kNoMass = 1e-30f;  // of everything: less cannot be told from none
 static_assert(kBlockRows % kSignBlock == 0);
 
 // Members of `ranges` that are not in `chosen` (both ascending).
@@ -449,22 +450,34 @@ void HeadLookup::ScoreRefinedRows() {
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
   const std::byte* planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
                                buffers_.fine_planes[2].data()};
+  std::vector<uint32_t> begins;  // of groups, among the refined rows
+  for (uint32_t i = 0; begins.size() <= groups_.size();) {
+    begins.push_back(i);
+    while (i < num_refined && refined_groups_[i] < begins.size()) ++i;
+  }
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
   ForEachPart([&](size_t row, size_t count) {
     const Rows<float> fine(FineMasses(row), count, num_refined);
-    const Rows<float> coarse(buffers_.row_masses.Resize(count * num_refined).data(), count,
+    const Rows<float> change(buffers_.changes.Resize(count * num_refined).data(), count,
                              num_refined);
-    EstimateRefined(row, std::span(planes).first(1), factors, coarse);
+    if (queries_.num_rows <= kPartRows) {  // the part that ScoreCodedRows left
+      for (size_t r = 0; r < count; ++r) {
+        const float* const masses = buffers_.row_masses.data() + r * coded_rows_.size();
+        for (size_t i = 0; i < num_refined; ++i) change[r][i] = masses[refined_[i]];
+      }
+    } else {
+      EstimateRefined(row, std::span(planes).first(1), factors, change);
+    }
     EstimateRefined(row, planes, buffers_.fine_factors.span(), fine);
+    for (size_t i = 0; i < count * num_refined; ++i) change.data[i] = fine.data[i] - change.data[i];
+    const Rows<float> sums(buffers_.sums.Resize(count * groups_.size()).data(), count,
+                           groups_.size());
+    args_.backend.sum_segments({.masses = change, .begin = begins, .sums = sums});
     for (size_t r = 0; r < count; ++r) {
       float* const groups = GroupMasses(row + r);
-      double change = 0;
-      for (size_t i = 0; i < num_refined; ++i) {
-        const float difference = fine[r][i] - coarse[r][i];
-        groups[refined_groups_[i]] += difference;
-        change += difference;
-      }
-      coded_mass_[row + r] = std::max(0.0, coded_mass_[row + r] + change);
+      for (size_t g = 0; g < groups_.size(); ++g) groups[g] += sums[r][g];
+      const double all = std::accumulate(sums[r], sums[r] + groups_.size(), 0.0);
+      coded_mass_[row + r] = std::max(0.0, coded_mass_[row + r] + all);
     }
     args_.backend.add_weighted_rows(
         {.masses = fine, .weights = RowWeights(row, count), .scores = scores});
@@ -638,8 +651,9 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
       for (const uint32_t i : read) unread[refined_groups_[i]] -= fine[i];
       float* const logits = tail.logits.data() + scored_[r] * kept.size();
       for (size_t i = 0; i < kept.size(); ++i) {
-        // Sums of all less those that are read: never less than their rounding.
-        const float coded_left = std::max(unread[kept_groups[i]], 0x1p-24f * coded[kept_groups[i]]);
+        // Sums of all less those that are read: never less than their rounding, never nothing.
+        const float coded_left =
+            std::max({unread[kept_groups[i]], 0x1p-24f * coded[kept_groups[i]], kNoMass});
         const float rest = UncodedLogit(kept[i], bias, centroids[r - begin]);
         logits[i] = AddLogs(reference_[r] + std::log(coded_left), rest);
         const double mass = std::exp(std::min(80.0f, logits[i] - reference_[r]));
@@ -659,12 +673,15 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
 // `bias` is ln N, of the others -inf.
 float HeadLookup::UncodedLogit(const Group& group, std::span<const float> bias,
                                const float* logits) {
-  float sum = -INFINITY;
-  for (uint32_t column = group.begin_column; column < group.end_column && !group.all_coded;
-       ++column) {
-    if (bias[column] != -INFINITY) sum = AddLogs(sum, logits[column] + bias[column]);
+  float largest = -INFINITY, sum = 0;
+  if (group.all_coded) return largest;
+  for (uint32_t i = group.begin_column; i < group.end_column; ++i) {
+    largest = std::max(largest, logits[i] + bias[i]);
   }
-  return sum;
+  for (uint32_t i = group.begin_column; i < group.end_column; ++i) {
+    sum += std::exp(logits[i] + bias[i] - largest);
+  }
+  return largest + std::log(sum);
 }
 
 // For the rows that are not scored: the mass that centroids tell, of which the share `left` is not

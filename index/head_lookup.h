@@ -45,6 +45,7 @@ struct HeadBuffers {
   Reused<float> centroid_logits, logits;
   Reused<float> row_masses;                 // of a part of it: of coded or refined rows
   Reused<float> group_masses, fine_masses;  // of all that are scored
+  Reused<float> changes, sums;              // of a part
   Reused<float> lse, weights, scratch, rotated;
   Reused<float> scored;  // query rows
   Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows

@@ -22,9 +22,9 @@ inline float Norm(std::span<const float> x) {
 // scale * |q| * sqrt(variance) when the cluster is as wide in every direction.
 //
 // For the few keys of a cluster the formula is up to 0.65 deviations above the mean of such draws;
-// 0.8 of the deviation answered a little worse (KL 0.003 for 0.0007 at a budget of 0.05). The second
-// cumulant alone grows far beyond what N keys can hold for the sharp queries that matter: with it no
-// answer was right.
+// 0.8 of the deviation answered a little worse (KL 0.003 for 0.0007 at a budget of 0.05). The
+// second cumulant alone grows far beyond what N keys can hold for the sharp queries that matter:
+// with it no answer was right.
 //
 // deviation >= 0; log_count = ln N >= 0.
 inline float LogMeanExp(float deviation, float log_count) {

@@ -121,8 +121,10 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
 }
 
 template <Dtype kDtype>
-void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows) {
-  const StoredSource<kDtype> source = {values.data, values.row_bytes()};
+void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows,
+                     ptrdiff_t ahead) {
+  // Documents are stored as the keys of a run, its values, then those of the next.
+  const StoredSource<kDtype> source = {values.data, values.row_bytes(), ahead};
   MultiplyBlock(Product<StoredSource<kDtype> >{p.a, p.a_stride, source, p.depth, p.c, p.c_stride,
                                                p.num_columns, p.accumulate},
                 num_rows);
@@ -142,15 +144,20 @@ void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t n
                                   .accumulate = true};
   if (!as_stored) return MultiplyBlock(p, num_rows);
   const TypedRows values = args.values.Slice(tile.begin, tile.begin + tile.num_keys);
+  // The next keys: of the next tile, or behind the last value.
+  const std::byte* const next = tile.begin + tile.num_keys < args.keys.num_rows
+                                    ? args.keys.row(tile.begin + tile.num_keys)
+                                    : values.row(values.num_rows);
+  const ptrdiff_t ahead = next - values.data;
   switch (values.dtype) {
     case Dtype::kF32:
-      return AddStoredValues<Dtype::kF32>(p, values, num_rows);
+      return AddStoredValues<Dtype::kF32>(p, values, num_rows, ahead);
     case Dtype::kF16:
-      return AddStoredValues<Dtype::kF16>(p, values, num_rows);
+      return AddStoredValues<Dtype::kF16>(p, values, num_rows, ahead);
     case Dtype::kBf16:
-      return AddStoredValues<Dtype::kBf16>(p, values, num_rows);
+      return AddStoredValues<Dtype::kBf16>(p, values, num_rows, ahead);
     case Dtype::kQ8:
-      return AddStoredValues<Dtype::kQ8>(p, values, num_rows);
+      return AddStoredValues<Dtype::kQ8>(p, values, num_rows, ahead);
   }
 }
 
@@ -165,7 +172,8 @@ void MultiplyKeys(const AttendArgs& args, const KeyTile& tile, size_t row, size_
                             .depth = head_dim,
                             .c = tile.weights,
                             .c_stride = kTileKeys,
-                            .accumulate = false},
+                            .accumulate = false,
+                            .ahead = args.values.data - args.keys.data},
                            args.keys.dtype, num_rows);
   }
   MultiplyBlock(Product<PanelSource>{.a = args.queries[row],

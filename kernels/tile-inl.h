@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 // For loops over the registers of a tile. Where a sanitizer checks every step, unrolled ones take
@@ -202,10 +203,14 @@ void PackPanelsOf(StoredRows rows, size_t k_begin, size_t k_end, float* packed) 
 inline void PackPanels(const StoredRows& rows, Dtype dtype, size_t k_begin, size_t k_end,
                        float* packed) {
   switch (dtype) {
-    case Dtype::kF32: return PackPanelsOf<Dtype::kF32>(rows, k_begin, k_end, packed);
-    case Dtype::kF16: return PackPanelsOf<Dtype::kF16>(rows, k_begin, k_end, packed);
-    case Dtype::kBf16: return PackPanelsOf<Dtype::kBf16>(rows, k_begin, k_end, packed);
-    case Dtype::kQ8: return PackPanelsOf<Dtype::kQ8>(rows, k_begin, k_end, packed);
+    case Dtype::kF32:
+      return PackPanelsOf<Dtype::kF32>(rows, k_begin, k_end, packed);
+    case Dtype::kF16:
+      return PackPanelsOf<Dtype::kF16>(rows, k_begin, k_end, packed);
+    case Dtype::kBf16:
+      return PackPanelsOf<Dtype::kBf16>(rows, k_begin, k_end, packed);
+    case Dtype::kQ8:
+      return PackPanelsOf<Dtype::kQ8>(rows, k_begin, k_end, packed);
   }
 }
 
@@ -228,10 +233,14 @@ void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
 
 inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
   switch (rows.dtype) {
-    case Dtype::kF32: return ConvertPanelsOf<Dtype::kF32>(rows, packed, panel_stride);
-    case Dtype::kF16: return ConvertPanelsOf<Dtype::kF16>(rows, packed, panel_stride);
-    case Dtype::kBf16: return ConvertPanelsOf<Dtype::kBf16>(rows, packed, panel_stride);
-    case Dtype::kQ8: return ConvertPanelsOf<Dtype::kQ8>(rows, packed, panel_stride);
+    case Dtype::kF32:
+      return ConvertPanelsOf<Dtype::kF32>(rows, packed, panel_stride);
+    case Dtype::kF16:
+      return ConvertPanelsOf<Dtype::kF16>(rows, packed, panel_stride);
+    case Dtype::kBf16:
+      return ConvertPanelsOf<Dtype::kBf16>(rows, packed, panel_stride);
+    case Dtype::kQ8:
+      return ConvertPanelsOf<Dtype::kQ8>(rows, packed, panel_stride);
   }
 }
 
@@ -246,11 +255,18 @@ struct PanelSource {
     const float* panel = data + column / kPanel * panel_stride;
     return hn::LoadU(FloatTag(), panel + k * kPanel + column % kPanel);
   }
+  HWY_INLINE void Prefetch(size_t, size_t) const {}
 };
 template <Dtype kDtype>
 struct StoredSource {
   const std::byte* data;
   size_t stride;
+  ptrdiff_t ahead;  // what lies so many bytes behind a row is asked for with it; 0: nothing
+  HWY_INLINE void Prefetch(size_t k, size_t column) const {
+    if (column != 0 || ahead == 0) return;
+    const std::byte* const next = data + k * stride + ahead;
+    for (size_t i = 0; i < stride; i += 64) hwy::Prefetch(next + i);
+  }
   HWY_INLINE FloatVector Load(size_t k, size_t column) const {
     return LoadVector<kDtype>(data + k * stride, column);
   }
@@ -285,6 +301,7 @@ HWY_INLINE void MultiplyTile(const Product<Source>& p, size_t column, float* c, 
   const Source source = p.b;
   for (size_t k = 0; k < depth; ++k) {
     FloatVector b[kVectors];
+    source.Prefetch(k, column);
     LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kVectors; ++v) b[v] = source.Load(k, column + v * kLanes);
     LECTERN_UNROLL_TILE

@@ -86,6 +86,7 @@ void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, siz
 }
 BENCHMARK_CAPTURE(BM_Attend, prefill_R1024_n4096_d64_f16, 1024, 4096, 64);
 BENCHMARK_CAPTURE(BM_Attend, decode_R4_n16384_d64_f16, 4, 16384, 64);
+BENCHMARK_CAPTURE(BM_Attend, decode_R4_n524288_d64_f16, 4, 524288, 64);  // from memory
 BENCHMARK_CAPTURE(BM_Attend, decode_R4_n20_d64_f16, 4, 20, 64);
 
 void BM_AssignNearest(benchmark::State& state) {
