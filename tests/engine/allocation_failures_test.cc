@@ -362,14 +362,19 @@ class Sweep {
     failed_in = outcome_->failed_in;
     first_message = outcome_->message;
     const int descriptors = OpenDescriptors();
-    const int64_t live = num_live;
+    // A worker may still hold the end of its last job: here …
+    int64_t live = num_live;
+    for (int ms = 0; ms < 10; ++ms) {
+      usleep(1000);
+      live = std::min<int64_t>(live, num_live);
+    }
     fails_on = sticky;
     num_allocations = 0;
     fail_at = n;
     outcome_->code = case_.Attempt();
     fail_at = UINT64_MAX;
     outcome_->num_allocations = num_allocations;
-    // A worker may still hold the end of its last job.
+    // … and there.
     for (int ms = 0; ms < 1000 && num_live > live; ++ms) usleep(1000);
     outcome_->leaked = num_live - live;
     outcome_->descriptors_leaked = OpenDescriptors() - descriptors;
