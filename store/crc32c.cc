@@ -62,19 +62,25 @@ uint32_t Extend(uint32_t crc, const uint8_t*, size_t) { return crc; }
 
 #endif
 
-}  // namespace
-
-uint32_t Crc32cTable(uint32_t crc, const void* data, size_t size) {
+// One byte a step: the definition.
+uint32_t ByTable(uint32_t crc, const void* data, size_t size) {
   const uint8_t* bytes = static_cast<const uint8_t*>(data);
   crc = ~crc;
   for (size_t i = 0; i < size; ++i) crc = (crc >> 8) ^ kTable[(crc ^ bytes[i]) & 0xFF];
   return ~crc;
 }
 
-uint32_t Crc32c(uint32_t crc, const void* data, size_t size) {
-  static const bool has_instruction = HasInstruction();
-  if (!has_instruction) return Crc32cTable(crc, data, size);
+uint32_t ByInstruction(uint32_t crc, const void* data, size_t size) {
   return ~Extend(~crc, static_cast<const uint8_t*>(data), size);
+}
+
+}  // namespace
+
+Crc32cFunction Crc32cOn(bool has_instruction) { return has_instruction ? ByInstruction : ByTable; }
+
+uint32_t Crc32c(uint32_t crc, const void* data, size_t size) {
+  static const Crc32cFunction function = Crc32cOn(HasInstruction());
+  return function(crc, data, size);
 }
 
 }  // namespace lectern

@@ -9,8 +9,9 @@ namespace lectern {
 
 // Crc32c(Crc32c(0, a), b) == Crc32c(0, a ++ b). SSE4.2 or ARMv8 instructions where present.
 uint32_t Crc32c(uint32_t crc, const void* data, size_t size);
-// The same by table, one byte a step: what runs on other CPUs, and the definition.
-uint32_t Crc32cTable(uint32_t crc, const void* data, size_t size);
+using Crc32cFunction = uint32_t (*)(uint32_t crc, const void* data, size_t size);
+// Crc32c as it is on a CPU with such instructions, or without: by table, the definition.
+Crc32cFunction Crc32cOn(bool has_instruction);
 
 }  // namespace lectern
 

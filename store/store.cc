@@ -87,11 +87,18 @@ Result<bool> RemoveGeneration(Env& env, const std::string& directory) {
 }
 
 // An unfinished generation is worth what its checkpoint holds.
-Result<bool> IsGarbage(Env& env, const std::string& store, const DocumentRow& row) {
-  if (row.state != DocumentState::kBuilding) return row.state == DocumentState::kDead;
-  LECTERN_ASSIGN(const bool resumable, env.Exists(DocumentDirectory(store, row.id, row.generation) +
-                                                  "/" + kCheckpointFile));
+Result<bool> IsGarbage(Env& env, const std::string& directory, DocumentState state) {
+  if (state == DocumentState::kDead) return true;
+  LECTERN_ASSIGN(const bool resumable, env.Exists(directory + "/" + kCheckpointFile));
   return !resumable;
+}
+
+// Of a document whose indexing ended between its commit and this.
+Status RemoveCheckpoint(Env& env, const std::string& directory, Collected& collected) {
+  const Status removed = env.Remove(directory + "/" + kCheckpointFile);
+  if (removed.code() == Code::kMissingFile) return {};
+  collected.files += removed.ok();
+  return removed;
 }
 
 Status RemoveLeftovers(Env& env, const std::string& store, const std::vector<DocumentRow>& rows,
@@ -199,10 +206,14 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
   Collected collected;
   LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
   for (const DocumentRow& row : rows) {
-    LECTERN_ASSIGN(const bool garbage, IsGarbage(env, store, row));
+    const std::string directory = DocumentDirectory(store, row.id, row.generation);
+    if (row.state == DocumentState::kReady) {
+      LECTERN_RETURN_IF_ERROR(RemoveCheckpoint(env, directory, collected));
+      continue;
+    }
+    LECTERN_ASSIGN(const bool garbage, IsGarbage(env, directory, row.state));
     if (!garbage) continue;
-    LECTERN_ASSIGN(const bool removed,
-                   RemoveGeneration(env, DocumentDirectory(store, row.id, row.generation)));
+    LECTERN_ASSIGN(const bool removed, RemoveGeneration(env, directory));
     ++(removed ? collected.generations : collected.in_use);
     if (removed) LECTERN_RETURN_IF_ERROR(catalog.Forget(row.generation));
   }

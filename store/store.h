@@ -41,7 +41,7 @@ Status CheckQuota(Env& env, const std::string& store, uint64_t quota_bytes, uint
 // What a collection removed and what it left.
 struct Collected {
   uint64_t generations = 0;  // dead ones, unfinished ones without checkpoint, leftovers
-  uint64_t files = 0;        // temporary ones
+  uint64_t files = 0;        // temporary ones, checkpoints of what is indexed
   uint64_t in_use = 0;       // dead generations that are being read: a later collection's
   // Directories that the catalog does not know, with a document shard in them: perhaps the catalog
   // was lost. RecoverCatalog takes them up or says what is wrong with them.

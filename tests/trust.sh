@@ -5,7 +5,8 @@
 #                seal and plan make; planted bugs that must be noticed
 #   errors       every call that changes the disk fails, once and from then on; every call of Env and
 #                SQLite, reading ones too, once
-#   calls        kill -9, and errors of the system, at every system call of the same
+#   calls        kill -9, and errors of the system, at every system call of the same and of
+#                index-document, the program
 #   damage       flipped bits and wrong lengths
 #   allocations  the n-th allocation fails
 #   input        each field of each format with each wrong value; the corpora of tests/fuzz and
@@ -39,7 +40,7 @@ build=${BUILD:-build-checked}
 export LECTERN_SEED=$seed
 if [ $mode = full ]; then
   states=${STATES:-1000000} mutations=20000
-  export LECTERN_FAULT_STRIDE=1 LECTERN_CLUSTERED_FAULT_STRIDE=7 LECTERN_DAMAGE_STRIDE=1
+  export LECTERN_FAULT_STRIDE=1 LECTERN_CLUSTERED_FAULT_STRIDE=1 LECTERN_DAMAGE_STRIDE=1
   export LECTERN_CALL_STRIDE=1
   export LECTERN_KILLS=1000 LECTERN_ALLOCATIONS=all
 else
@@ -50,7 +51,7 @@ export LECTERN_CRASH_STATES=$states
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
 declare -A targets=(
-  [crashes]=crash_states_test [errors]="crash_states_test store_every_call_test" [calls]=store_system_calls_test
+  [crashes]=crash_states_test [errors]="crash_states_test store_every_call_test" [calls]="store_system_calls_test index_system_calls_test"
   [damage]=store_damage_test [allocations]=allocation_failures_test [input]="$fuzz_targets config_test safetensors_test store_test"
   [processes]=store_processes_test)
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
@@ -63,7 +64,10 @@ errors() {
   "$build/tests/engine/crash_states_test" --gtest_filter='*Failing*'
   "$build/tests/store/store_every_call_test"
 }
-calls() { "$build/tests/store/store_system_calls_test"; }
+calls() {
+  "$build/tests/store/store_system_calls_test"
+  "$build/tests/tools/index_system_calls_test"
+}
 damage() { "$build/tests/store/store_damage_test"; }
 processes() { "$build/tests/store/store_processes_test"; }
 # In memory, where there is such a place: each failure has a store of its own.

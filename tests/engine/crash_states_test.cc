@@ -161,12 +161,20 @@ Result<Visible> Look(Env& env, bool stable = false) {
   return LookThrough(env, *catalog.value(), stable);
 }
 
-// Everything in `docs` has a row, every row that needs files has them.
+// Everything in `docs` has a row, every row that needs files has them; a document that is ready has
+// its shards and nothing else.
 Status CheckNoOrphans(Env& env, const Catalog& catalog) {
   LECTERN_ASSIGN(const auto rows, catalog.List());
   std::set<std::string> wanted, found;
   for (const DocumentRow& row : rows) {
-    wanted.insert(DocumentDirectory(kStore, row.id, row.generation));
+    const std::string directory = DocumentDirectory(kStore, row.id, row.generation);
+    wanted.insert(directory);
+    if (row.state != DocumentState::kReady) continue;
+    LECTERN_ASSIGN(const auto files, env.List(directory));
+    LECTERN_ASSIGN(const auto shards, catalog.Shards(row.generation));
+    if (files.size() != shards.size()) {
+      return Status(Code::kCorrupt, directory + ": something lies beside its shards");
+    }
   }
   LECTERN_ASSIGN(const auto ids, env.List(kStore + "/docs"));
   for (const std::string& id : ids) {

@@ -1,9 +1,12 @@
 // What an interrupted indexing run left, damaged: taken up where its checksums fit, else begun
-// anew, and never a byte beyond.
+// anew, and never a byte beyond; and when a call of the disk fails on the way, that is said and the
+// next run goes on.
 //
-// The input: one byte of flags, the spill (kSpillBytes), the checkpoint. Unless bit 0 of the flags
-// is set, the checksum at the checkpoint's end is made to fit; unless bit 1 is set, so are those of
-// the spilled rows.
+// The input: one byte of flags, the number of the call that fails (0: none), the spill
+// (layer_bytes), the checkpoint. Unless bit 0 of the flags is set, the checksum at the checkpoint's
+// end is made to fit; unless bit 1 is set, so are those of the spilled rows. Bit 2: no spill; 3:
+// with sums of squared attention; 4: begun anew although it could go on; 5: what remains is taken
+// over from another document where all of it remains.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +16,7 @@
 
 #include "engine/kv_spill.h"
 #include "store/crc32c.h"
+#include "tests/store/counted_env.h"
 #include "tests/store/simulated_disk.h"
 
 namespace lectern {
@@ -20,13 +24,16 @@ namespace {
 
 const std::string kTemporary = std::string(kSimulatedRoot) + "/tmp";
 const std::string kGeneration = std::string(kSimulatedRoot) + "/generation";
-constexpr size_t kCrcsAt = 72, kTokensDoneAt = 40;  // in the checkpoint
+constexpr size_t kCrcsAt = 80, kTokensDoneAt = 40;  // in the checkpoint
 
 void Check(bool claim) {
   if (!claim) std::abort();
 }
 
-SpillShape Shape() {
+constexpr uint8_t kKeepsCheckpointCrc = 1, kKeepsRowCrcs = 2, kHasNoSpill = 4, kHasSquaredSums = 8,
+                  kStartsOver = 16, kTakesOver = 32;
+
+SpillShape Shape(uint8_t flags = 0) {
   SpillShape shape;
   shape.document[0] = 1;
   shape.generation = 7;
@@ -36,6 +43,7 @@ SpillShape Shape() {
   shape.head_dim = 2;
   shape.query_cols = 2;
   shape.num_calibration = 2;
+  shape.squared_sums = (flags & kHasSquaredSums) != 0;
   return shape;
 }
 
@@ -51,11 +59,11 @@ void Repair(uint8_t flags, const std::string& spill, std::string& checkpoint) {
   }
   const size_t half = spill.size() / 2, row_bytes = half / Shape().num_tokens;
   const size_t used = std::min<uint64_t>(tokens_done, Shape().num_tokens) * row_bytes;
-  if ((flags & 2) == 0) {
+  if ((flags & kKeepsRowCrcs) == 0) {
     PutCrc(checkpoint, kCrcsAt, {spill.data(), used});
     PutCrc(checkpoint, kCrcsAt + 4, {spill.data() + half, used});
   }
-  if ((flags & 1) == 0 && checkpoint.size() >= 4) {
+  if ((flags & kKeepsCheckpointCrc) == 0 && checkpoint.size() >= 4) {
     const size_t end = checkpoint.size() - 4;
     PutCrc(checkpoint, end, {checkpoint.data(), end});
   }
@@ -67,35 +75,56 @@ void Put(Env& env, const std::string& name, const std::string& bytes) {
 }
 
 // As prefill does, with rows that are zeros.
-void AppendRest(KvSpill& spill) {
+Status AppendRest(KvSpill& spill) {
   Backend backend{};
   backend.from_float_rows = [](Rows<const float> rows, Dtype type, std::byte* out) {
     std::memset(out, 0, rows.num_rows * RowBytes(type, rows.num_cols));
   };
-  const uint64_t begin = spill.tokens_done(), count = Shape().num_tokens - begin;
+  const uint64_t begin = spill.tokens_done(), count = spill.shape().num_tokens - begin;
   const std::vector<float> zeros(8, 0.0f);
   const Rows<const float> rows = {zeros.data(), count, 2, 2};
   spill.BeginChunk();
-  Check(spill.Append(backend, 0, begin, rows, rows).ok());
+  LECTERN_RETURN_IF_ERROR(spill.Append(backend, 0, begin, rows, rows));
   spill.AbandonChunk();
-  Check(spill.Append(backend, 0, begin, rows, rows).ok());
+  LECTERN_RETURN_IF_ERROR(spill.Append(backend, 0, begin, rows, rows));
   spill.KeepQueries(0, begin, rows);
   spill.AddCosine(0, 1);
-  spill.Advance(Shape().num_tokens);
+  for (float& sum : spill.SquaredSums(0, 0)) sum += 1;
+  spill.Advance(spill.shape().num_tokens);
+  return {};
+}
+
+// As reuse does of a document with the same beginning, here all of it.
+Status TakeOver(KvSpill& spill) {
+  const std::vector<std::byte> rows(spill.shape().layer_bytes() / 2);
+  for (const bool is_values : {false, true}) {
+    LECTERN_RETURN_IF_ERROR(spill.AppendStored(0, 0, is_values, rows));
+  }
+  spill.TakeSums({});
+  spill.Advance(spill.shape().num_tokens);
+  return {};
 }
 
 // What is taken up can be gone on with, and is found again.
-void GoOn(Env& env, std::unique_ptr<KvSpill> spill, bool has_rows) {
-  Check(spill->tokens_done() <= Shape().num_tokens);
+Status GoOn(Env& env, uint8_t flags) {
+  LECTERN_ASSIGN(auto spill, KvSpill::Open(env, kGeneration, kTemporary, Shape(flags)));
+  const uint64_t num_tokens = spill->shape().num_tokens;
+  Check(spill->tokens_done() <= num_tokens);
   Check(spill->Queries(0).num_rows == Shape().num_calibration);
   (void)spill->MeanCosines();
-  if (has_rows && spill->tokens_done() < Shape().num_tokens) AppendRest(*spill);
-  const uint64_t done = spill->tokens_done();
-  Check(spill->Checkpoint().ok());
-  spill = nullptr;
-  auto again = KvSpill::Open(env, kGeneration, kTemporary, Shape());
-  Check(again.ok() && (*again)->tokens_done() == done);
-  Check((*again)->RemoveLayer(0).ok() && (*again)->RemoveCheckpoint().ok());
+  if ((flags & kStartsOver) != 0) LECTERN_RETURN_IF_ERROR(spill->StartOver());
+  if (spill->tokens_done() < num_tokens) {
+    const bool takes_over = (flags & kTakesOver) != 0 && spill->tokens_done() == 0;
+    LECTERN_RETURN_IF_ERROR(takes_over ? TakeOver(*spill) : AppendRest(*spill));
+    spill->DecideKeptRows({num_tokens});
+  }
+  const std::vector<uint64_t> kept(spill->kept_rows().begin(), spill->kept_rows().end());
+  LECTERN_RETURN_IF_ERROR(spill->Checkpoint());
+  LECTERN_ASSIGN(spill, KvSpill::Open(env, kGeneration, kTemporary, Shape(flags)));
+  Check(spill->tokens_done() == num_tokens);
+  Check(std::equal(kept.begin(), kept.end(), spill->kept_rows().begin(), spill->kept_rows().end()));
+  LECTERN_RETURN_IF_ERROR(spill->RemoveLayer(0));
+  return spill->RemoveCheckpoint();
 }
 
 }  // namespace
@@ -104,18 +133,25 @@ void GoOn(Env& env, std::unique_ptr<KvSpill> spill, bool has_rows) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lectern;
   const size_t spill_bytes = Shape().layer_bytes();
-  if (size < 1 + spill_bytes) return 0;
+  if (size < 2 + spill_bytes) return 0;
   const std::string input(reinterpret_cast<const char*>(data), size);
-  const std::string spill = input.substr(1, spill_bytes);
-  std::string checkpoint = input.substr(1 + spill_bytes);
-  Repair(data[0], spill, checkpoint);
+  const uint8_t flags = data[0];
+  const std::string spill = input.substr(2, spill_bytes);
+  std::string checkpoint = input.substr(2 + spill_bytes);
+  Repair(flags, spill, checkpoint);
   SimulatedDisk disk;
   Check(disk.MakeDirectory(kTemporary).ok() && disk.MakeDirectory(kGeneration).ok());
   Put(disk, "checkpoint", checkpoint);
-  if ((data[0] & 4) == 0) Put(disk, "spill-000", spill);
-  auto opened = KvSpill::Open(disk, kGeneration, kTemporary, Shape());
-  Check(opened.ok());
-  const auto spilled = disk.Exists(kGeneration + "/spill-000");
-  GoOn(disk, *std::move(opened), spilled.ok() && *spilled);
+  if ((flags & kHasNoSpill) == 0) Put(disk, "spill-000", spill);
+  int calls = 0;
+  CountedEnv env(disk, [&, fails = int{data[1]}] {
+    return ++calls == fails ? Status(Code::kIoError, "injected") : Status();
+  });
+  const Status status = GoOn(env, flags);
+  Check(status.ok() == (calls < data[1] || data[1] == 0));  // no failed call goes unsaid
+  if (!status.ok()) {
+    Check(status.code() == Code::kIoError);
+    Check(GoOn(disk, flags).ok());
+  }
   return 0;
 }

@@ -127,15 +127,18 @@ TEST_F(StoreDirectoryTest, CollectsLeftoversAndNothingElse) {
   const std::string leftover = DocumentDirectory(store_, SampleId(3), 77);
   ASSERT_TRUE(env_.MakeDirectory(kept).ok() && env_.MakeDirectory(leftover).ok());
   WriteBytes(kept + "/checkpoint", "…");
+  WriteBytes(Directory(entry) + "/checkpoint", "…");  // killed after its commit
   WriteBytes(leftover + "/spill-000", "…");
   WriteBytes(store_ + "/tmp/x.part", "…");
   WriteBytes(store_ + "/docs/README", "not ours");
   const auto collected = CollectGarbage(env_, store_, *catalog);
   ASSERT_TRUE(collected.ok()) << collected.status().message();
   EXPECT_EQ(collected->generations, 2u);
-  EXPECT_EQ(collected->files, 1u);
+  EXPECT_EQ(collected->files, 2u);
   EXPECT_TRUE(collected->unknown.empty());
-  EXPECT_TRUE(Exists(Directory(entry)) && Exists(kept) && Exists(store_ + "/docs/README"));
+  EXPECT_FALSE(Exists(Directory(entry) + "/checkpoint"));
+  EXPECT_TRUE(Exists(Directory(entry)) && Exists(kept + "/checkpoint") &&
+              Exists(store_ + "/docs/README"));
   EXPECT_FALSE(Exists(leftover) || Exists(store_ + "/tmp/x.part"));
   EXPECT_EQ(catalog->List()->size(), 2u);
 }

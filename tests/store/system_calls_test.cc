@@ -3,131 +3,20 @@
 // and doing the same again gets there.
 //
 // LECTERN_FAULT_STRIDE: every how many-th call is made to fail (17); 1: all. Killed is it at each.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/file.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 
 #include "store/bundle.h"
+#include "tests/store/failing_calls.h"
 #include "tests/store/sample_shard.h"
 #include "tests/store/sample_store.h"
-
-// ---- The calls. Ours come first when the program and SQLite's library look for them. ----
-
-namespace {
-
-enum class Fault { kNone, kKill, kError, kShortWrite };
-
-struct Plan {
-  Fault fault = Fault::kNone;
-  int error = 0;
-  bool sticky = false;
-  int64_t at = 0;
-  int64_t num_calls = 0;
-} plan;
-
-// What happens to this call. An interrupted call is not interrupted forever.
-Fault Next() {
-  const int64_t call = plan.num_calls++;
-  const int64_t last = plan.sticky ? (plan.error == EINTR ? plan.at + 20 : INT64_MAX) : plan.at;
-  return call >= plan.at && call <= last ? plan.fault : Fault::kNone;
-}
-
-// True: the call fails; errno says how.
-bool Fails() {
-  switch (Next()) {
-    case Fault::kKill:
-      kill(getpid(), SIGKILL);
-      return true;
-    case Fault::kError:
-      errno = plan.error;
-      return true;
-    default:
-      return false;
-  }
-}
-
-ssize_t PositionedWrite(int fd, const void* data, size_t bytes, off_t offset) {
-  const Fault fault = Next();
-  if (fault == Fault::kError) {
-    errno = plan.error;
-    return -1;
-  }
-  if (fault == Fault::kShortWrite || fault == Fault::kKill) bytes -= bytes / 2;
-  const ssize_t written = syscall(SYS_pwrite64, fd, data, bytes, offset);
-  if (fault == Fault::kKill) kill(getpid(), SIGKILL);
-  return written;
-}
-
-int OpenCall(const char* path, int flags, mode_t mode) {
-  if (Fails()) return -1;
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
-
-}  // namespace
-
-extern "C" {
-int open(const char* path, int flags, ...) {
-  va_list list;
-  va_start(list, flags);
-  const mode_t mode = va_arg(list, mode_t);
-  va_end(list);
-  return OpenCall(path, flags, mode);
-}
-int open64(const char* path, int flags, ...) {
-  va_list list;
-  va_start(list, flags);
-  const mode_t mode = va_arg(list, mode_t);
-  va_end(list);
-  return OpenCall(path, flags, mode);
-}
-ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
-  return PositionedWrite(fd, data, bytes, offset);
-}
-ssize_t pwrite64(int fd, const void* data, size_t bytes, off64_t offset) {
-  return PositionedWrite(fd, data, bytes, offset);
-}
-int fsync(int fd) { return Fails() ? -1 : static_cast<int>(syscall(SYS_fsync, fd)); }
-int fdatasync(int fd) { return Fails() ? -1 : static_cast<int>(syscall(SYS_fdatasync, fd)); }
-int close(int fd) {
-  const bool fails = Fails();
-  const int error = errno;
-  const int result = static_cast<int>(syscall(SYS_close, fd));  // closed in any case
-  if (fails) errno = error;
-  return fails ? -1 : result;
-}
-int ftruncate(int fd, off_t size) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, size));
-}
-int ftruncate64(int fd, off64_t size) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, size));
-}
-int rename(const char* from, const char* to) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
-}
-int unlink(const char* path) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_unlink, path));
-}
-int unlinkat(int directory, const char* name, int flags) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_unlinkat, directory, name, flags));
-}
-int mkdir(const char* path, mode_t mode) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_mkdir, path, mode));
-}
-int flock(int fd, int operation) noexcept {
-  return Fails() ? -1 : static_cast<int>(syscall(SYS_flock, fd, operation));
-}
-}
 
 namespace lectern {
 namespace {
@@ -241,12 +130,12 @@ Result<std::string> Look(const std::string& store) {
 constexpr char kDamaged[] = "damaged";
 
 // In a child. 0: ok; 1: a typed error; 2: an internal one; -1: killed.
-int RunInChild(const Step& step, const std::string& store, const Plan& with) {
+int RunInChild(const Step& step, const std::string& store, const CallPlan& with) {
   const pid_t child = fork();
   if (child == 0) {
-    plan = with;
+    TheCallPlan() = with;
     const Status status = step.run(Env::Default(), store);
-    plan = Plan();
+    TheCallPlan() = CallPlan();
     if (status.code() == Code::kInternal) std::fprintf(stderr, "%s\n", status.message().c_str());
     _exit(status.ok() ? 0 : status.code() == Code::kInternal ? 2 : 1);
   }
@@ -263,7 +152,7 @@ class SystemCallsTest : public testing::Test {
     fs::copy(before_, work_, fs::copy_options::recursive);
   }
 
-  void Try(const Step& step, const Plan& with, const std::string& seen_before,
+  void Try(const Step& step, const CallPlan& with, const std::string& seen_before,
            const std::string& seen_after) {
     Reset();
     const std::string store = work_ + "/store";
@@ -273,7 +162,7 @@ class SystemCallsTest : public testing::Test {
                               std::to_string(with.error);
     ++num_tried_;
     ASSERT_NE(result, 2) << where;
-    ASSERT_EQ(result == -1, with.fault == Fault::kKill) << where;
+    ASSERT_EQ(result == -1, with.fault == CallFault::kKill) << where;
     num_absorbed_ += result == 0;
     const auto seen = Look(store);
     // What was damaged is taken up by the next recovery at the latest.
@@ -296,9 +185,9 @@ class SystemCallsTest : public testing::Test {
       const std::string store = work_ + "/store";
       const auto looked = Look(store);
       const std::string seen_before = looked.ok() ? *looked : kDamaged;
-      plan = Plan();
+      TheCallPlan() = CallPlan();
       ASSERT_TRUE(step.run(Env::Default(), store).ok()) << step.name;
-      const int64_t num_calls = plan.num_calls;
+      const int64_t num_calls = TheCallPlan().num_calls;
       const std::string seen_after = *Look(store);
       check(step, num_calls, seen_before, seen_after);
       if (HasFatalFailure()) return;
@@ -327,7 +216,7 @@ TEST_F(SystemCallsTest, BeingKilledAtAnyOfThemLosesNothing) {
   ForEachStep([&](const Step& step, int64_t num_calls, const std::string& seen_before,
                   const std::string& seen_after) {
     for (int64_t at = 0; at < num_calls && !HasFatalFailure(); at += kIsSanitized ? 20 : 1) {
-      Try(step, {.fault = Fault::kKill, .at = at}, seen_before, seen_after);
+      Try(step, {.fault = CallFault::kKill, .at = at}, seen_before, seen_after);
     }
   });
   Report("kill -9", num_tried_, num_absorbed_, start);
@@ -340,7 +229,7 @@ TEST_F(SystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
                   const std::string& seen_after) {
     for (const int error : {EIO, ENOSPC, EDQUOT, EINTR, EMFILE, EROFS, 0}) {
       for (const bool sticky : {false, true}) {
-        const Fault fault = error == 0 ? Fault::kShortWrite : Fault::kError;
+        const CallFault fault = error == 0 ? CallFault::kShortWrite : CallFault::kError;
         for (auto at = static_cast<int64_t>(++which % Stride());
              at < num_calls && !HasFatalFailure(); at += static_cast<int64_t>(Stride())) {
           Try(step, {.fault = fault, .error = error, .sticky = sticky, .at = at}, seen_before,
