@@ -45,7 +45,8 @@ void MatMul(const MatMulArgs& args) {
                             .depth = input.num_cols,
                             .c = output.data + column_begin,
                             .c_stride = output.stride,
-                            .accumulate = accumulate},
+                            .accumulate = accumulate,
+                            .ahead = static_cast<ptrdiff_t>(kPanel * weight.row_bytes())},
                            weight.dtype, input.num_rows);
   }
   float* packed = AlignScratch(scratch.data());
