@@ -569,13 +569,19 @@ Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
   const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
   refined_ = refined;
   if (refined.empty()) return {};
-  std::byte* codes = buffers_.codes.Resize(refined.size() * 3 * plane_bytes).data();
+  std::byte* codes = buffers_.fine_codes.Resize(refined.size() * 3 * plane_bytes).data();
+  const std::byte* const row_codes = buffers_.codes.data();
   const std::span<float> factors = buffers_.fine_factors.Resize(refined.size());
   size_t cluster = 0, group = 0;  // of coded_, of groups_
   for (size_t i = 0; i < refined.size(); ++i) {
+    constexpr size_t kAhead = 16;  // they lie apart
+    if (i + kAhead < refined.size()) {
+      __builtin_prefetch(head_.FineCodes(coded_rows_[refined[i + kAhead]]));
+    }
     const uint32_t row = coded_rows_[refined[i]];
     LECTERN_RETURN_IF_ERROR(head_.VerifyFineCodes({row, row + 1}));
-    MakeFinePlanes(head_.RowCodes(row), head_.FineCodes(row), dim, codes + i * 3 * plane_bytes);
+    MakeFinePlanes(row_codes + refined[i] * head_.row_code_bytes(), head_.FineCodes(row), dim,
+                   codes + i * 3 * plane_bytes);
     factors[i] = FineFactor(head_.FineCodes(row), dim);
     while (coded_begin_[cluster + 1] <= refined[i]) ++cluster;
     refined_columns_.push_back(coded_columns_[cluster]);

@@ -52,7 +52,7 @@ struct HeadBuffers {
   Reused<uint8_t> tables;
   Reused<SignScale> scales;
   // Of the coded rows and, with three planes, of those refined.
-  Reused<std::byte> codes;  // as stored, or their planes
+  Reused<std::byte> codes, fine_codes;  // as stored; the second as planes
   Reused<std::byte> planes;
   std::array<Reused<std::byte>, 3> fine_planes;
   Reused<float> factors, fine_factors;

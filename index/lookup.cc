@@ -307,42 +307,54 @@ class LayerLookup {
   // The `count` candidates of the largest scores, all heads together; among equals those of the
   // first heads and rows. Indices into row_scores(): of each head those listed, or all.
   PerHead Best(const PerHead* candidates, double count) {
-    std::array<uint32_t, kScoreBuckets> counts{};
+    // Two sets of counters: neighbours that share a bucket would wait for each other.
+    std::array<std::array<uint32_t, kScoreBuckets>, 2> counts{};
     size_t total = 0;
-    ForEachScore(candidates, [&](size_t, uint32_t, float score) {
-      ++counts[BucketOf(score)];
-      ++total;
-    });
+    for (size_t h = 0; h < lookups_.size(); ++h) {
+      ForEachScore(h, candidates,
+                   [&](uint32_t, float score) { ++counts[total++ % 2][BucketOf(score)]; });
+    }
     const auto kept = std::min(total, static_cast<size_t>(std::max(0.0, count)));
     PerHead chosen(lookups_.size());
     if (kept == 0) return chosen;
     size_t last = kScoreBuckets - 1, above = 0;  // the bucket of the least kept, and those above it
-    while (above + counts[last] < kept) above += counts[last--];
-    best_.clear();
-    ForEachScore(candidates, [&](size_t, uint32_t, float score) {
-      if (BucketOf(score) == last) best_.push_back(score);
-    });
-    const auto kth = best_.begin() + static_cast<ptrdiff_t>(kept - above - 1);
-    std::nth_element(best_.begin(), kth, best_.end(), std::greater<>());
-    const float least = *kth;
-    auto equals = static_cast<size_t>(std::count(best_.begin(), kth + 1, least));
-    ForEachScore(candidates, [&](size_t h, uint32_t i, float score) {
-      if (score < least || (score == least && equals == 0)) return;
-      if (score == least) --equals;
-      chosen[h].push_back(i);
-    });
+    while (above + counts[0][last] + counts[1][last] < kept) {
+      above += counts[0][last] + counts[1][last];
+      --last;
+    }
+    best_.resize(total + 1);
+    on_the_edge_.clear();
+    for (size_t h = 0; h < lookups_.size(); ++h) {
+      size_t num = 0;
+      ForEachScore(h, candidates, [&](uint32_t i, float score) {
+        const size_t bucket = BucketOf(score);
+        best_[num] = i;
+        num += bucket > last;
+        if (bucket == last) on_the_edge_.push_back({score, true, static_cast<uint32_t>(h), i});
+      });
+      chosen[h].assign(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(num));
+    }
+    const auto end = on_the_edge_.begin() + static_cast<ptrdiff_t>(kept - above);
+    std::nth_element(on_the_edge_.begin(), end - 1, on_the_edge_.end(), ComesBefore);
+    std::sort(on_the_edge_.begin(), end,
+              [](const Candidate& a, const Candidate& b) { return a.index < b.index; });
+    for (size_t h = 0; h < lookups_.size(); ++h) {
+      const auto size = static_cast<ptrdiff_t>(chosen[h].size());
+      for (auto candidate = on_the_edge_.begin(); candidate != end; ++candidate) {
+        if (candidate->head == h) chosen[h].push_back(candidate->index);
+      }
+      std::inplace_merge(chosen[h].begin(), chosen[h].begin() + size, chosen[h].end());
+    }
     return chosen;
   }
 
   template <typename Body>
-  void ForEachScore(const PerHead* candidates, const Body& body) const {
-    for (size_t h = 0; h < lookups_.size(); ++h) {
-      const std::vector<float>& scores = lookups_[h].row_scores();
-      if (candidates) {
-        for (const uint32_t i : (*candidates)[h]) body(h, i, scores[i]);
-      } else {
-        for (uint32_t i = 0; i < scores.size(); ++i) body(h, i, scores[i]);
-      }
+  void ForEachScore(size_t head, const PerHead* candidates, const Body& body) const {
+    const std::vector<float>& scores = lookups_[head].row_scores();
+    if (candidates) {
+      for (const uint32_t i : (*candidates)[head]) body(i, scores[i]);
+    } else {
+      for (uint32_t i = 0; i < scores.size(); ++i) body(i, scores[i]);
     }
   }
 
@@ -394,7 +406,9 @@ class LayerLookup {
   double budget_ = 0;       // bytes of the layer
   double spent_ = 0;        // bytes so far
   double lookup_left_ = 0;  // of the quarter for looking up
-  std::vector<float> best_;
+  // Of Best.
+  std::vector<uint32_t> best_;
+  std::vector<Candidate> on_the_edge_;
 };
 
 // Every row. `bounded`: query rows that a bound of what is not read is wanted for.
