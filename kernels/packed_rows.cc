@@ -12,11 +12,14 @@ namespace {
 constexpr float kLargestScale = 65504;  // of f16
 constexpr float kNibbleSteps = 8;
 
-// What x is nearest to in steps of which `per_unit` make 1. Adding 1.5 * 2^23 rounds to integers,
-// ties to even, in a way that compilers turn into vector code.
-float Steps(float x, float per_unit, float least, float most) {
+// What x is nearest to in steps of which `per_unit` make 1, ties to even, within bounds; |x *
+// per_unit| < 2^22. In a form that compilers turn into vector code: adding 1.5 * 2^23 rounds, and
+// minimum and maximum of whole numbers are exact by absolute values.
+inline float Steps(float x, float per_unit, float least, float most) {
   constexpr float kRounds = 0x1.8p23f;
-  return std::clamp(x * per_unit, least, most) + kRounds - kRounds;
+  float steps = x * per_unit + kRounds - kRounds;
+  steps = 0.5f * (steps + least + std::fabs(steps - least));
+  return 0.5f * (steps + most - std::fabs(steps - most));
 }
 
 struct Quantised {
@@ -38,32 +41,32 @@ struct Fit {
   float scale, explained;
 };
 Fit FitTo(const float* x, float per_unit) {
-  constexpr size_t kLanes = 8;  // sums of their own, so that they make vectors
-  float products[kLanes] = {}, squares[kLanes] = {};
-  for (size_t i = 0; i < kPackedGroup; i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) {
-      const float n = Steps(x[i + j], per_unit, -kNibbleSteps, kNibbleSteps - 1);
-      products[j] += x[i + j] * n;
-      squares[j] += n * n;
+  float products[kPackedGroup], squares[kPackedGroup];
+  for (size_t i = 0; i < kPackedGroup; ++i) {
+    const float n = Steps(x[i], per_unit, -kNibbleSteps, kNibbleSteps - 1);
+    products[i] = x[i] * n;
+    squares[i] = n * n;
+  }
+  for (size_t half = kPackedGroup / 2; half > 0; half /= 2) {  // sums in pairs: vectors, too
+    for (size_t i = 0; i < half; ++i) {
+      products[i] += products[i + half];
+      squares[i] += squares[i + half];
     }
   }
-  float product = 0, square = 0;
-  for (size_t j = 0; j < kLanes; ++j) {
-    product += products[j];
-    square += squares[j];
-  }
+  const float product = products[0], square = squares[0];
   return square > 0 ? Fit{product / square, product * product / square} : Fit{0, 0};
 }
 
 // The scale of least squared error among those that give the largest value about -8 steps, its
-// sign included: one step more than on the other side. Idea: llama.cpp's make_qx_quants.
+// sign included: one step more than on the other side. Idea: llama.cpp's make_qx_quants, which
+// tries three times as many for 0.1 % less error.
 float NibbleScale(const float* x) {
   float largest = 0;
   for (size_t i = 0; i < kPackedGroup; ++i) {
     if (std::abs(x[i]) > std::abs(largest)) largest = x[i];
   }
   Fit best = {0, 0};
-  for (int tenths = -9; tenths <= 9 && largest != 0; ++tenths) {
+  for (int tenths = -9; tenths <= 9 && largest != 0; tenths += 3) {
     const float steps = kNibbleSteps + 0.1f * static_cast<float>(tenths);
     const Fit fit = FitTo(x, -steps / largest);
     if (fit.explained > best.explained) best = fit;

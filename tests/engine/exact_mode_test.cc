@@ -202,7 +202,7 @@ TEST(QuantisedWeightsTest, EqualTheDenseOracleOverTheirValues) {
     IndexOptions options;
     options.name = weights;
     // The first is one exact run, the second has clusters.
-    const std::string text = InventedText(weights[1] == '8' ? 700 : 7500, 100);
+    const std::string text = InventedText(weights[1] == '8' ? 700 : 6000, 100);
     const auto report = (*indexer)->Index(text, options);
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(report->weights, weights);
