@@ -96,11 +96,13 @@ bool IsSet(const CancelFlag* cancel) {
 }
 
 Status Mismatch(const Document& document, const Model& model) {
-  return {Code::kModelMismatch, "document \"" + document.row().name + "\" was indexed with model " +
-                                    ToHex(document.row().fingerprint).substr(0, 16) + " (" +
-                                    document.row().model_path + "), but " + model.folder() +
-                                    " is " + ToHex(model.fingerprint()).substr(0, 16) +
-                                    "; give that model, or index the document again with this one"};
+  return {Code::kModelMismatch,
+          "document \"" + document.row().name + "\" was indexed with model " +
+              ToHex(document.row().fingerprint).substr(0, 16) + " (" + document.row().model_path +
+              ", weights " + std::string(WeightsName(document.weights())) + "), but " +
+              model.folder() + ", weights " + std::string(WeightsName(model.weights().type())) +
+              ", is " + ToHex(model.fingerprint()).substr(0, 16) +
+              "; give that model, or index the document again with this one"};
 }
 
 }  // namespace

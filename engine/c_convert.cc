@@ -69,6 +69,7 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   LECTERN_ASSIGN(options.io, ReadIo(read.io));
   options.max_ram_bytes = read.max_ram_bytes;
   options.rehash_model = read.rehash_model != 0;
+  LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
   return options;
 }
 
@@ -235,12 +236,13 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
                     fingerprint = ToHex(row.fingerprint);
   const Retention retention = RetentionOf(row);
   const std::string method = retention.keeps_all() ? "" : retention.method;
+  const std::string weights = WeightsOf(row);
   const lectern_document document = {
       sizeof(lectern_document), id.c_str(),          id.size(),          row.name.c_str(),
       row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
       row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
       row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
-      method.c_str(),           method.size()};
+      method.c_str(),           method.size(),       weights.c_str(),    weights.size()};
   on_document(&document, user);
 }
 

@@ -7,6 +7,7 @@
 #include "engine/index_cost.h"
 #include "engine/json.h"
 #include "engine/measure_missed.h"
+#include "engine/report_json.h"
 #include "store/store.h"
 
 namespace lectern {
@@ -168,9 +169,10 @@ Status ChangePlan(const IndexContext& context, const DocumentId& id, const PlanC
   LECTERN_ASSIGN(const auto row, catalog->FindReady(id));
   if (!row) return {Code::kNotFound, "the document was removed meanwhile"};
   if (context.model.fingerprint() != row->fingerprint) {
-    return {Code::kModelMismatch, "document \"" + row->name +
-                                      "\" was indexed with another model (" + row->model_path +
-                                      ") than " + context.model.folder() + "; give that model"};
+    return {Code::kModelMismatch,
+            "document \"" + row->name + "\" was indexed with another model (" + row->model_path +
+                ", weights " + WeightsOf(*row) + ") than " + context.model.folder() + ", weights " +
+                std::string(WeightsName(context.model.weights().type())) + "; give that model"};
   }
   return PlanChanger(context, *catalog, *row).Run(change);
 } catch (const std::bad_alloc&) {

@@ -110,6 +110,11 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     if (policy->string() == nullptr) return Corrupt(shard.path(), "its plan is damaged");
     *name = *policy->string();
   }
+  if (const Json* const weights = json->Find("weights")) {
+    const auto type = ParseWeightsName(weights->string() != nullptr ? *weights->string() : "");
+    if (!type) return Corrupt(shard.path(), "its kind of weights is damaged");
+    document->weights_ = *type;
+  }
   LECTERN_RETURN_IF_ERROR(document->ReadRetention(*json));
   LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {

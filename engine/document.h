@@ -15,6 +15,7 @@
 #include "engine/missed_calibration.h"
 #include "engine/ram_limit.h"
 #include "engine/tokenizer.h"
+#include "engine/weights.h"
 #include "index/budget_plan.h"
 #include "index/head_index.h"
 #include "index/retention/retention.h"
@@ -53,6 +54,8 @@ class Document {
   // Measured while indexing, by the document's plan and the default rule.
   const MissedCalibration& missed_calibration() const { return missed_calibration_; }
   bool has_clusters() const { return shape().num_levels > 0; }
+  // What its model's matrices were multiplied as when it was indexed.
+  WeightsType weights() const { return weights_; }
   // The plan of asks that name no policies.
   const PlanPolicies& policies() const { return policies_; }
 
@@ -128,6 +131,7 @@ class Document {
   RamLimit::Share ram_share_;  // of what stays as long as the document is open
   uint64_t layer_ram_ = 0;
   std::string_view text_;
+  WeightsType weights_ = WeightsType::kStored;
   float default_kv_budget_ = 1;
   MissedCalibration missed_calibration_;
   PlanPolicies policies_;

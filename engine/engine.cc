@@ -49,6 +49,7 @@ class LocalEngine : public Engine {
         quota_bytes_(options.quota_bytes),
         io_(options.io),
         rehash_model_(options.rehash_model),
+        weights_(ParseWeightsName(options.weights)),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
@@ -60,14 +61,18 @@ class LocalEngine : public Engine {
       return Status(Code::kLocked,
                     "another document is being indexed by this program; wait for it");
     }
-    LECTERN_ASSIGN(const auto model, ModelFor(model_));
+    // Quantised weights are kept in the store, also in one that is made just now.
+    if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) {
+      (void)env_.MakeDirectory(store_ + "/tmp");
+    }
+    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
     auto report = IndexDocument(Context(*model), bytes, options);
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
   }
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
-    LECTERN_ASSIGN(const auto model, ModelFor(model_));
+    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -83,7 +88,7 @@ class LocalEngine : public Engine {
       opened = OpenDocument(row);
     }
     LECTERN_ASSIGN(const auto document, std::move(opened));
-    LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
+    LECTERN_ASSIGN(const auto model, ModelOf(*document));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
     LECTERN_ASSIGN(auto session,
                    DocumentSession::Create(document, model, backend_, threads_, open.count()));
@@ -138,7 +143,8 @@ class LocalEngine : public Engine {
       return {Code::kLocked, "a document is being indexed by this program; wait for it"};
     }
     LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto model, ModelFor(model_.empty() ? row.model_path : model_));
+    LECTERN_ASSIGN(const auto document, OpenDocument(row));
+    LECTERN_ASSIGN(const auto model, ModelOf(*document));
     return lectern::ChangePlan(Context(*model), row.id, change);
   }
 
@@ -155,7 +161,9 @@ class LocalEngine : public Engine {
     // A store without catalog has one now, which knows nothing: whole documents are `unknown`.
     LECTERN_ASSIGN(const auto catalog,
                    Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
-    return CollectGarbage(env_, store_, *catalog);
+    LECTERN_ASSIGN(Collected collected, CollectGarbage(env_, store_, *catalog));
+    LECTERN_RETURN_IF_ERROR(RemoveUnneededWeights(env_, store_, *catalog, &collected));
+    return collected;
   }
 
   Result<Recovered> Recover() override {
@@ -294,33 +302,54 @@ class LocalEngine : public Engine {
     return {};
   }
 
-  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder) {
+  // Of this engine, or what the document was indexed with.
+  Result<std::shared_ptr<const Model>> ModelOf(const Document& document) {
+    return ModelFor(model_.empty() ? document.row().model_path : model_, document.weights());
+  }
+
+  // `otherwise`: its weights where the engine has no say.
+  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder, WeightsType otherwise) {
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
     std::lock_guard lock(mutex_);
-    OpenModel& cached = models_[folder];
+    const WeightsType type = weights_.value_or(otherwise);
+    OpenModel& cached = models_[{folder, type}];
     if (!cached.model) {
-      LECTERN_ASSIGN(cached.ram, ReserveWeights(folder));
-      LECTERN_ASSIGN(
-          cached.model,
-          Model::Load(env_, folder, {.io = io_, .store = store_, .rehash = rehash_model_}));
+      LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, type));
+      LECTERN_ASSIGN(cached.model, Model::Load(env_, folder,
+                                               {.io = io_,
+                                                .store = store_,
+                                                .rehash = rehash_model_,
+                                                .weights = type,
+                                                .quota_bytes = quota_bytes_,
+                                                .threads = threads_.get()}));
     }
     return cached.model;
   }
 
   // Every layer uses its weights in every step: all of them stay.
-  Result<RamLimit::Share> ReserveWeights(const std::string& folder) {
+  Result<RamLimit::Share> ReserveWeights(const std::string& folder, WeightsType type) {
     if (!ram_) return RamLimit::Share();
+    LECTERN_ASSIGN(const uint64_t bytes, WeightsBytes(folder, type));
+    return ram_->Reserve(bytes, "the model in " + folder,
+                         "use a smaller model, or fewer bits (--weights q4)");
+  }
+
+  Result<uint64_t> WeightsBytes(const std::string& folder, WeightsType type) {
+    if (type != WeightsType::kStored) {
+      const auto config = ReadModelConfig(env_, folder);
+      return config.ok() ? PackedBytes(*config, type) : 0;  // Load says what is wrong
+    }
     uint64_t bytes = 0;
     const auto names = env_.List(folder);
-    if (!names.ok()) return RamLimit::Share();  // Load says what is wrong
+    if (!names.ok()) return bytes;  // Load says what is wrong
     for (const std::string& name : *names) {
       if (!name.ends_with(".safetensors")) continue;
       LECTERN_ASSIGN(const FileInfo info, env_.Info(env_.Resolve(folder + "/" + name)));
       bytes += info.bytes;
     }
-    return ram_->Reserve(bytes, "the model in " + folder, "use a smaller model");
+    return bytes;
   }
 
   Env& env_;
@@ -329,7 +358,8 @@ class LocalEngine : public Engine {
   const uint64_t quota_bytes_;
   const Io io_;
   const bool rehash_model_;
-  const std::shared_ptr<RamLimit> ram_;  // nullptr: no limit
+  const std::optional<WeightsType> weights_;  // none: the document's
+  const std::shared_ptr<RamLimit> ram_;       // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards what follows
@@ -337,8 +367,8 @@ class LocalEngine : public Engine {
     std::shared_ptr<const Model> model;
     RamLimit::Share ram;
   };
-  std::map<std::string, OpenModel> models_;                      // by folder
-  std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
+  std::map<std::pair<std::string, WeightsType>, OpenModel> models_;  // by folder
+  std::map<uint64_t, std::weak_ptr<const Document>> documents_;      // by generation
 };
 
 }  // namespace
@@ -349,6 +379,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
   }
   if (options.num_threads > 1024) {
     return Status(Code::kInvalidArgument, "threads must be at most 1024").WithParam("threads");
+  }
+  if (!options.weights.empty() && !ParseWeightsName(options.weights)) {
+    return Status(Code::kInvalidArgument,
+                  "weights \"" + options.weights + "\" are none of stored, q8 and q4")
+        .WithParam("weights");
   }
   const Backend* backend = DefaultBackend();
   if (backend == nullptr) {

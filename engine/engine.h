@@ -28,7 +28,7 @@ using CancelFlag = std::atomic<bool>;
 
 struct EngineOptions {
   std::string store;       // directory; created by the first Index
-  std::string model;       // Hugging Face folder; empty: the one a document was indexed with
+  std::string model = {};  // Hugging Face folder; empty: the one a document was indexed with
   size_t num_threads = 0;  // 0: physical cores
   // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
   // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
@@ -46,6 +46,10 @@ struct EngineOptions {
   // Hash a model's weights although their files are the same, unchanged since they were hashed last
   // (engine/digest_cache.h).
   bool rehash_model = false;
+  // What a model's matrices are multiplied as: "stored", "q8" or "q4" (engine/weights.h). Quantised
+  // ones are made once and kept in the store; they are part of a document's fingerprint. Empty: for
+  // asking what the document was indexed with, for indexing "stored".
+  std::string weights = {};
 };
 
 // --- indexing ---------------------------------------------------------------------------------
@@ -123,6 +127,7 @@ struct IndexReport {
   struct {
     double read = 0, prefill = 0, cluster = 0, calibrate = 0, write = 0, total = 0;
   } seconds;
+  std::string weights;          // EngineOptions::weights
   Retention retention;          // as asked for, but for a document too short for it
   bool existed = false;         // nothing was done: the same document was there
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run

@@ -91,14 +91,14 @@ double TrialFlopsPerSecond(const Backend& backend) {
   std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
   std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));
   const auto run = [&] {
-    backend.matmul(
-        {.input = Rows<const float>(input.data(), kRows, kCols),
-         .weight = {reinterpret_cast<const std::byte*>(weight.data()), Dtype::kF32, kCols, kCols},
-         .output = {output.data(), kRows, kCols},
-         .column_begin = 0,
-         .column_end = kCols,
-         .accumulate = false,
-         .scratch = scratch});
+    backend.matmul({.input = Rows<const float>(input.data(), kRows, kCols),
+                    .weight = TypedRows{reinterpret_cast<const std::byte*>(weight.data()),
+                                        Dtype::kF32, kCols, kCols},
+                    .output = {output.data(), kRows, kCols},
+                    .column_begin = 0,
+                    .column_end = kCols,
+                    .accumulate = false,
+                    .scratch = scratch});
   };
   run();
   const auto start = std::chrono::steady_clock::now();

@@ -142,8 +142,9 @@ std::string OptionsSignature(const IndexOptions& options) {
 }
 
 // The report of a building row says how it is built, and under which name it will be found.
-std::string BuildingReport(const IndexOptions& options) {
+std::string BuildingReport(const IndexOptions& options, const Model& model) {
   Json::Object report = {{"name", Json(options.name)},
+                         {"weights", Json(WeightsName(model.weights().type()))},
                          {"options", Json(OptionsSignature(options))}};
   AddRetention(report, options.retention);
   return Json(std::move(report)).Dump();
@@ -165,6 +166,7 @@ IndexReport ExistingReport(const DocumentRow& row) {
   report.replaced_bytes = row.replaced_bytes;
   report.bytes_on_disk = row.bytes_on_disk;
   report.fingerprint = ToHex(row.fingerprint);
+  report.weights = WeightsOf(row);
   report.generation = row.generation;
   report.retention = RetentionOf(row);
   const Result<Json> json = ParseJson(row.report_json);
@@ -218,6 +220,7 @@ class Indexer {
     report_.tokens = tokens;
     report_.replaced_bytes = prepared.clean.replaced_bytes;
     report_.fingerprint = ToHex(context.model.fingerprint());
+    report_.weights = WeightsName(context.model.weights().type());
     report_.retention = prepared.retention;
   }
 
@@ -287,7 +290,7 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json = BuildingReport(options_);
+    row_.report_json = BuildingReport(options_, context_.model);
     LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
@@ -557,6 +560,9 @@ class Indexer {
                          {"cluster_keys", Json(options_.cluster_keys)},
                          {"stats", Json(options_.stats)},
                          {"faiss", Json(FaissVersion())}};
+    if (const WeightsType type = context_.model.weights().type(); type != WeightsType::kStored) {
+      json["weights"] = Json(WeightsName(type));
+    }
     if (missed_.is_measured()) {
       json["missed"] = MissedCalibrationJson(missed_, config_.num_layers);
     }

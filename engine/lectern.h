@@ -330,6 +330,7 @@ struct Document {
   uint64_t generation = 0, tokens = 0, text_bytes = 0, bytes_on_disk = 0;
   double keep = 1;        // share of its rows that is stored
   std::string retention;  // which of them; empty: all
+  std::string weights;    // EngineOptions; empty: not known
 };
 struct Shard {
   std::string file;
@@ -388,6 +389,8 @@ struct EngineOptions {
   lectern_io io = LECTERN_IO_MMAP;
   uint64_t max_ram_bytes = 0;  // of memory: lectern_engine_options; 0: any
   bool rehash_model = false;   // hash weights although their files are unchanged
+  // "stored", "q8", "q4": lectern_engine_options. Empty: the document's
+  std::string_view weights = {};
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the
@@ -404,6 +407,7 @@ class Engine {
     c.io = options.io;
     c.max_ram_bytes = options.max_ram_bytes;
     c.rehash_model = options.rehash_model;
+    c.weights = options.weights.data(), c.weights_len = options.weights.size();
     auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
       return lectern_engine_create(&c, out, error);
     });
@@ -581,7 +585,8 @@ class Engine {
             item.text_bytes,
             item.bytes_on_disk,
             item.keep,
-            {item.retention, item.retention_len}};
+            {item.retention, item.retention_len},
+            {item.weights, item.weights_len}};
   }
   static DocumentPlan FromC(const lectern_document_plan& item) {
     const auto numbers = [](const double* first, uint64_t count) {

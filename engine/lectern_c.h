@@ -128,6 +128,12 @@ typedef struct lectern_engine_options {
   /* 1: a model's weights are hashed although their files have the sizes, times and inodes that they
    * had when they were hashed last; 0: then the identity found last time, kept in the store, holds. */
   int32_t rehash_model;
+  /* What the model's matrices are multiplied as: "stored"; quantised in groups of 32, "q8" or "q4",
+   * made when they are first needed and kept in the store. A document is asked with the weights
+   * that it was indexed with, others are LECTERN_MODEL_MISMATCH. Empty: the document's; for
+   * indexing "stored". */
+  const char* weights;
+  size_t weights_len;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */
@@ -401,6 +407,8 @@ typedef struct lectern_document {
   double keep;           /* share of its rows that is stored, in (0, 1] */
   const char* retention; /* which of them; empty: all */
   size_t retention_len;
+  const char* weights; /* lectern_engine_options; empty: a recovered catalog cannot tell */
+  size_t weights_len;
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 

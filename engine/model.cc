@@ -10,11 +10,8 @@ namespace lectern {
 namespace {
 
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
-
-Result<ModelConfig> ReadConfig(Env& env, const std::string& path) {
-  LECTERN_ASSIGN(const auto file, OpenWhole(env, env.Resolve(path), Io::kPread));
-  return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
-}
+// Before the type's name; the number is that of the way in which PackPanel finds scales and steps.
+constexpr std::string_view kQuantised = "weights quantised 1: ";
 
 template <typename T>
 void Add(Sha256& hash, T value) {
@@ -33,7 +30,21 @@ void AddRope(Sha256& hash, const ModelConfig& config) {
   }
 }
 
+Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
+  if (type == WeightsType::kStored) return stored;
+  Sha256 hash;
+  hash.Update(stored.data(), stored.size());
+  hash.UpdateText(std::string(kQuantised) + std::string(WeightsName(type)));
+  return hash.Finish();
+}
+
 }  // namespace
+
+Result<ModelConfig> ReadModelConfig(Env& env, const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  LECTERN_ASSIGN(const auto file, OpenWhole(env, env.Resolve(path), Io::kPread));
+  return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
+}
 
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  const ModelOptions& options) {
@@ -46,8 +57,9 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   }
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
-  LECTERN_ASSIGN(model->config_, ReadConfig(env, folder + "/config.json"));
-  LECTERN_ASSIGN(model->weights_, Weights::Load(env, folder, model->config_, options.io));
+  LECTERN_ASSIGN(model->config_, ReadModelConfig(env, folder));
+  LECTERN_ASSIGN(model->weights_,
+                 Weights::Load(env, folder, model->config_, options.io, options.weights));
   LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
@@ -62,15 +74,23 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   const auto known =
       key ? DigestCache(env, options.store).Find(folder, *key) : std::optional<Fingerprint>();
   if (known) {
-    model->fingerprint_ = *known;
-    return std::shared_ptr<const Model>(std::move(model));
+    model->stored_fingerprint_ = *known;
+  } else {
+    Sha256 hash;
+    LECTERN_RETURN_IF_ERROR(model->weights_->AddTo(hash));
+    model->AddRest(hash);
+    model->stored_fingerprint_ = hash.Finish();
+    model->hashed_bytes_ = model->weights_->bytes();
+    model->KeepDigest(env, options.store);
   }
-  Sha256 hash;
-  model->weights_->AddTo(hash);
-  model->AddRest(hash);
-  model->fingerprint_ = hash.Finish();
-  model->hashed_bytes_ = model->weights_->bytes();
-  model->KeepDigest(env, options.store);
+  model->fingerprint_ = FingerprintOf(model->stored_fingerprint_, options.weights);
+  if (options.weights != WeightsType::kStored) {
+    LECTERN_RETURN_IF_ERROR(model->weights_->Pack(env, model->config_, model->fingerprint_,
+                                                  {.store = options.store,
+                                                   .quota_bytes = options.quota_bytes,
+                                                   .io = options.io,
+                                                   .threads = options.threads}));
+  }
   return std::shared_ptr<const Model>(std::move(model));
 }
 
@@ -96,7 +116,9 @@ std::optional<std::array<uint8_t, 32>> Model::DigestKey(Env& env) const {
 
 void Model::KeepDigest(Env& env, const std::string& store) const {
   if (store.empty() || hashed_bytes_ == 0) return;
-  if (const auto key = DigestKey(env)) DigestCache(env, store).Keep(folder_, *key, fingerprint_);
+  if (const auto key = DigestKey(env)) {
+    DigestCache(env, store).Keep(folder_, *key, stored_fingerprint_);
+  }
 }
 
 bool Model::IsEndOfText(int32_t id) const {

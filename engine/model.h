@@ -34,10 +34,16 @@ struct FixedContext {
 };
 
 struct ModelOptions {
-  Io io = Io::kMmap;    // of the weights; the small files are always read
-  std::string store;    // whose DigestCache saves hashing the weights; empty: none
-  bool rehash = false;  // hash them all the same
+  Io io = Io::kMmap;       // of the weights; the small files are always read
+  std::string store = {};  // whose DigestCache saves hashing the weights; empty: none
+  bool rehash = false;     // hash them all the same
+  WeightsType weights = WeightsType::kStored;
+  uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
+  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
 };
+
+// The config.json of a model folder.
+Result<ModelConfig> ReadModelConfig(Env& env, const std::string& folder);
 
 // Immutable; thread-safe.
 class Model {
@@ -53,7 +59,7 @@ class Model {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<float>& inverse_frequencies() const { return inverse_frequencies_; }
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
-  // RoPE recipe and format version.
+  // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Bytes of weights that were hashed for it; 0: a DigestCache knew it.
   uint64_t hashed_bytes() const { return hashed_bytes_; }
@@ -76,6 +82,7 @@ class Model {
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<float> inverse_frequencies_;
+  Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
   Fingerprint fingerprint_{};
   uint64_t hashed_bytes_ = 0;
 };

@@ -92,6 +92,7 @@ Json::Object DocumentObject(const DocumentRow& row) {
       {"bytes_on_disk", row.bytes_on_disk},
       {"fingerprint", ToHex(row.fingerprint)},
       {"model", StringOrNull(row.model_path)},
+      {"weights", StringOrNull(WeightsOf(row))},
   };
   AddRetention(object, RetentionOf(row));
   return object;
@@ -142,6 +143,13 @@ Retention RetentionOf(const DocumentRow& row) {
   return retention.ok() ? *retention : Retention();
 }
 
+std::string WeightsOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  if (!json.ok()) return "";
+  const Json* const weights = json->Find("weights");
+  return weights != nullptr && weights->string() != nullptr ? *weights->string() : "stored";
+}
+
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
   Json::Array evidence;
   for (const Evidence& item : answer.evidence)
@@ -184,6 +192,7 @@ std::string IndexReportJson(const IndexReport& report) {
       {"replaced_bytes", report.replaced_bytes},
       {"bytes_on_disk", report.bytes_on_disk},
       {"fingerprint", report.fingerprint},
+      {"weights", report.weights},
       {"generation", report.generation},
       {"levels", std::move(levels)},
       {"seconds", Json::Object{{"read", Time(seconds.read)},

@@ -20,6 +20,8 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
 void AddRetention(Json::Object& object, const Retention& retention);
 Result<Retention> ReadRetention(const Json& json);
 Retention RetentionOf(const DocumentRow& row);
+// EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell.
+std::string WeightsOf(const DocumentRow& row);
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);

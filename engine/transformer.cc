@@ -6,9 +6,17 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kColumnsPerItem = 64;   // of a matrix product
+constexpr size_t kColumnsPerItem = 64;   // of a matrix product: whole panels of packed weights
 constexpr size_t kTokensPerItem = 32;    // of a row-wise operation
 constexpr size_t kInlineWork = 1 << 16;  // multiplications below which waking a thread costs more
+
+void EmbeddingOf(const Backend& backend, const WeightMatrix& embedding, size_t id,
+                 Rows<float> out) {
+  if (!embedding.is_packed()) {
+    return backend.to_float_rows(embedding.rows.Slice(id, id + 1), out);
+  }
+  for (size_t i = 0; i < out.num_cols; ++i) out[0][i] = PackedElement(embedding.packed, id, i);
+}
 
 }  // namespace
 
@@ -40,8 +48,8 @@ void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Act
   for (size_t t = 0; t < ids.size(); ++t) {
     assert(ids[t] >= 0 && static_cast<uint32_t>(ids[t]) < config.vocab_size);
     const auto id = static_cast<size_t>(ids[t]);
-    backend_.to_float_rows(model_.weights().embedding().Slice(id, id + 1),
-                           {a.residual.data() + t * config.hidden_size, 1, config.hidden_size});
+    EmbeddingOf(backend_, model_.weights().embedding(), id,
+                {a.residual.data() + t * config.hidden_size, 1, config.hidden_size});
     for (size_t i = 0; i < half; ++i) {
       // In float32, as transformers does: the model was trained with these very angles.
       const float angle = static_cast<float>(first_position + t) * frequencies[i];
@@ -51,9 +59,10 @@ void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Act
   }
 }
 
-void Transformer::MatMul(Rows<const float> input, TypedRows weight, Rows<float> output,
+void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
                          bool accumulate, Activations& a) const {
-  const size_t columns = weight.num_rows;
+  static_assert(kColumnsPerItem % kPackedColumns == 0);
+  const size_t columns = weight.num_rows();
   const auto run = [&](size_t begin, size_t end, size_t slot) {
     backend_.matmul({.input = input,
                      .weight = weight,
@@ -64,7 +73,7 @@ void Transformer::MatMul(Rows<const float> input, TypedRows weight, Rows<float> 
                      .scratch = std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread,
                                                                     a.scratch_per_thread)});
   };
-  if (input.num_rows * columns * weight.num_cols <= kInlineWork) return run(0, columns, 0);
+  if (input.num_rows * columns * weight.num_cols() <= kInlineWork) return run(0, columns, 0);
   const size_t items = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
   threads_.ParallelFor(items, [&](size_t item, size_t slot) {
     const size_t begin = item * kColumnsPerItem;

@@ -63,8 +63,8 @@ class Transformer {
   }
 
  private:
-  void MatMul(Rows<const float> input, TypedRows weight, Rows<float> output, bool accumulate,
-              Activations& a) const;
+  void MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
+              bool accumulate, Activations& a) const;
   void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
 
   const Model& model_;

@@ -23,6 +23,7 @@ constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 constexpr std::string_view kFinalNorm = "model.norm.weight";
 constexpr std::string_view kOutput = "lm_head.weight";
 constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;  // read at a time where not all is kept
 
 using Shape = std::vector<uint64_t>;
 using Plan = std::map<std::string, Shape>;  // every tensor the model needs
@@ -75,10 +76,28 @@ std::string Join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
 }
 
-Status OpenTensorFile(Env& env, const std::string& path, Io io, Inventory* inventory) {
+// How tensor files are opened.
+struct Reading {
+  Io io;
+  bool whole;  // else only their headers are loaded
+};
+
+Result<std::unique_ptr<MappedFile>> OpenHeader(Env& env, const std::string& path, Io io) {
+  LECTERN_ASSIGN(auto map, io == Io::kMmap ? env.Map(path) : env.Mirror(path));
+  uint64_t length = 0;
+  LECTERN_RETURN_IF_ERROR(map->Load(0, std::min<uint64_t>(sizeof length, map->size())));
+  if (map->size() >= sizeof length) std::memcpy(&length, map->data(), sizeof length);
+  length = sizeof length + std::min(length, kMaxSafetensorsHeader);
+  LECTERN_RETURN_IF_ERROR(map->Load(0, std::min(length, map->size())));
+  return map;
+}
+
+Status OpenTensorFile(Env& env, const std::string& path, Reading reading, Inventory* inventory) {
   const std::string resolved = env.Resolve(path);
   LECTERN_ASSIGN(const FileInfo info, env.Info(resolved));
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, OpenWhole(env, resolved, io));
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, reading.whole
+                                                      ? OpenWhole(env, resolved, reading.io)
+                                                      : OpenHeader(env, resolved, reading.io));
   LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
   const size_t file = inventory->files.size();
   for (auto& [name, entry] : table) {
@@ -111,7 +130,7 @@ Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder
   return Status();
 }
 
-Status OpenIndexed(Env& env, const std::string& folder, Io io, Inventory* inventory) {
+Status OpenIndexed(Env& env, const std::string& folder, Reading reading, Inventory* inventory) {
   const std::string index_path = Join(folder, kIndexFile);
   LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(index_path), Io::kPread));
   if (map->size() > kMaxIndexBytes) {
@@ -126,7 +145,7 @@ Status OpenIndexed(Env& env, const std::string& folder, Io io, Inventory* invent
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (const std::string& name : names) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), io, inventory));
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), reading, inventory));
   }
   return CompareWithIndex(index, folder, *inventory);
 }
@@ -140,16 +159,16 @@ Status NoWeights(Env& env, const std::string& folder) {
                 folder + ": no " + std::string(kSingleFile) + " and no " + std::string(kIndexFile));
 }
 
-Result<Inventory> OpenFolder(Env& env, const std::string& folder, Io io) {
+Result<Inventory> OpenFolder(Env& env, const std::string& folder, Reading reading) {
   Inventory inventory;
   LECTERN_ASSIGN(const bool is_single, env.Exists(Join(folder, kSingleFile)));
   if (is_single) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), io, &inventory));
+    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), reading, &inventory));
     return inventory;
   }
   LECTERN_ASSIGN(const bool is_indexed, env.Exists(Join(folder, kIndexFile)));
   if (!is_indexed) return NoWeights(env, folder);
-  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, io, &inventory));
+  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, reading, &inventory));
   return inventory;
 }
 
@@ -212,6 +231,23 @@ Status CheckUnneeded(const Plan& plan, const Inventory& inventory, const ModelCo
   return Status();
 }
 
+// Rows are groups of 32 that share a scale.
+Status CheckGroups(const Plan& plan, WeightsType type, const std::string& folder) {
+  for (const auto& [name, shape] : plan) {
+    if (type == WeightsType::kStored || shape.size() != 2 || shape[1] % kPackedGroup == 0) continue;
+    return Status(Code::kUnsupportedModel,
+                  folder + ": tensor \"" + name + "\" has rows of " + std::to_string(shape[1]) +
+                      " values, which are not groups of 32 and cannot be quantised; use --weights "
+                      "stored");
+  }
+  return Status();
+}
+
+PackedType PackedTypeOf(std::string_view name, WeightsType type) {
+  const bool is_vocabulary = name == kEmbedding || name == kOutput;
+  return type == WeightsType::kQ4 && !is_vocabulary ? PackedType::kQ4 : PackedType::kQ8;
+}
+
 // [n] of any supported type to float. The source may be unaligned.
 std::vector<float> Widen(const TypedRows& row) {
   std::vector<float> values(row.num_rows);
@@ -233,20 +269,47 @@ void HashNumber(Sha256& hash, uint64_t number) {
   hash.Update(bytes, sizeof(bytes));
 }
 
+constexpr std::string_view kWeightsNames[] = {"stored", "q8", "q4"};
+
 }  // namespace
 
+std::string_view WeightsName(WeightsType type) { return kWeightsNames[static_cast<size_t>(type)]; }
+
+std::optional<WeightsType> ParseWeightsName(std::string_view name) {
+  for (const WeightsType type : {WeightsType::kStored, WeightsType::kQ8, WeightsType::kQ4}) {
+    if (WeightsName(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
+uint64_t PackedBytes(const ModelConfig& config, WeightsType type) {
+  uint64_t bytes = 0;
+  for (const auto& [name, shape] : MakePlan(config)) {
+    if (shape.size() != 2) continue;
+    bytes += PackedRows{nullptr, PackedTypeOf(name, type), shape[0], shape[1]}.bytes();
+  }
+  return bytes;
+}
+
 Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& folder,
-                                               const ModelConfig& config, Io io) {
+                                               const ModelConfig& config, Io io, WeightsType type) {
   const Plan plan = MakePlan(config);
-  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder, io));
+  LECTERN_RETURN_IF_ERROR(CheckGroups(plan, type, folder));
+  const bool is_stored = type == WeightsType::kStored;
+  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder, {.io = io, .whole = is_stored}));
   LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, inventory));
   LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, inventory, config));
 
   auto weights = std::make_unique<Weights>();
+  weights->type_ = type;
   for (const auto& [name, shape] : plan) {
     const Located& located = inventory.tensors.find(name)->second;
-    const std::byte* data = inventory.files[located.file].map->data() + located.entry.begin;
+    const MappedFile& map = *inventory.files[located.file].map;
+    const std::byte* data = map.data() + located.entry.begin;
     const uint64_t bytes = located.entry.end - located.entry.begin;
+    if (!is_stored && shape.size() == 1) {
+      LECTERN_RETURN_IF_ERROR(map.Load(located.entry.begin, bytes));
+    }
     weights->tensors_.push_back({name, *SupportedDtype(located.entry.dtype), shape,
                                  std::span(data, static_cast<size_t>(bytes)), located.file,
                                  located.entry.begin});
@@ -255,36 +318,73 @@ Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& fold
   for (OpenFile& file : inventory.files) {
     weights->files_.push_back({std::move(file.resolved), file.info, std::move(file.map)});
   }
-  weights->BindViews(config);
+  weights->BindNorms(config);
+  if (is_stored) weights->BindMatrices(config);
   return weights;
 }
 
-TypedRows Weights::View(std::string_view name) const {
+Status Weights::Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
+                     const PackedWeightsOptions& options) {
+  assert(type_ != WeightsType::kStored && !packed_);
+  std::vector<PackedSource> sources;
+  for (const Tensor& tensor : tensors_) {
+    if (tensor.shape.size() != 2) continue;
+    const TypedRows rows = {tensor.bytes.data(), tensor.dtype, static_cast<size_t>(tensor.shape[0]),
+                            static_cast<size_t>(tensor.shape[1])};
+    sources.push_back({tensor.name, PackedTypeOf(tensor.name, type_), rows,
+                       files_[tensor.file].bytes.get(), tensor.offset});
+    packed_names_.push_back(tensor.name);
+  }
+  LECTERN_ASSIGN(packed_, PackedWeights::Open(env, fingerprint, sources, options));
+  BindMatrices(config);
+  return {};
+}
+
+const Weights::Tensor& Weights::Find(std::string_view name) const {
   const auto at = std::lower_bound(
       tensors_.begin(), tensors_.end(), name,
       [](const Tensor& tensor, std::string_view wanted) { return tensor.name < wanted; });
   assert(at != tensors_.end() && at->name == name);
-  const size_t cols = at->shape.size() == 2 ? static_cast<size_t>(at->shape[1]) : 1;
-  return {at->bytes.data(), at->dtype, static_cast<size_t>(at->shape[0]), cols};
+  return *at;
 }
 
-void Weights::BindViews(const ModelConfig& config) {
-  embedding_ = View(kEmbedding);
-  output_ = config.tie_word_embeddings ? embedding_ : View(kOutput);
-  final_norm_ = Widen(View(kFinalNorm));
+std::vector<float> Weights::Vector(std::string_view name) const {
+  const Tensor& tensor = Find(name);
+  return Widen({tensor.bytes.data(), tensor.dtype, static_cast<size_t>(tensor.shape[0]), 1});
+}
+
+WeightMatrix Weights::Matrix(std::string_view name) const {
+  if (packed_) {
+    const auto at = std::lower_bound(packed_names_.begin(), packed_names_.end(), name);
+    return packed_->matrix(static_cast<size_t>(at - packed_names_.begin()));
+  }
+  const Tensor& tensor = Find(name);
+  return TypedRows{tensor.bytes.data(), tensor.dtype, static_cast<size_t>(tensor.shape[0]),
+                   static_cast<size_t>(tensor.shape[1])};
+}
+
+void Weights::BindNorms(const ModelConfig& config) {
+  final_norm_ = Vector(kFinalNorm);
   layers_.resize(config.num_layers);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const auto view = [this, i](std::string_view part) { return View(LayerName(i, part)); };
+    layers_[i].attention_norm = Vector(LayerName(i, "input_layernorm"));
+    layers_[i].mlp_norm = Vector(LayerName(i, "post_attention_layernorm"));
+  }
+}
+
+void Weights::BindMatrices(const ModelConfig& config) {
+  embedding_ = Matrix(kEmbedding);
+  output_ = config.tie_word_embeddings ? embedding_ : Matrix(kOutput);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto matrix = [this, i](std::string_view part) { return Matrix(LayerName(i, part)); };
     LayerWeights& layer = layers_[i];
-    layer.q = view("self_attn.q_proj");
-    layer.k = view("self_attn.k_proj");
-    layer.v = view("self_attn.v_proj");
-    layer.o = view("self_attn.o_proj");
-    layer.gate = view("mlp.gate_proj");
-    layer.up = view("mlp.up_proj");
-    layer.down = view("mlp.down_proj");
-    layer.attention_norm = Widen(view("input_layernorm"));
-    layer.mlp_norm = Widen(view("post_attention_layernorm"));
+    layer.q = matrix("self_attn.q_proj");
+    layer.k = matrix("self_attn.k_proj");
+    layer.v = matrix("self_attn.v_proj");
+    layer.o = matrix("self_attn.o_proj");
+    layer.gate = matrix("mlp.gate_proj");
+    layer.up = matrix("mlp.up_proj");
+    layer.down = matrix("mlp.down_proj");
   }
 }
 
@@ -296,12 +396,23 @@ void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
   HashNumber(hash, tensor.bytes.size());
 }
 
-void Weights::AddTo(Sha256& hash) const {
+Status Weights::AddTo(Sha256& hash) const {
   HashNumber(hash, tensors_.size());
   for (const Tensor& tensor : tensors_) {
     AddShape(tensor, hash);
-    hash.Update(tensor.bytes.data(), tensor.bytes.size());
+    if (type_ == WeightsType::kStored) {
+      hash.Update(tensor.bytes.data(), tensor.bytes.size());
+      continue;
+    }
+    const MappedFile& file = *files_[tensor.file].bytes;
+    for (uint64_t at = 0; at < tensor.bytes.size(); at += kPieceBytes) {
+      const uint64_t bytes = std::min(kPieceBytes, tensor.bytes.size() - at);
+      LECTERN_RETURN_IF_ERROR(file.Load(tensor.offset + at, bytes));
+      hash.Update(tensor.bytes.data() + at, bytes);
+      file.DontNeed(tensor.offset + at, bytes);
+    }
   }
+  return {};
 }
 
 bool Weights::AddOriginsTo(Env& env, Sha256& hash) const {

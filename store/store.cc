@@ -142,6 +142,10 @@ std::string DocumentDirectory(const std::string& store, const DocumentId& id, ui
   return store + "/docs/" + ToHex(id) + "/" + std::to_string(generation);
 }
 
+std::string PackedWeightsPath(const std::string& store, const Fingerprint& fingerprint) {
+  return store + "/weights/" + ToHex(fingerprint).substr(0, 32) + ".packed";
+}
+
 std::string LayerFile(uint32_t layer) {
   char name[32];
   std::snprintf(name, sizeof name, "layer-%03u.shard", layer);
@@ -177,7 +181,8 @@ Result<uint64_t> StoreBytes(Env& env, const std::string& store) {
   LECTERN_ASSIGN(uint64_t bytes, FileBytes(env, store));
   LECTERN_ASSIGN(const uint64_t temporary, FileBytes(env, store + "/tmp"));
   LECTERN_ASSIGN(const uint64_t digests, FileBytes(env, store + "/digests"));
-  bytes += temporary + digests;
+  LECTERN_ASSIGN(const uint64_t weights, FileBytes(env, store + "/weights"));
+  bytes += temporary + digests + weights;
   LECTERN_ASSIGN(const auto generations, ListGenerations(env, store));
   for (const GenerationDirectory& generation : generations) {
     LECTERN_ASSIGN(const uint64_t of_generation, FileBytes(env, generation.path));
@@ -225,6 +230,21 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
     ++collected.files;
   }
   return collected;
+}
+
+Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalog,
+                             Collected* collected) {
+  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  std::set<std::string> needed;
+  for (const DocumentRow& row : rows) needed.insert(PackedWeightsPath(store, row.fingerprint));
+  LECTERN_ASSIGN(const auto names, ListIfThere(env, store + "/weights"));
+  for (const std::string& name : names) {
+    const std::string path = store + "/weights/" + name;
+    if (!name.ends_with(".packed") || needed.contains(path)) continue;
+    LECTERN_RETURN_IF_ERROR(RemoveIfThere(env, path));
+    ++collected->files;
+  }
+  return {};
 }
 
 Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,

@@ -20,6 +20,8 @@ class ShardReader;
 std::string CatalogPath(const std::string& store);
 // "docs/<id>/<generation>" under the store.
 std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation);
+// "weights/<32 hex digits>.packed": weights that were quantised for documents of this fingerprint.
+std::string PackedWeightsPath(const std::string& store, const Fingerprint& fingerprint);
 std::string LayerFile(uint32_t layer);  // "layer-003.shard"
 inline constexpr const char* kDocumentFile = "document.shard";
 inline constexpr const char* kCheckpointFile = "checkpoint";
@@ -41,7 +43,8 @@ Status CheckQuota(Env& env, const std::string& store, uint64_t quota_bytes, uint
 // What a collection removed and what it left.
 struct Collected {
   uint64_t generations = 0;  // dead ones, unfinished ones without checkpoint, leftovers
-  uint64_t files = 0;        // temporary ones, checkpoints of what is indexed
+  // Temporary ones, checkpoints of what is indexed, quantised weights that no document needs.
+  uint64_t files = 0;
   uint64_t in_use = 0;       // dead generations that are being read: a later collection's
   // Directories that the catalog does not know, with a document shard in them: perhaps the catalog
   // was lost. RecoverCatalog takes them up or says what is wrong with them.
@@ -49,6 +52,11 @@ struct Collected {
 };
 // Removes what no reader can reach any more. Repeating it after any failure or crash finishes it.
 Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& catalog);
+
+// Removes quantised weights of which the catalog knows no document. They are made again when they
+// are needed; a process that has them open keeps them.
+Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalog,
+                             Collected* collected);
 
 // Removes the files of an unfinished generation, then its row.
 Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,

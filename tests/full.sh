@@ -15,6 +15,7 @@
 #                 the three best on five of 32K
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
+#   weights       what q8 and q4 weights change of logits and answers: 200 questions
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   page          the server's page in Chromium
@@ -166,6 +167,13 @@ missed() {
   build-release/tests/evaluation/missed_mass tools/reader/model 40 "$work"/*.jsonl
 }
 
+weights() {
+  local work=build-release/weights
+  build release weights_error
+  python3 tools/evaluate/make_documents.py "$work" --lengths 8192 --documents 4 --questions 50
+  build-release/tests/evaluation/weights_error tools/reader/model 50 "$work"/*.jsonl
+}
+
 memory() {
   local work=build-release/memory
   build release ask-document index-document
@@ -206,7 +214,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | policies | memory | missed | openai | page | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | evaluate | policies | memory | missed | openai | page | recall | reader | sanitize-all | weights) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

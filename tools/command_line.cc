@@ -60,6 +60,14 @@ api::Result<std::string> ReadIo(const std::string& flag) {
                     "LECTERN_IO=\"" + text + "\" is neither mmap nor pread", "LECTERN_IO"};
 }
 
+api::Result<std::string> ReadWeights(const std::string& flag) {
+  const std::string text(flag.empty() ? Variable("LECTERN_WEIGHTS") : flag);
+  if (text.empty() || text == "stored" || text == "q8" || text == "q4") return text;
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    "LECTERN_WEIGHTS=\"" + text + "\" is none of stored, q8 and q4",
+                    "LECTERN_WEIGHTS"};
+}
+
 api::Result<std::string> DefaultStore() {
   const std::string_view data = Variable("XDG_DATA_HOME"), home = Variable("HOME");
   if (data.starts_with('/')) return std::string(data) + "/lectern";  // others are to be ignored
@@ -109,6 +117,11 @@ void AddQuotaFlag(CLI::App& app, EngineFlags& flags) {
 void AddModelFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--model", flags.model, "Hugging Face model folder (LECTERN_MODEL)")
       ->type_name("PATH");
+  app.add_option("--weights", flags.weights,
+                 "The model's matrices as stored, or quantised once to 8 or 4 bits: stored, q8, q4 "
+                 "(LECTERN_WEIGHTS; else the document's, for indexing stored)")
+      ->type_name("W")
+      ->check(OneOf({"stored", "q8", "q4"}));
   app.add_option("--threads", flags.num_threads,
                  "Threads to compute with (LECTERN_THREADS; else one per physical core)")
       ->type_name("N")
@@ -178,6 +191,9 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   auto io = ReadIo(flags.io);
   if (!io.ok()) return io.error();
   flags.io = *io;
+  auto weights = ReadWeights(flags.weights);
+  if (!weights.ok()) return weights.error();
+  flags.weights = *weights;
   if (flags.num_threads == 0) {
     auto threads = ThreadsFromEnvironment();
     if (!threads.ok()) return threads.error();

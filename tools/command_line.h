@@ -26,6 +26,7 @@ struct EngineFlags {
   std::string max_ram;                   // --max-ram, LECTERN_MAX_RAM, empty: none
   uint64_t max_ram_bytes = 0;            // `max_ram`; set by WithEnvironment
   bool rehash = false;                   // --rehash
+  std::string weights;                   // --weights, LECTERN_WEIGHTS, empty: the document's
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
@@ -36,11 +37,12 @@ struct EngineFlags {
             quota_bytes,
             io == "pread" ? LECTERN_IO_PREAD : LECTERN_IO_MMAP,
             max_ram_bytes,
-            rehash};
+            rehash,
+            weights};
   }
 };
 
-// Adds --store and --json; --quota, for tools that write; --model, --threads, --io and
+// Adds --store and --json; --quota, for tools that write; --model, --weights, --threads, --io and
 // --max-ram; --version.
 void AddStoreFlags(CLI::App& app, EngineFlags& flags);
 void AddQuotaFlag(CLI::App& app, EngineFlags& flags);

@@ -115,13 +115,14 @@ std::string ListText(const api::DocumentList& list) {
 
 std::string ShowText(const api::DocumentDetails& details) {
   const api::Document& document = details.document;
-  std::string text = "document     " + document.id + "\nname         " + document.name +
-                     "\nstate        " + document.state + "\ntokens       " +
-                     Grouped(document.tokens) + "\ntext         " + Bytes(document.text_bytes) +
-                     "\non disk      " + Bytes(document.bytes_on_disk) + "\nmodel        " +
-                     document.model + "\nfingerprint  " + document.fingerprint + "\ngeneration   " +
-                     std::to_string(document.generation) + "\nkept         " +
-                     (document.retention.empty() ? "all rows" : KeptText(document)) + "\n";
+  std::string text =
+      "document     " + document.id + "\nname         " + document.name + "\nstate        " +
+      document.state + "\ntokens       " + Grouped(document.tokens) + "\ntext         " +
+      Bytes(document.text_bytes) + "\non disk      " + Bytes(document.bytes_on_disk) +
+      "\nmodel        " + document.model +
+      (document.weights.empty() ? "" : ", weights " + document.weights) + "\nfingerprint  " +
+      document.fingerprint + "\ngeneration   " + std::to_string(document.generation) +
+      "\nkept         " + (document.retention.empty() ? "all rows" : KeptText(document)) + "\n";
   for (const api::Shard& shard : details.shards) {
     text += "  " + shard.file + "  " + Bytes(shard.bytes) + "\n";
   }

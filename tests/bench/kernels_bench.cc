@@ -36,13 +36,13 @@ void Report(benchmark::State& state, double flops, double bytes) {
   state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
 }
 
-void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t side = 2048) {
-  const size_t kSide = side;
+void RunMatMul(benchmark::State& state, size_t num_rows, const WeightMatrix& weight,
+               size_t weight_bytes) {
+  const size_t kSide = weight.num_rows();
   const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
-  const Stored weight(kSide, kSide, dtype, 2);
   std::vector<float> output(num_rows * kSide), scratch(MatMulScratch(kSide));
   const MatMulArgs args = {.input = Rows<const float>(input.data(), num_rows, kSide),
-                           .weight = weight.rows,
+                           .weight = weight,
                            .output = Rows<float>(output.data(), num_rows, kSide),
                            .column_begin = 0,
                            .column_end = kSide,
@@ -50,7 +50,26 @@ void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t sid
                            .scratch = scratch};
   for (auto _ : state) DefaultBackend()->matmul(args);
   Report(state, 2.0 * static_cast<double>(num_rows * kSide * kSide),
-         static_cast<double>(weight.bytes.size()));
+         static_cast<double>(weight_bytes));
+}
+
+void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t side = 2048) {
+  const Stored weight(side, side, dtype, 2);
+  RunMatMul(state, num_rows, weight.rows, weight.bytes.size());
+}
+
+void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) {
+  constexpr size_t kSide = 2048;
+  std::vector<float> values = RandomFloats(kSide * kSide, 2);
+  const Rows<const float> rows(values.data(), kSide, kSide);
+  PackedRows weight = {nullptr, type, kSide, kSide};
+  std::vector<std::byte> bytes(weight.bytes());
+  weight.data = bytes.data();
+  for (size_t panel = 0; panel < weight.num_panels(); ++panel) {
+    PackPanel(rows.Slice(panel * kPackedColumns, (panel + 1) * kPackedColumns), type,
+              bytes.data() + panel * weight.panel_bytes());
+  }
+  RunMatMul(state, num_rows, weight, bytes.size());
 }
 BENCHMARK_CAPTURE(BM_MatMul, M1_f32, 1, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M1_f16, 1, Dtype::kF16);
@@ -62,6 +81,10 @@ BENCHMARK_CAPTURE(BM_MatMul, M16_f32, 16, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M16_bf16, 16, Dtype::kBf16);
 BENCHMARK_CAPTURE(BM_MatMul, M512_f32, 512, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M512_bf16, 512, Dtype::kBf16);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M1_q8, 1, PackedType::kQ8);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M1_q4, 1, PackedType::kQ4);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q8, 512, PackedType::kQ8);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q4, 512, PackedType::kQ4);
 
 void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, size_t head_dim) {
   const std::vector<float> queries = RandomFloats(num_queries * head_dim, 1);

@@ -49,7 +49,7 @@ static int num_failures = 0;
 static uint64_t not_a_handle = 0x1234567890ABCDEF;
 
 static lectern_engine* CreateEngine(const char* store, const char* model) {
-  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0, 0, 0, 0, 0};
+  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, 0};
   options.store = store;
   options.store_len = strlen(store);
   options.model = model;
@@ -574,6 +574,7 @@ static void TestFreeWhileAsking(lectern_engine* engine) {
 
 static void OnDocument(const lectern_document* item, void* user) {
   CHECK(item->struct_size >= sizeof *item && item->id_len == 32 && item->fingerprint_len == 64);
+  CHECK(item->weights_len == 6 && strcmp(item->weights, "stored") == 0);
   CHECK(strcmp(item->name, "lease") == 0 && strcmp(item->state, "ready") == 0);
   CHECK(item->text_bytes == strlen(document));
   *(int*)user += 1;
@@ -677,6 +678,15 @@ static void TestIoAndMemory(const char* store, const char* model) {
   CHECK(strcmp(lectern_error_param(error, NULL), "io") == 0);
   CHECK(lectern_error_free(error) == LECTERN_OK);
   options.io = LECTERN_IO_PREAD;
+  options.weights = "int8", options.weights_len = 4;
+  CHECK(lectern_engine_create(&options, &engine, &error) == LECTERN_INVALID_ARGUMENT);
+  CHECK(strcmp(lectern_error_param(error, NULL), "weights") == 0);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  options.weights = "q8", options.weights_len = 2;
+  CHECK_OK(lectern_engine_create(&options, &engine, &error), error);
+  CHECK(lectern_session_open(engine, "lease", 5, &session, &error) == LECTERN_MODEL_MISMATCH);
+  CHECK(lectern_error_free(error) == LECTERN_OK && lectern_engine_free(engine) == LECTERN_OK);
+  options.weights = NULL, options.weights_len = 0;
   options.rehash_model = 1;
   options.max_ram_bytes = 64 << 20;
   CHECK_OK(lectern_engine_create(&options, &engine, &error), error);

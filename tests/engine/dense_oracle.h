@@ -15,6 +15,10 @@ class DenseOracle {
   // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors.
   DenseOracle(const std::string& folder, const std::string& kv_type);
 
+  // Computes with these weights instead of those of the files. Before the first Append.
+  void Replace(const std::string& tensor, std::vector<double> values) {
+    weights_.at(tensor) = std::move(values);
+  }
   // Appends tokens; returns the logits of each of them, [tokens][vocab].
   std::vector<std::vector<double>> Append(const std::vector<int32_t>& ids);
   // Forgets everything after the first `num_tokens`.

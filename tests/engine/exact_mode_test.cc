@@ -168,6 +168,85 @@ INSTANTIATE_TEST_SUITE_P(KvTypes, ExactModeTest,
                          ::testing::Values(Dtype::kF32, Dtype::kF16, Dtype::kBf16),
                          [](const auto& param) { return std::string(DtypeName(param.param)); });
 
+// The oracle's weights become what the quantised ones are worth.
+void UsePacked(const Model& model, DenseOracle& oracle) {
+  const auto replace = [&](const std::string& name, const WeightMatrix& matrix) {
+    const PackedRows& packed = matrix.packed;
+    std::vector<double> values;
+    for (size_t r = 0; r < packed.num_rows; ++r) {
+      for (size_t c = 0; c < packed.num_cols; ++c) values.push_back(PackedElement(packed, r, c));
+    }
+    oracle.Replace(name, std::move(values));
+  };
+  replace("model.embed_tokens.weight", model.weights().embedding());
+  for (size_t i = 0; i < model.config().num_layers; ++i) {
+    const LayerWeights& layer = model.weights().layer(i);
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    replace(prefix + "self_attn.q_proj.weight", layer.q);
+    replace(prefix + "self_attn.k_proj.weight", layer.k);
+    replace(prefix + "self_attn.v_proj.weight", layer.v);
+    replace(prefix + "self_attn.o_proj.weight", layer.o);
+    replace(prefix + "mlp.gate_proj.weight", layer.gate);
+    replace(prefix + "mlp.up_proj.weight", layer.up);
+    replace(prefix + "mlp.down_proj.weight", layer.down);
+  }
+}
+
+// The documents remember with what they were indexed: nobody says it when they are asked.
+TEST(QuantisedWeightsTest, EqualTheDenseOracleOverTheirValues) {
+  const TempFolder store;
+  const std::string model_path = TinyModel();
+  for (const char* const weights : {"q8", "q4"}) {
+    const auto indexer = Engine::Create(
+        {.store = store.path(), .model = model_path, .num_threads = 2, .weights = weights});
+    IndexOptions options;
+    options.name = weights;
+    // The first is one exact run, the second has clusters.
+    const std::string text = InventedText(weights[1] == '8' ? 700 : 6000, 100);
+    const auto report = (*indexer)->Index(text, options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_EQ(report->weights, weights);
+
+    const auto model = Model::Load(Env::Default(), model_path,
+                                   {.store = store.path(), .weights = *ParseWeightsName(weights)});
+    EXPECT_EQ((*model)->weights().packed()->quantised(), 0u);  // the engine made them
+    const auto asker = Engine::Create({.store = store.path(), .num_threads = 2});
+    auto opened = (*asker)->Open(weights);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    auto& session = static_cast<DocumentSession&>(**opened);
+    DenseOracle oracle(model_path, "f16");
+    UsePacked(**model, oracle);
+    oracle.Append((*model)->EncodeDocument(text)->ids);
+    std::vector<int32_t> next = *(*model)->EncodeQuestion(InventedText(30, 7));
+    for (int step = 0; step < 4; ++step) {
+      const auto logits = session.Step(next, 1, true, nullptr);
+      ASSERT_TRUE(logits.ok());
+      const std::vector<double> expected = oracle.Append(next).back();
+      ExpectNear(*logits, expected);
+      next = {static_cast<int32_t>(std::max_element(expected.begin(), expected.end()) -
+                                   expected.begin())};
+    }
+
+    const auto stored = Engine::Create({.store = store.path(), .weights = "stored"});
+    const Status mismatch = (*stored)->Open(weights).status();
+    EXPECT_EQ(mismatch.code(), Code::kModelMismatch);
+    EXPECT_NE(mismatch.message().find(std::string("weights ") + weights), std::string::npos);
+    EXPECT_NE(mismatch.message().find("weights stored"), std::string::npos);
+  }
+  // Weights stay for as long as a document needs them.
+  const auto engine = MakeEngine(store.path(), model_path);
+  EXPECT_EQ((*engine->Collect()).files, 0u);
+  ASSERT_TRUE(engine->Remove("q4").ok());
+  EXPECT_EQ((*engine->Collect()).files, 1u);
+  EXPECT_TRUE(engine->Open("q8").ok());
+}
+
+TEST(QuantisedWeightsTest, AnotherNameIsRefused) {
+  const Status status = Engine::Create({.store = "s", .weights = "int8"}).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(status.param(), "weights");
+}
+
 Result<Answer> AskOnce(Engine& engine, float budget, const char* question = "Which road?") {
   auto session = engine.Open("");
   if (!session.ok()) return session.status();

@@ -95,7 +95,7 @@ TEST(WeightsTest, LoadsEveryGoldenModelWithTheBytesThatPythonRead) {
     EXPECT_EQ((*weights)->bytes(), *expected.Find("bytes")->unsigned_integer()) << name;
 
     Sha256 hash;
-    (*weights)->AddTo(hash);
+    ASSERT_TRUE((*weights)->AddTo(hash).ok());
     std::string hex;
     for (const uint8_t byte : hash.Finish()) {
       hex += "0123456789abcdef"[byte >> 4];
@@ -116,14 +116,23 @@ TEST(WeightsTest, ViewsHaveTheShapesOfTheConfig) {
   const auto weights = LoadTiny(TinyTensors());
   ASSERT_TRUE(weights.ok()) << weights.status().message();
   const LayerWeights& layer = (*weights)->layer(1);
-  EXPECT_EQ(layer.k.num_rows, 2u);
-  EXPECT_EQ(layer.k.num_cols, 4u);
-  EXPECT_EQ(layer.k.dtype, Dtype::kF16);
-  EXPECT_EQ(layer.down.num_rows, 4u);
-  EXPECT_EQ(layer.down.num_cols, 6u);
+  EXPECT_EQ(layer.k.num_rows(), 2u);
+  EXPECT_EQ(layer.k.num_cols(), 4u);
+  EXPECT_EQ(layer.k.rows.dtype, Dtype::kF16);
+  EXPECT_EQ(layer.down.num_rows(), 4u);
+  EXPECT_EQ(layer.down.num_cols(), 6u);
   EXPECT_EQ(layer.mlp_norm, std::vector<float>(4, 0.0f));
-  EXPECT_EQ((*weights)->output().dtype, Dtype::kBf16);
-  EXPECT_EQ((*weights)->embedding().num_rows, 5u);
+  EXPECT_EQ((*weights)->output().rows.dtype, Dtype::kBf16);
+  EXPECT_EQ((*weights)->embedding().num_rows(), 5u);
+}
+
+TEST(WeightsTest, RowsThatAreNoWholeGroupsAreNotQuantised) {
+  MemoryEnv env;
+  env.files["m/model.safetensors"] = MakeFile(TinyTensors());
+  const Status status = Weights::Load(env, "m", TinyConfig(), Io::kMmap, WeightsType::kQ8).status();
+  EXPECT_EQ(status.code(), Code::kUnsupportedModel);
+  EXPECT_NE(status.message().find("\"lm_head.weight\" has rows of 4 values"), std::string::npos)
+      << status.message();
 }
 
 TEST(WeightsTest, NormsAreReadFromUnalignedBytes) {
@@ -169,7 +178,7 @@ TEST(WeightsTest, TiedModelUsesTheEmbeddingAndIgnoresAnOutputMatrix) {
   FakeTensors tensors = TinyTensors();
   const auto with = LoadTiny(tensors, config);
   ASSERT_TRUE(with.ok()) << with.status().message();
-  EXPECT_EQ((*with)->output().data, (*with)->embedding().data);
+  EXPECT_EQ((*with)->output().rows.data, (*with)->embedding().rows.data);
   tensors.erase("lm_head.weight");
   const auto without = LoadTiny(tensors, config);
   ASSERT_TRUE(without.ok()) << without.status().message();
@@ -334,7 +343,7 @@ TEST(WeightsTest, HashSeesNamesTypesAndBytes) {
     env.files["m/model.safetensors"] = file;
     const auto weights = Weights::Load(env, "m", TinyConfig());
     Sha256 hash;
-    (*weights)->AddTo(hash);
+    EXPECT_TRUE((*weights)->AddTo(hash).ok());
     return hash.Finish();
   };
   const std::string file = MakeFile(TinyTensors());

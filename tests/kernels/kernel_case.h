@@ -111,6 +111,31 @@ struct StoredMatrix {
   TypedRows rows;
 };
 
+// Packed weights, as StoredMatrix: one byte off, nothing behind the last panel.
+struct PackedMatrix {
+  PackedMatrix(const Matrix& values, PackedType type)
+      : rows{nullptr, type, values.rows.num_rows, values.rows.num_cols} {
+    bytes.resize(1 + rows.bytes());
+    rows.data = bytes.data() + 1;
+    for (size_t r = 0; r < rows.num_rows; r += kPackedColumns) {
+      const size_t end = std::min(r + kPackedColumns, rows.num_rows);
+      EXPECT_TRUE(PackPanel(Rows<const float>(values.rows).Slice(r, end), type,
+                            bytes.data() + 1 + r / kPackedColumns * rows.panel_bytes()));
+    }
+  }
+  PackedMatrix(const PackedMatrix&) = delete;
+  Matrix ToFloats() const {
+    Matrix result(rows.num_rows, rows.num_cols);
+    for (size_t r = 0; r < rows.num_rows; ++r) {
+      for (size_t c = 0; c < rows.num_cols; ++c) result[r][c] = PackedElement(rows, r, c);
+    }
+    return result;
+  }
+
+  std::vector<std::byte> bytes;
+  PackedRows rows;
+};
+
 inline bool SameBits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }

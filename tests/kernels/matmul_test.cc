@@ -9,8 +9,8 @@ namespace {
 
 using MatMul = void (*)(const MatMulArgs&);
 
-void RunMatMul(MatMul matmul, Rows<const float> input, const TypedRows& weight, Rows<float> output,
-               size_t begin, size_t end, bool accumulate = false) {
+void RunMatMul(MatMul matmul, Rows<const float> input, const WeightMatrix& weight,
+               Rows<float> output, size_t begin, size_t end, bool accumulate = false) {
   std::vector<float> scratch(MatMulScratch(input.num_cols));
   matmul({.input = input,
           .weight = weight,
@@ -60,28 +60,58 @@ TEST_P(MatMulTest, MatchesScalarAroundVectorWidths) {
   ExpectMatchesScalar(kernels(), 100, 300, 70, Dtype::kBf16);
 }
 
-// The promise of matmul.h: bits depend on the row and on the weight's row, on nothing else.
-TEST_P(MatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
-  constexpr size_t kM = 100, kK = 601, kN = 150;
-  const Matrix input = Matrix::Random(kM, kK, 1);
-  const StoredMatrix weight(Matrix::Random(kN, kK, 2), Dtype::kBf16);
-  Matrix whole(kM, kN);
-  RunMatMul(kernels().matmul, input, weight.rows, whole.rows, 0, kN);
-  for (const size_t rows : {1, 2, 3, 4, 5, 6, 7, 37, 64}) {
-    Matrix output(kM, kN, NAN);
-    for (size_t r = 0; r < kM; r += rows) {
-      const size_t end = std::min(r + rows, kM);
-      RunMatMul(kernels().matmul, Rows<const float>(input.rows).Slice(r, end), weight.rows,
-                output.rows.Slice(r, end), 0, kN);
+// What is packed gives the bits that its values give as f32, whichever way it is multiplied: so it
+// is as near to the definition as they are.
+TEST_P(MatMulTest, PackedWeightsAreWorthTheirValues) {
+  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
+    for (const size_t k : {32, 288, 608}) {
+      for (const size_t n : {1, 7, 15, 16, 17, 33, 70, 144}) {
+        const PackedMatrix weight(Matrix::Random(n, k, 2), type);
+        const Matrix values = weight.ToFloats();
+        const StoredMatrix stored(values, Dtype::kF32);
+        for (const size_t m : {1, 2, 13, 70}) {
+          const Matrix input = Matrix::Random(m, k, 1);
+          Matrix expected(m, n, 3), output(m, n, 3);
+          RunMatMul(kernels().matmul, input, stored.rows, expected.rows, 0, n, k == 288);
+          RunMatMul(kernels().matmul, input, weight.rows, output.rows, 0, n, k == 288);
+          ASSERT_TRUE(SameBits(output[0], expected[0], m * n)) << m << "x" << k << "x" << n;
+        }
+      }
     }
-    EXPECT_TRUE(SameBits(output[0], whole[0], kM * kN)) << rows << " rows at a time";
   }
-  for (const size_t columns : {1, 7, 16, 65, 149}) {
-    Matrix output(kM, kN, NAN);
-    for (size_t c = 0; c < kN; c += columns) {
-      RunMatMul(kernels().matmul, input, weight.rows, output.rows, c, std::min(c + columns, kN));
+}
+
+// The promise of matmul.h: bits depend on the row and on the weight's row, on nothing else.
+void ExpectSameBitsForAnyGrouping(MatMul matmul, const Matrix& input, const WeightMatrix& weight) {
+  const size_t m = input.rows.num_rows, n = weight.num_rows();
+  Matrix whole(m, n);
+  RunMatMul(matmul, input, weight, whole.rows, 0, n);
+  for (const size_t rows : {1, 2, 3, 4, 5, 6, 7, 37, 64}) {
+    Matrix output(m, n, NAN);
+    for (size_t r = 0; r < m; r += rows) {
+      const size_t end = std::min(r + rows, m);
+      RunMatMul(matmul, Rows<const float>(input.rows).Slice(r, end), weight,
+                output.rows.Slice(r, end), 0, n);
     }
-    EXPECT_TRUE(SameBits(output[0], whole[0], kM * kN)) << columns << " columns at a time";
+    EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << rows << " rows at a time";
+  }
+  for (const size_t columns : {1, 7, 16, 65, 112, 149}) {
+    if (weight.is_packed() && columns % kPackedColumns != 0) continue;
+    Matrix output(m, n, NAN);
+    for (size_t c = 0; c < n; c += columns) {
+      RunMatMul(matmul, input, weight, output.rows, c, std::min(c + columns, n));
+    }
+    EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << columns << " columns at a time";
+  }
+}
+
+TEST_P(MatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
+  const Matrix odd = Matrix::Random(150, 601, 2), even = Matrix::Random(150, 320, 2);
+  ExpectSameBitsForAnyGrouping(kernels().matmul, Matrix::Random(100, 601, 1),
+                               StoredMatrix(odd, Dtype::kBf16).rows);
+  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
+    ExpectSameBitsForAnyGrouping(kernels().matmul, Matrix::Random(70, 320, 1),
+                                 PackedMatrix(even, type).rows);
   }
 }
 

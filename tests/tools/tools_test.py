@@ -187,6 +187,9 @@ class CommandLineTest(ToolsTest):
             self.check_error(2, "LECTERN_IO.*neither mmap nor pread", "ask-document", "q",
                              env={"LECTERN_IO": value})
             self.check_error(2, "--io", "ask-document", "--io", value, "q")
+        self.check_error(2, "LECTERN_WEIGHTS.*none of stored, q8 and q4", "ask-document", "q",
+                         env={"LECTERN_WEIGHTS": "int8"})
+        self.check_error(2, "--weights", "index-document", "--weights", "q5", self.lease)
 
     def test_flag_beats_environment_beats_default(self):
         other = self.path("other")
@@ -234,7 +237,7 @@ class BadInputTest(ToolsTest):
 
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
-              "generation", "levels", "seconds", "existed", "keep", "retention",
+              "weights", "generation", "levels", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens"}
 
     def index(self, *args, **options):
@@ -347,6 +350,23 @@ class IndexTest(ToolsTest):
         for answer in answers[1:]:
             for key in ("answer", "evidence", "kv"):
                 self.assertEqual(answer[key], answers[0][key])
+
+    def test_a_document_is_asked_with_the_weights_it_was_indexed_with(self):
+        store = ("--store", self.path("weights"))
+        report = self.index(*store, "--weights", "q4", self.lease)
+        self.assertEqual(report["weights"], "q4")
+        self.assertEqual(len(os.listdir(os.path.join(store[1], "weights"))), 1)
+        ask = ("ask-document", *store, "--max-tokens", "4", "What is in it?")
+        self.check(0, *ask)
+        self.check(0, *ask, "--io", "pread", "--max-ram", "40MB")
+        self.check_error(4, "weights q4.*weights stored", *ask, "--weights", "stored")
+        shown = json.loads(self.check(0, "lectern-store", *store, "--json", "show", "lease.txt")[0])
+        self.assertEqual((shown["weights"], shown["report"]["weights"]), ("q4", "q4"))
+        out, _ = self.check(0, "lectern-store", *store, "show", "lease.txt")
+        self.assertRegex(out, "model .*, weights q4")
+        stored = self.index(*store, self.lease)
+        self.assertNotEqual(stored["document"], report["document"])
+        self.assertEqual(stored["weights"], "stored")
 
     def test_a_changed_text_takes_over_what_did_not_change(self):
         store = ("--store", self.path("edited"))

@@ -568,7 +568,8 @@ Result<std::string> EnsureIndexed(Engine& engine, const std::string& file) {
 Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
   LECTERN_ASSIGN(const auto engine, Engine::Create({.store = engine_flags.store,
                                                     .model = engine_flags.model,
-                                                    .num_threads = engine_flags.num_threads}));
+                                                    .num_threads = engine_flags.num_threads,
+                                                    .weights = engine_flags.weights}));
   LECTERN_ASSIGN(RawResults results, RawResults::Open(flags.raw));
   for (const std::string& file : flags.files) {
     LECTERN_ASSIGN(const std::vector<Question> questions, ReadQuestions(file, flags.limit));
