@@ -78,7 +78,7 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
                                                   : args.row_weights[r];
     if (weight == 0 && !args.bound) continue;
     scored_.push_back(r);
-    weights_.push_back(weight);
+    weights_.push_back(std::max(weight, kNoMass));  // logarithms are taken of it
     if (!args.known_lse.empty()) known_lse_.push_back(args.known_lse[head][r]);
   }
   queries_ = all_queries_;

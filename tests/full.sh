@@ -8,6 +8,8 @@
 #   coverage      branches of the parsers and the store that their tests take; the table goes where
 #                 that of `fuzz` does
 #   bench         Google Benchmarks of the kernels
+#   compare       Lectern beside llama.cpp (PYTHON with numpy, gguf and llama-cpp-python); the table
+#                 of tests/bench/RESULTS.md
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
@@ -138,6 +140,12 @@ bench() {
   build-release/tests/bench/kernels_bench
 }
 
+compare() {
+  build release ask_bench
+  "${PYTHON:-python3}" tests/bench/compare_llama_cpp.py \
+    --bin build-release/tests/bench/ask_bench --work build-release/compare
+}
+
 evaluate() {
   build release lectern-evaluate
   tools/evaluate/run.sh build-release/evaluate
@@ -214,7 +222,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | evaluate | policies | memory | missed | openai | page | recall | reader | sanitize-all | weights) ;;
+    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | openai | page | recall | reader | sanitize-all | weights) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

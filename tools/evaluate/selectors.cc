@@ -114,7 +114,7 @@ Result<Selections> LookUpBlock(const LookupArgs& args, size_t begin, size_t end)
   std::vector<float> weights;
   double sum = 0;
   for (size_t r = begin; r < end; ++r) sum += args.row_weights[r];
-  for (size_t r = begin; r < end; ++r) {
+  for (size_t r = begin; r < end && sum > 0; ++r) {  // where none counts, all count alike
     weights.push_back(static_cast<float>(args.row_weights[r] / sum));
   }
   LookupArgs block = args;
