@@ -419,7 +419,8 @@ void HeadLookup::ScoreCodedRows() {
   const size_t num_rows = coded_rows_.size(), num_groups = groups_.size();
   row_scores_.assign(num_rows, 0.0f);
   coded_mass_.assign(queries_.num_rows, 0.0);
-  buffers_.group_masses.Resize(queries_.num_rows * num_groups);
+  const std::span<float> all_groups = buffers_.group_masses.Resize(queries_.num_rows * num_groups);
+  std::fill(all_groups.begin(), all_groups.end(), 0.0f);
   if (num_rows == 0) return;
   std::vector<uint32_t> begins;
   for (const Group& group : groups_) begins.push_back(group.begin_row);
