@@ -430,7 +430,9 @@ Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double 
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
   const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
-  const uint64_t evidence = 2 * num_document_tokens * sizeof(double);
+  // Sums, and the layer's logits with the last token.
+  const uint64_t evidence =
+      num_document_tokens * (2 * sizeof(double) + config.num_heads * sizeof(float));
   const uint64_t bytes = document_->layer_ram() + conversation +
                          ActivationBytes(config, num_tokens) + lookups + evidence;
   ram_share_ = {};

@@ -92,8 +92,7 @@ class DocumentSession : public Session {
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
   Result<DocumentRead> AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
                                    double kv_budget, bool tail, const CancelFlag* cancel,
-                                   LayerStates& states, bool bound,
-                                   ObservedLogits* observed);
+                                   LayerStates& states, bool bound, ObservedLogits* observed);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void StoreRows(uint32_t layer, size_t num_tokens);
   Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);

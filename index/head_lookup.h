@@ -66,6 +66,7 @@ class HeadLookup {
   HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers);
 
   const HeadIndex& head() const { return head_; }
+  size_t num_scored() const { return scored_.size(); }  // query rows
   const std::vector<IndexRange>& open() const { return open_; }  // clusters of the current level
   const std::vector<float>& scores() const { return scores_; }   // S, in the order of open()
 

@@ -195,7 +195,7 @@ class LayerLookup {
   float Threshold(size_t head, size_t level, double kept_share) const {
     if (terms_.wants != RuleTerms::Wants::kAboveThreshold) return -INFINITY;
     return std::exp(LogThreshold(args_.heads[head].thresholds(), static_cast<uint32_t>(level),
-                                 args_.queries[head].num_rows, kept_share));
+                                 lookups_[first_ranked_ + head].num_scored(), kept_share));
   }
 
   // All open clusters of the layer, best first; `kept_share` picks the threshold.

@@ -251,6 +251,37 @@ TEST_P(LookupTest, TailCoversWhatIsNotRead) {
   });
 }
 
+// Rows of weight 0 change nothing of what is chosen, and get a tail of their own.
+TEST_P(LookupTest, RowsThatDoNotCountDoNotChoose) {
+  const Queries all(heads(), 60, 5);
+  Queries counted = all;
+  std::vector<float> weights(60, 0.0f);
+  for (size_t r = 0; r < 60; r += 3) weights[r] = 1 / 20.0f;
+  counted.views.clear();
+  for (std::vector<float>& rows : counted.data) {
+    for (size_t r = 0; r < 20; ++r) std::copy_n(&rows[3 * r * kDim], kDim, &rows[r * kDim]);
+    counted.views.emplace_back(rows.data(), 20, kDim);
+  }
+  LookupArgs args = Args(all, 0.3);
+  args.row_weights = weights;
+  const auto found = Lookup(args), expected = Lookup(Args(counted, 0.3));
+  ASSERT_TRUE(found.ok() && expected.ok());
+  for (size_t h = 0; h < heads().size(); ++h) {
+    const HeadSelection &f = (*found)[h], &e = (*expected)[h];
+    EXPECT_EQ(f.rows, e.rows);
+    EXPECT_EQ(f.refined, e.refined);
+    EXPECT_EQ(f.bytes, e.bytes);
+    const size_t columns = e.logit_tail.num_clusters();
+    ASSERT_EQ(f.logit_tail.logits.size(), 60 * columns);
+    for (size_t i = 0; i < 60 * columns; ++i) {
+      const size_t r = i / columns;
+      EXPECT_TRUE(std::isfinite(f.logit_tail.logits[i]) && f.logit_tail.logits[i] != 0) << r;
+      if (r % 3 != 0) continue;
+      EXPECT_NEAR(f.logit_tail.logits[i], e.logit_tail.logits[r / 3 * columns + i % columns], 1e-3);
+    }
+  }
+}
+
 TEST_P(LookupTest, MissedMassIsAShareThatFallsWithTheBudget) {
   const double smallest = SmallestBudget(heads(), GetParam().tail);
   const Queries queries(heads(), 8, 3);
