@@ -1,6 +1,7 @@
 #include "engine/document_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <mutex>
@@ -509,17 +510,25 @@ void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> log
   const Rows<float> rows(logits.data(), lse.size(), logits.size() / lse.size());
   if (rows.num_cols == 0) return;
   backend.exp_rows({.logits = rows, .reference = lse});
-  for (size_t i = 0; i < rows.num_cols; ++i) {
-    float sum = 0, squares = 0;
+  constexpr size_t kTile = 256;
+  std::array<float, kTile> sums, squares;
+  for (size_t begin = 0; begin < rows.num_cols; begin += kTile) {
+    const size_t size = std::min(kTile, rows.num_cols - begin);
+    sums.fill(0), squares.fill(0);
     for (size_t r = 0; r < rows.num_rows; ++r) {
-      sum += rows[r][i];
-      squares += rows[r][i] * rows[r][i];
+      const float* const row = rows[r] + begin;
+      for (size_t i = 0; i < size; ++i) {
+        sums[i] += row[i];
+        squares[i] += row[i] * row[i];
+      }
     }
-    // Most of a long document's rows; looking up where they belong would take longest of all.
-    if (mass.empty() && squares < kNegligibleSquares) continue;
-    const size_t position = head.positions()[row_of(i)];
-    if (!mass.empty()) mass[position] += sum;
-    if (!squared_mass.empty()) squared_mass[position] += squares;
+    for (size_t i = 0; i < size; ++i) {
+      // Most of a long document's rows; looking up where they belong would take longest of all.
+      if (mass.empty() && squares[i] < kNegligibleSquares) continue;
+      const size_t position = head.positions()[row_of(begin + i)];
+      if (!mass.empty()) mass[position] += sums[i];
+      if (!squared_mass.empty()) squared_mass[position] += squares[i];
+    }
   }
 }
 

@@ -195,14 +195,16 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
     uint64_t key, value;
   };
   std::array<Place, kAhead> places;
+  const std::byte* const file = shard_->data();
+  VerifiedBlock key_block(*shard_), value_block(*shard_);
   for (size_t i = 0; i < rows.size() + kAhead; ++i) {
     Place& place = places[i % kAhead];
     if (i >= kAhead) {
       const size_t row = i - kAhead;
-      LECTERN_RETURN_IF_ERROR(shard_->Verify(place.key, row_bytes_));
-      LECTERN_RETURN_IF_ERROR(shard_->Verify(place.value, row_bytes_));
-      std::memcpy(keys.data() + row * row_bytes_, shard_->data() + place.key, row_bytes_);
-      std::memcpy(values.data() + row * row_bytes_, shard_->data() + place.value, row_bytes_);
+      LECTERN_RETURN_IF_ERROR(key_block.Verify(place.key, row_bytes_));
+      LECTERN_RETURN_IF_ERROR(value_block.Verify(place.value, row_bytes_));
+      std::memcpy(keys.data() + row * row_bytes_, file + place.key, row_bytes_);
+      std::memcpy(values.data() + row * row_bytes_, file + place.value, row_bytes_);
     }
     if (i >= rows.size()) continue;
     while (block[1] <= rows[i]) ++block;
@@ -210,8 +212,8 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
     place.key = rows_offset_ + uint64_t{begin} * 2 * row_bytes_ + (rows[i] - begin) * row_bytes_;
     place.value = place.key + num_block_rows * row_bytes_;
     for (uint64_t byte = 0; byte < row_bytes_; byte += 64) {
-      __builtin_prefetch(shard_->data() + place.key + byte);
-      __builtin_prefetch(shard_->data() + place.value + byte);
+      __builtin_prefetch(file + place.key + byte);
+      __builtin_prefetch(file + place.value + byte);
     }
   }
   return {};
@@ -222,9 +224,12 @@ Status HeadIndex::VerifyRowCodes(IndexRange rows) const {
                         rows.size() * row_code_bytes_);
 }
 
-Status HeadIndex::VerifyFineCodes(IndexRange rows) const {
-  return shard_->Verify(static_cast<uint64_t>(FineCodes(rows.begin) - shard_->data()),
-                        rows.size() * fine_code_bytes_);
+Result<uint32_t> HeadIndex::VerifyFineCodesFrom(uint32_t row) const {
+  const auto begin = static_cast<uint64_t>(FineCodes(row) - shard_->data());
+  LECTERN_RETURN_IF_ERROR(shard_->Verify(begin, fine_code_bytes_));
+  const uint64_t last = begin + fine_code_bytes_ - 1;
+  const uint64_t block_end = (last / kBlockBytes + 1) * kBlockBytes;
+  return row + static_cast<uint32_t>((block_end - begin) / fine_code_bytes_);
 }
 
 Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {

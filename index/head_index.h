@@ -93,7 +93,9 @@ class HeadIndex {
   // Checksums of what is about to be read.
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
-  Status VerifyFineCodes(IndexRange rows) const;
+  // The fine code of a row, and with it those behind it that end in the same block of the file;
+  // the first row past these.
+  Result<uint32_t> VerifyFineCodesFrom(uint32_t row) const;
   // And their variances: kCorrupt where one is negative or no number, and, also of mean values,
   // where a scale of q8 is none.
   Status VerifyCentroids(size_t level, IndexRange clusters) const;

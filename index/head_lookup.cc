@@ -49,12 +49,6 @@ std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
   return columns;
 }
 
-// log(exp(a) + exp(b)).
-float AddLogs(float a, float b) {
-  const float larger = std::max(a, b), smaller = std::min(a, b);
-  return smaller == -INFINITY ? larger : larger + std::log1p(std::exp(smaller - larger));
-}
-
 }  // namespace
 
 std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
@@ -122,7 +116,7 @@ void HeadLookup::AddSecondOrder(std::span<const float> norms, Rows<float> logits
   if (!args_.second_order) return;
   for (size_t r = 0; r < logits.num_rows; ++r) {
     for (size_t i = 0; i < logits.num_cols; ++i) {
-      logits[r][i] += LogMeanExp(norms[r] * deviations_[i], log_counts_[i]);
+      logits[r][i] += LogMeanExp(norms[r] * deviations_[i], log_counts_[i], most_deviations_[i]);
     }
   }
 }
@@ -155,12 +149,14 @@ Status HeadLookup::Score(size_t level) {
   const HeadIndex::Level& view = head_.levels()[level];
   log_counts_.clear();
   deviations_.clear();
+  most_deviations_.clear();
   for (const IndexRange& range : open_) {
     LECTERN_RETURN_IF_ERROR(head_.VerifyCentroids(level, range));
     log_counts_.insert(log_counts_.end(), view.log_counts.begin() + range.begin,
                        view.log_counts.begin() + range.end);
     for (uint32_t i = range.begin; i < range.end; ++i) {
       deviations_.push_back(std::sqrt(view.variances[i]));
+      most_deviations_.push_back(MostDeviations(view.log_counts[i]));
     }
   }
   selection_.looked_up[level] = open_;
@@ -272,7 +268,7 @@ Status HeadLookup::AddClusterBound(size_t level, const std::vector<uint32_t>& no
 }
 
 // A coded row has q . k <= q . C + (f <q, s> + f |s| |q|) / 2: index/row_codes.h.
-void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
+void HeadLookup::AddRowBound(const std::vector<uint32_t>& read) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
   if (!args_.bound || num_rows == 0) return;
   std::vector<float> times_norm(num_rows), times_u(num_rows), bias(num_rows, kLogitSlack);
@@ -287,7 +283,7 @@ void HeadLookup::AddRowBound(const std::vector<uint32_t>& chosen) {
     fine_times_norm.push_back(bound.times_norm);
     fine_times_u.push_back(bound.times_u);
   }
-  for (const uint32_t index : chosen) bias[index] = -INFINITY;
+  for (const uint32_t i : read) bias[refined_[i]] = -INFINITY;
   ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
     const auto bounds_of = [&](Reused<float>& buffer, std::span<const std::byte* const> planes,
                                std::span<const float> of_norm, std::span<const float> of_u,
@@ -357,6 +353,25 @@ void HeadLookup::AddSignLogits(std::span<const std::byte* const> planes,
        .logits = logits});
 }
 
+// Packs the row codes of coded rows [first, first + count); `cluster`: the first of theirs.
+void HeadLookup::PackBlock(size_t first, size_t count, size_t cluster) {
+  const size_t code_bytes = head_.row_code_bytes(), plane_bytes = PlaneBytes(queries_.num_cols);
+  std::byte* const codes = buffers_.codes.Resize(kBlockRows * code_bytes).data();
+  for (size_t done = 0; done < count; ++cluster) {
+    const size_t skipped = first + done - coded_begin_[cluster];
+    const size_t size = std::min(coded_begin_[cluster + 1] - (first + done), count - done);
+    const uint32_t row = head_.ClusterRows(coded_[cluster]).begin + static_cast<uint32_t>(skipped);
+    std::memcpy(codes + done * code_bytes, head_.RowCodes(row), size * code_bytes);
+    done += size;
+  }
+  RowFactors(codes, queries_.num_cols, buffers_.factors.span().subspan(first, count));
+  PackSigns({.planes = codes,
+             .stride = code_bytes,
+             .num_rows = count,
+             .plane_bytes = plane_bytes,
+             .packed = buffers_.planes.data() + first * plane_bytes});
+}
+
 // exp(logit - reference) of coded rows [first, first + masses.num_cols) for query rows from `begin`
 // on; `cluster`: the first of theirs.
 void HeadLookup::EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses) {
@@ -422,6 +437,8 @@ void HeadLookup::ScoreCodedRows() {
   const std::span<float> all_groups = buffers_.group_masses.Resize(queries_.num_rows * num_groups);
   std::fill(all_groups.begin(), all_groups.end(), 0.0f);
   if (num_rows == 0) return;
+  buffers_.factors.Resize(num_rows);
+  buffers_.planes.Resize(PackedSignBytes(num_rows, PlaneBytes(queries_.num_cols)));
   std::vector<uint32_t> begins;
   for (const Group& group : groups_) begins.push_back(group.begin_row);
   begins.push_back(static_cast<uint32_t>(num_rows));
@@ -431,6 +448,7 @@ void HeadLookup::ScoreCodedRows() {
     for (size_t first = 0; first < num_rows; first += kBlockRows) {
       while (coded_begin_[cluster + 1] <= first) ++cluster;
       const size_t size = std::min(kBlockRows, num_rows - first);
+      if (row == 0) PackBlock(first, size, cluster);
       EstimateBlock(row, first, cluster, {masses.data + first, count, size, num_rows});
     }
     const Rows<float> sums(GroupMasses(row), count, num_groups);
@@ -447,7 +465,8 @@ void HeadLookup::ScoreCodedRows() {
 // and as what they draw. (What the others draw stays as it was: only refined rows are chosen from.)
 void HeadLookup::ScoreRefinedRows() {
   const size_t num_refined = refined_.size();
-  std::vector<float> scores(num_refined), factors(num_refined);
+  refined_scores_.assign(num_refined, 0.0f);
+  const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
   const std::byte* planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
                                buffers_.fine_planes[2].data()};
@@ -459,18 +478,20 @@ void HeadLookup::ScoreRefinedRows() {
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
   ForEachPart([&](size_t row, size_t count) {
     const Rows<float> fine(FineMasses(row), count, num_refined);
+    EstimateRefined(row, planes, buffers_.fine_factors.span(), fine);
     const Rows<float> change(buffers_.changes.Resize(count * num_refined).data(), count,
                              num_refined);
     if (queries_.num_rows <= kPartRows) {  // the part that ScoreCodedRows left
       for (size_t r = 0; r < count; ++r) {
         const float* const masses = buffers_.row_masses.data() + r * coded_rows_.size();
-        for (size_t i = 0; i < num_refined; ++i) change[r][i] = masses[refined_[i]];
+        for (size_t i = 0; i < num_refined; ++i) change[r][i] = fine[r][i] - masses[refined_[i]];
       }
     } else {
       EstimateRefined(row, std::span(planes).first(1), factors, change);
+      for (size_t i = 0; i < count * num_refined; ++i) {
+        change.data[i] = fine.data[i] - change.data[i];
+      }
     }
-    EstimateRefined(row, planes, buffers_.fine_factors.span(), fine);
-    for (size_t i = 0; i < count * num_refined; ++i) change.data[i] = fine.data[i] - change.data[i];
     const Rows<float> sums(buffers_.sums.Resize(count * groups_.size()).data(), count,
                            groups_.size());
     args_.backend.sum_segments({.masses = change, .begin = begins, .sums = sums});
@@ -481,9 +502,8 @@ void HeadLookup::ScoreRefinedRows() {
       coded_mass_[row + r] = std::max(0.0, coded_mass_[row + r] + all);
     }
     args_.backend.add_weighted_rows(
-        {.masses = fine, .weights = RowWeights(row, count), .scores = scores});
+        {.masses = fine, .weights = RowWeights(row, count), .scores = refined_scores_});
   });
-  for (size_t i = 0; i < num_refined; ++i) row_scores_[refined_[i]] = scores[i];
 }
 
 // Once the coded clusters are known.
@@ -521,31 +541,16 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   selection_.coded = ToRanges(coded);
   coded_columns_ = ColumnsOf(open_, coded);
   coded_begin_ = {0};
-  size_t num_coded = 0;
-  for (const uint32_t cluster : coded) num_coded += head_.ClusterRows(cluster).size();
-  coded_rows_.reserve(num_coded);
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
-    for (uint32_t row = rows.begin; row < rows.end; ++row) coded_rows_.push_back(row);
-    coded_begin_.push_back(static_cast<uint32_t>(coded_rows_.size()));
+    coded_begin_.push_back(coded_begin_.back() + rows.size());
   }
-  const size_t num_rows = coded_rows_.size(), code_bytes = head_.row_code_bytes();
-  std::byte* codes = buffers_.codes.Resize(num_rows * code_bytes).data();
-  for (const IndexRange& clusters : selection_.coded) {
-    const uint32_t begin = head_.ClusterRows(clusters.begin).begin;
-    const size_t bytes = (head_.ClusterRows(clusters.end - 1).end - begin) * code_bytes;
-    std::memcpy(codes, head_.RowCodes(begin), bytes);
-    codes += bytes;
+  coded_rows_.resize(coded_begin_.back());
+  for (size_t i = 0; i < coded.size(); ++i) {
+    std::iota(coded_rows_.begin() + coded_begin_[i], coded_rows_.begin() + coded_begin_[i + 1],
+              head_.ClusterRows(coded[i]).begin);
   }
-  codes = buffers_.codes.data();
-  const std::span<float> factors = buffers_.factors.Resize(num_rows);
-  RowFactors(codes, dim, factors);
-  PackSigns({.planes = codes,
-             .stride = code_bytes,
-             .num_rows = num_rows,
-             .plane_bytes = PlaneBytes(dim),
-             .packed = buffers_.planes.Resize(PackedSignBytes(num_rows, PlaneBytes(dim))).data()});
   const Rows<float> rotated(buffers_.rotated.Resize(num_queries * dim).data(), num_queries, dim);
   for (size_t r = 0; r < num_queries; ++r) {
     for (size_t c = 0; c < dim; ++c) rotated[r][c] = args_.scale * queries_[r][c];
@@ -566,35 +571,46 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   return {};
 }
 
-Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
+Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
   const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
-  refined_ = refined;
-  if (refined.empty()) return {};
-  std::byte* codes = buffers_.fine_codes.Resize(refined.size() * 3 * plane_bytes).data();
-  const std::byte* const row_codes = buffers_.codes.data();
-  const std::span<float> factors = buffers_.fine_factors.Resize(refined.size());
-  size_t cluster = 0, group = 0;  // of coded_, of groups_
-  for (size_t i = 0; i < refined.size(); ++i) {
+  refined_ = std::move(refined);
+  const size_t num_refined = refined_.size();
+  if (num_refined == 0) return {};
+  std::byte* const codes = buffers_.fine_codes.Resize(num_refined * 3 * plane_bytes).data();
+  const std::span<float> factors = buffers_.fine_factors.Resize(num_refined);
+  refined_columns_.resize(num_refined);
+  refined_groups_.resize(num_refined);
+  selection_.refined.resize(num_refined);
+  const uint32_t first_row = head_.num_exact();
+  const std::byte* const row_codes = head_.RowCodes(first_row);
+  const std::byte* const fine_codes = head_.FineCodes(first_row);
+  const size_t row_bytes = head_.row_code_bytes(), fine_bytes = head_.fine_code_bytes();
+  uint32_t cluster = 0, group = 0;  // of coded_, of groups_
+  uint32_t verified_end = 0;        // stored row
+  for (size_t i = 0; i < num_refined; ++i) {
     constexpr size_t kAhead = 16;  // they lie apart
-    if (i + kAhead < refined.size()) {
-      __builtin_prefetch(head_.FineCodes(coded_rows_[refined[i + kAhead]]));
+    if (i + kAhead < num_refined) {
+      __builtin_prefetch(fine_codes + (coded_rows_[refined_[i + kAhead]] - first_row) * fine_bytes);
     }
-    const uint32_t row = coded_rows_[refined[i]];
-    LECTERN_RETURN_IF_ERROR(head_.VerifyFineCodes({row, row + 1}));
-    MakeFinePlanes(row_codes + refined[i] * head_.row_code_bytes(), head_.FineCodes(row), dim,
+    const uint32_t index = refined_[i], row = coded_rows_[index];
+    if (row >= verified_end) {
+      LECTERN_ASSIGN(verified_end, head_.VerifyFineCodesFrom(row));
+    }
+    const std::byte* const fine_code = fine_codes + (row - first_row) * fine_bytes;
+    MakeFinePlanes(row_codes + (row - first_row) * row_bytes, fine_code, dim,
                    codes + i * 3 * plane_bytes);
-    factors[i] = FineFactor(head_.FineCodes(row), dim);
-    while (coded_begin_[cluster + 1] <= refined[i]) ++cluster;
-    refined_columns_.push_back(coded_columns_[cluster]);
-    while (groups_[group].end_row <= refined[i]) ++group;
-    refined_groups_.push_back(static_cast<uint32_t>(group));
-    selection_.refined.push_back(row);
+    factors[i] = FineFactor(fine_code, dim);
+    while (coded_begin_[cluster + 1] <= index) ++cluster;
+    while (groups_[group].end_row <= index) ++group;
+    refined_columns_[i] = coded_columns_[cluster];
+    refined_groups_[i] = group;
+    selection_.refined[i] = row;
   }
   for (size_t p = 0; p < 3; ++p) {
-    const size_t bytes = PackedSignBytes(refined.size(), plane_bytes);
+    const size_t bytes = PackedSignBytes(num_refined, plane_bytes);
     PackSigns({.planes = codes + p * plane_bytes,
                .stride = 3 * plane_bytes,
-               .num_rows = refined.size(),
+               .num_rows = num_refined,
                .plane_bytes = plane_bytes,
                .packed = buffers_.fine_planes[p].Resize(bytes).data()});
   }
@@ -605,22 +621,18 @@ Status HeadLookup::RefineRows(const std::vector<uint32_t>& refined) {
 Status HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
   LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_)));
   AddRowBound(chosen);
-  std::vector<uint32_t> places;  // of `chosen` in refined_
-  uint32_t place = 0;
-  for (const uint32_t index : chosen) {
-    while (refined_[place] != index) ++place;
-    places.push_back(place);
-    selection_.rows.push_back(coded_rows_[index]);
-  }
+  selection_.rows.reserve(chosen.size());
+  for (const uint32_t i : chosen) selection_.rows.push_back(selection_.refined[i]);
   const std::span<const float> weights = RowWeights(0, queries_.num_rows);
   for (size_t r = 0; r < queries_.num_rows; ++r) {
+    const float* const fine = FineMasses(r);
     double unread = coded_mass_[r];
-    for (const uint32_t i : places) unread -= FineMasses(r)[i];
+    for (const uint32_t i : chosen) unread -= fine[i];
     missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
     if (finest() == 0) selection_.tail[0] = ToRanges(Without(open_, coded_));
-    MakeLogitTail(places);
+    MakeLogitTail(chosen);
   }
   CountBytes();
   return {};
@@ -651,6 +663,7 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
   std::vector<double> all(kept.size()), left(kept.size());
   std::vector<float> unread(groups_.size());
   ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
+    const Rows<const float> uncoded = UncodedMasses(centroids, bias, begin);
     for (size_t r = begin; r < end; ++r) {
       const float* const coded = GroupMasses(r);
       const float* const fine = FineMasses(r);
@@ -658,14 +671,14 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
       for (const uint32_t i : read) unread[refined_groups_[i]] -= fine[i];
       float* const logits = tail.logits.data() + scored_[r] * kept.size();
       for (size_t i = 0; i < kept.size(); ++i) {
+        const uint32_t g = kept_groups[i];
         // Sums of all less those that are read: never less than their rounding, never nothing.
-        const float coded_left =
-            std::max({unread[kept_groups[i]], 0x1p-24f * coded[kept_groups[i]], kNoMass});
-        const float rest = UncodedLogit(kept[i], bias, centroids[r - begin]);
-        logits[i] = AddLogs(reference_[r] + std::log(coded_left), rest);
-        const double mass = std::exp(std::min(80.0f, logits[i] - reference_[r]));
-        left[i] += weights_[r] * mass;
-        all[i] += weights_[r] * (mass + std::max(0.0f, coded[kept_groups[i]] - coded_left));
+        const float coded_left = std::max({unread[g], 0x1p-24f * coded[g], kNoMass});
+        const float mass = coded_left + uncoded[r - begin][g];
+        logits[i] = reference_[r] + std::log(mass);
+        if (scores_all()) continue;
+        left[i] += double{weights_[r]} * mass;
+        all[i] += double{weights_[r]} * (mass + std::max(0.0f, coded[g] - coded_left));
       }
     }
   });
@@ -676,19 +689,26 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
   FillLogitTail(kept, left);
 }
 
-// Log mass of the clusters of a group that are not coded, by centroid and variance; of these
-// `bias` is ln N, of the others -inf.
-float HeadLookup::UncodedLogit(const Group& group, std::span<const float> bias,
-                               const float* logits) {
-  float largest = -INFINITY, sum = 0;
-  if (group.all_coded) return largest;
-  for (uint32_t i = group.begin_column; i < group.end_column; ++i) {
-    largest = std::max(largest, logits[i] + bias[i]);
+// exp(logit - reference) of the clusters of each group that are not coded, by centroid and variance,
+// for the query rows of a tile; of these clusters `bias` is ln N, of the others -inf.
+Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
+                                            std::span<const float> bias, size_t begin) {
+  const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
+  const Rows<float> sums(buffers_.sums.Resize(rows * groups_.size()).data(), rows, groups_.size());
+  if (finest() == 0) {  // every group is a coded cluster
+    std::fill_n(sums.data, rows * groups_.size(), 0.0f);
+    return sums;
   }
-  for (uint32_t i = group.begin_column; i < group.end_column; ++i) {
-    sum += std::exp(logits[i] + bias[i] - largest);
+  const Rows<float> masses(buffers_.changes.Resize(rows * num_open).data(), rows, num_open);
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t i = 0; i < num_open; ++i) masses[r][i] = centroids[r][i] + bias[i];
   }
-  return largest + std::log(sum);
+  std::vector<uint32_t> begins;  // of groups, which follow one another
+  for (const Group& group : groups_) begins.push_back(group.begin_column);
+  begins.push_back(static_cast<uint32_t>(num_open));
+  args_.backend.exp_rows({.logits = masses, .reference = Tile(reference_, begin, begin + rows)});
+  args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
+  return sums;
 }
 
 // For the rows that are not scored: the mass that centroids tell, of which the share `left` is not

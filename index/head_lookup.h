@@ -52,10 +52,11 @@ struct HeadBuffers {
   Reused<uint8_t> tables;
   Reused<SignScale> scales;
   // Of the coded rows and, with three planes, of those refined.
-  Reused<std::byte> codes, fine_codes;  // as stored; the second as planes
+  Reused<std::byte> codes, fine_codes;  // of a block, as stored; as planes
   Reused<std::byte> planes;
   std::array<Reused<std::byte>, 3> fine_planes;
   Reused<float> factors, fine_factors;
+  Reused<float> refined_factors;  // of row codes
 };
 
 // One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
@@ -81,13 +82,13 @@ class HeadLookup {
 
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
   Status ScoreRows(const std::vector<uint32_t>& coded);
-  const std::vector<float>& row_scores() const { return row_scores_; }
+  std::span<const float> row_scores() const { return row_scores_; }
   // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores these
   // again.
-  Status RefineRows(const std::vector<uint32_t>& refined);
-  const std::vector<uint32_t>& refined() const { return refined_; }
-  uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // of row_scores()
-  // Reads rows chosen[i] (indices into row_scores(), ascending).
+  Status RefineRows(std::vector<uint32_t> refined);
+  std::span<const float> refined_scores() const { return refined_scores_; }  // of `refined`
+  uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }      // of row_scores()
+  // Reads rows chosen[i] (indices into refined_scores(), ascending).
   Status FinishRows(const std::vector<uint32_t>& chosen);
 
   HeadSelection& selection() { return selection_; }
@@ -101,6 +102,7 @@ class HeadLookup {
   void ForEachTile(size_t level, const Body& body);
   template <typename Body>
   void ForEachPart(const Body& body);
+  void PackBlock(size_t first, size_t count, size_t cluster);
   void EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses);
   void EstimateRefined(size_t begin, std::span<const std::byte* const> planes,
                        std::span<const float> factors, Rows<float> masses);
@@ -127,12 +129,13 @@ class HeadLookup {
     bool all_coded;
   };
   void MakeGroups();
-  static float UncodedLogit(const Group& group, std::span<const float> bias, const float* logits);
+  Rows<const float> UncodedMasses(Rows<const float> centroids, std::span<const float> bias,
+                                  size_t begin);
   void MakeLogitTail(const std::vector<uint32_t>& read);
   void FillLogitTail(const std::vector<Group>& groups, std::span<const double> left);
   void AddMissed(size_t level, const std::vector<uint32_t>& read);
   Status AddClusterBound(size_t level, const std::vector<uint32_t>& not_read);
-  void AddRowBound(const std::vector<uint32_t>& chosen);
+  void AddRowBound(const std::vector<uint32_t>& read);
   void CountBytes();
   static std::span<float> Tile(std::vector<float>& x, size_t begin, size_t end) {
     return std::span<float>(x).subspan(begin, end - begin);
@@ -151,6 +154,7 @@ class HeadLookup {
   std::vector<float> norms_;                // [R]: scale * |q|
   std::vector<float> log_counts_, scores_;  // of open_
   std::vector<float> deviations_;           // of open_: of a key's logit, per norms_
+  std::vector<float> most_deviations_;      // of open_
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
   // current level; of the first with that of open clusters that are not coded.
   std::vector<float> rejected_lse_, reference_, rest_lse_;
@@ -159,10 +163,11 @@ class HeadLookup {
   std::vector<uint32_t> coded_columns_;    // of coded clusters, in open_
   std::vector<uint32_t> coded_begin_;      // [coded + 1]: their rows, in coded_rows_
   std::vector<uint32_t> coded_rows_;       // stored rows
-  std::vector<float> row_scores_;          // S of each coded row
+  std::vector<float> row_scores_;          // S of each coded row, by its row code
   std::vector<uint32_t> refined_;          // coded rows whose fine codes were read
   std::vector<uint32_t> refined_columns_;  // the columns of their clusters, in open_
   std::vector<uint32_t> refined_groups_;   // and their groups
+  std::vector<float> refined_scores_;      // S of them, by fine codes
   std::vector<Group> groups_;              // that partition the coded rows
   std::vector<double> coded_mass_;         // [R], exp(logit - reference) of all coded rows
 

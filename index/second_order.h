@@ -26,10 +26,13 @@ inline float Norm(std::span<const float> x) {
 // second cumulant alone grows far beyond what N keys can hold for the sharp queries that matter:
 // with it no answer was right.
 //
-// deviation >= 0; log_count = ln N >= 0.
-inline float LogMeanExp(float deviation, float log_count) {
-  const float largest = std::sqrt(2 * log_count);
+// deviation >= 0; log_count = ln N >= 0; largest = MostDeviations(log_count).
+inline float MostDeviations(float log_count) { return std::sqrt(2 * log_count); }
+inline float LogMeanExp(float deviation, float log_count, float largest) {
   return deviation < largest ? deviation * deviation / 2 : deviation * largest - log_count;
+}
+inline float LogMeanExp(float deviation, float log_count) {
+  return LogMeanExp(deviation, log_count, MostDeviations(log_count));
 }
 
 }  // namespace lectern

@@ -42,8 +42,9 @@ struct AttendArgs {
 size_t AttendScratch(size_t num_queries, size_t head_dim);
 
 // Preconditions (asserted): R >= 1, n >= 1, matching head_dim. Cannot fail; no allocation.
-// Reads each key and value once per call, whatever R is, and none that no row sees. The result of
-// one row does not depend, to the last bit, on which other rows share the call (for finite values).
+// Reads each key and value once per call, whatever R is, and none that no row sees. With `visible`
+// the result of one row does not depend, to the last bit, on which other rows share the call (for
+// finite values); without it, only on whether R <= 4.
 void AttendScalar(const AttendArgs& args);  // the definition; sums in double
 void AttendSimd(const AttendArgs& args);    // finished outputs within 1e-5 * max|v| of it
 

@@ -1,7 +1,7 @@
 // Online softmax over tiles of keys. A tile's keys and values are converted once (for few query
 // rows they are used as they are stored), then blocks of query rows pass over it: logits, weights,
 // weighted values. Every product is a tile of tile-inl.h, so that a row's bits do not depend on
-// which rows it shares a call with.
+// which rows it shares a call with (but for a few rows that see everything: DotFewRows).
 #include "kernels/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/contrib/math/math-inl.h"
+#include "kernels/fast_exp-inl.h"
 #include "kernels/few_rows-inl.h"
 #include "kernels/tile-inl.h"
 
@@ -56,16 +57,21 @@ size_t MaxVisible(const AttendArgs& args, size_t begin, size_t end) {
 
 // logits[j] <- scale * logits[j] for j < num_visible and -inf up to the next whole vector. Returns
 // the largest.
-HWY_INLINE float FinishLogits(const AttendArgs& args, const KeyTile& tile, size_t num_visible,
-                              float* logits) {
+HWY_INLINE float FinishLogits(const AttendArgs& args, size_t num_visible, float* logits) {
   const FloatTag d;
   const FloatVector scale = hn::Set(d, args.scale), nothing = hn::Set(d, kNothing);
   FloatVector max = nothing;
-  for (size_t j = 0; j < num_visible; j += kLanes) {
-    FloatVector s = hn::Mul(hn::LoadU(d, logits + j), scale);
-    if (num_visible - j < kLanes) s = hn::IfThenElse(hn::FirstN(d, num_visible - j), s, nothing);
+  size_t j = 0;
+  for (; j + kLanes <= num_visible; j += kLanes) {
+    const FloatVector s = hn::Mul(hn::LoadU(d, logits + j), scale);
     hn::StoreU(s, d, logits + j);
     max = hn::Max(max, s);
+  }
+  if (j < num_visible) {
+    const FloatVector s = hn::Mul(hn::LoadU(d, logits + j), scale);
+    const FloatVector seen = hn::IfThenElse(hn::FirstN(d, num_visible - j), s, nothing);
+    hn::StoreU(seen, d, logits + j);
+    max = hn::Max(max, seen);
   }
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
@@ -77,7 +83,7 @@ HWY_INLINE float Exponentiate(float* weights, size_t num_visible, float max) {
   FloatVector sum = hn::Zero(d);
   size_t j = 0;
   for (; j < num_visible; j += kLanes) {
-    const FloatVector weight = hn::Exp(d, hn::Sub(hn::LoadU(d, weights + j), shift));
+    const FloatVector weight = FastExp(hn::Sub(hn::LoadU(d, weights + j), shift));
     hn::StoreU(weight, d, weights + j);
     sum = hn::Add(sum, weight);
   }
@@ -99,7 +105,7 @@ void ScaleRow(float* row, size_t num_cols, float factor) {
 HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r, float* weights) {
   const size_t seen = NumVisible(args, r);
   const size_t num_visible = seen <= tile.begin ? 0 : std::min(seen - tile.begin, tile.num_keys);
-  const float tile_max = FinishLogits(args, tile, num_visible, weights);
+  const float tile_max = FinishLogits(args, num_visible, weights);
   if (args.logits.data != nullptr) {
     float* logits = args.logits[r] + tile.begin;
     std::copy_n(weights, num_visible, logits);
@@ -166,15 +172,16 @@ void MultiplyKeys(const AttendArgs& args, const KeyTile& tile, size_t row, size_
                   size_t depth) {
   const size_t head_dim = args.queries.num_cols;
   if (args.queries.num_rows <= kFewRows) {
-    return MultiplyFewRows({.a = args.queries[row],
-                            .a_stride = args.queries.stride,
-                            .b = args.keys.Slice(tile.begin, tile.begin + depth),
-                            .depth = head_dim,
-                            .c = tile.weights,
-                            .c_stride = kTileKeys,
-                            .accumulate = false,
-                            .ahead = args.values.data - args.keys.data},
-                           args.keys.dtype, num_rows);
+    const FewRowsProduct product = {.a = args.queries[row],
+                                    .a_stride = args.queries.stride,
+                                    .b = args.keys.Slice(tile.begin, tile.begin + depth),
+                                    .depth = head_dim,
+                                    .c = tile.weights,
+                                    .c_stride = kTileKeys,
+                                    .accumulate = false,
+                                    .ahead = args.values.data - args.keys.data};
+    return args.visible.empty() ? DotFewRows(product, args.keys.dtype, num_rows)
+                                : MultiplyFewRows(product, args.keys.dtype, num_rows);
   }
   MultiplyBlock(Product<PanelSource>{.a = args.queries[row],
                                      .a_stride = args.queries.stride,

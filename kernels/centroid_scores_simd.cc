@@ -6,6 +6,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/attention.h"
+#include "kernels/fast_exp-inl.h"
 #include "kernels/few_rows-inl.h"
 #include "kernels/tile-inl.h"
 
@@ -80,6 +81,10 @@ void KeyLogits(const KeyLogitsArgs& args) {
 HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
   const FloatTag d;
   if (count >= kLanes) return hn::LoadU(d, x);
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  return hn::IfThenElse(hn::FirstN(d, count), hn::MaskedLoad(hn::FirstN(d, count), d, x),
+                        hn::Set(d, fill));
+#endif
   float padded[kLanes];
   std::fill(padded, padded + kLanes, fill);
   std::memcpy(padded, x, count * sizeof(float));
@@ -100,7 +105,7 @@ double SumExp(const float* logits, std::span<const float> bias, float max) {
     const size_t end = std::min<size_t>(begin + 1024, bias.size());
     FloatVector part = hn::Zero(d);
     for (size_t j = begin; j < end; j += kLanes) {
-      part = hn::Add(part, hn::Exp(d, hn::Sub(Biased(logits, bias, j), hn::Set(d, max))));
+      part = hn::Add(part, FastExp(hn::Sub(Biased(logits, bias, j), hn::Set(d, max))));
     }
     sum += hn::GetLane(hn::SumOfLanes(d, part));
   }
@@ -130,28 +135,12 @@ void AddScores(const AddScoresArgs& args) {
     FloatVector sum = LoadFilled(&scores[j], count, 0);
     for (size_t r = 0; r < lse.size(); ++r) {
       const FloatVector logit = LoadFilled(logits[r] + j, count, kNoMass);
-      sum = hn::Add(sum, hn::Exp(d, hn::Sub(logit, hn::Set(d, lse[r]))));
+      sum = hn::Add(sum, FastExp(hn::Sub(logit, hn::Set(d, lse[r]))));
     }
     float stored[kLanes];
     hn::StoreU(sum, d, stored);
     std::memcpy(&scores[j], stored, count * sizeof(float));
   }
-}
-
-// exp(x) for x <= 80, within 1e-5 relative; below -87 as at -87. 2^(k + f), |f| <= 1/2, with a
-// Taylor polynomial of degree 6: half of the work of hn::Exp, which is exact to the last bit.
-HWY_INLINE FloatVector FastExp(FloatVector x) {
-  const FloatTag d;
-  const hn::RebindToSigned<FloatTag> di;
-  const FloatVector clamped = hn::Max(x, hn::Set(d, -87.0f));
-  const FloatVector k = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
-  const FloatVector f = hn::NegMulAdd(k, hn::Set(d, 0.693147181f), clamped);
-  FloatVector p = hn::Set(d, 1.0f / 720);
-  for (const float c : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
-    p = hn::MulAdd(p, f, hn::Set(d, c));
-  }
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(di, k));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
 }
 
 void ExpRows(const ExpRowsArgs& args) {

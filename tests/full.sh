@@ -17,7 +17,7 @@
 #                 the three best on five of 32K
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
-#   weights       what q8 and q4 weights change of logits and answers: 200 questions
+#   quantized     what q8 keys and values, and q8 and q4 weights, change: 200 questions
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   page          the server's page in Chromium
@@ -175,11 +175,11 @@ missed() {
   build-release/tests/evaluation/missed_mass tools/reader/model 40 "$work"/*.jsonl
 }
 
-weights() {
-  local work=build-release/weights
-  build release weights_error
+quantized() {
+  local work=build-release/quantized
+  build release quantized_error
   python3 tools/evaluate/make_documents.py "$work" --lengths 8192 --documents 4 --questions 50
-  build-release/tests/evaluation/weights_error tools/reader/model 50 "$work"/*.jsonl
+  build-release/tests/evaluation/quantized_error tools/reader/model 50 "$work"/*.jsonl
 }
 
 memory() {
@@ -222,7 +222,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | openai | page | recall | reader | sanitize-all | weights) ;;
+    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | openai | page | quantized | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

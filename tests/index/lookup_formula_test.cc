@@ -171,7 +171,7 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
       HeadLookup lookup(args, h, 0, buffers);
       ASSERT_TRUE(lookup.Score(0).ok());
       ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
-      const std::vector<float> code_scores = lookup.row_scores();
+      const std::span<const float> code_scores = lookup.row_scores();
       const auto is_refined = [&](size_t t) {
         return std::binary_search(refined.begin(), refined.end(), lookup.StoredRow(t));
       };
@@ -187,11 +187,13 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
         if (!coded.contains(i))
           missed += by_code.cluster_scores[i] * head.levels()[0].key_counts[i];
       }
+      ASSERT_EQ(lookup.refined_scores().size(), indices.size());
+      size_t place = 0;  // of the next refined row
       for (size_t t = 0; t < code_scores.size(); ++t) {
         const double code = by_code.row_scores[t], fine = by_fine_code.row_scores[t];
         EXPECT_NEAR(code_scores[t], code, kTableRounding * code);
         if (is_refined(t)) {
-          EXPECT_NEAR(lookup.row_scores()[t], fine, kTableRounding * fine);
+          EXPECT_NEAR(lookup.refined_scores()[place++], fine, kTableRounding * fine);
         }
         const uint32_t row = lookup.StoredRow(t);
         const bool is_read = std::binary_search(selection.rows.begin(), selection.rows.end(), row);

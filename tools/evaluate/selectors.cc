@@ -60,12 +60,13 @@ std::vector<uint32_t> Opened(const HeadIndex::Level& level, const std::vector<ui
   return opened;
 }
 
-// Places of stored rows among the coded ones (both ascending).
-std::vector<uint32_t> Places(const HeadLookup& lookup, const std::vector<uint32_t>& rows) {
+// Places of `rows` among those that row_at(place) names, which they are all of (both ascending).
+template <typename RowAt>
+std::vector<uint32_t> Places(const RowAt& row_at, const std::vector<uint32_t>& rows) {
   std::vector<uint32_t> places;
   uint32_t place = 0;
   for (const uint32_t row : rows) {
-    while (lookup.StoredRow(place) != row) ++place;
+    while (row_at(place) != row) ++place;
     places.push_back(place);
   }
   return places;
@@ -91,8 +92,10 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     }
     LECTERN_RETURN_IF_ERROR(lookup.Score(level));
     LECTERN_RETURN_IF_ERROR(lookup.ScoreRows(choice.coded));
-    LECTERN_RETURN_IF_ERROR(lookup.RefineRows(Places(lookup, choice.refined)));
-    LECTERN_RETURN_IF_ERROR(lookup.FinishRows(Places(lookup, choice.rows)));
+    const auto coded = [&](size_t place) { return lookup.StoredRow(place); };
+    const auto refined = [&](size_t place) { return choice.refined[place]; };
+    LECTERN_RETURN_IF_ERROR(lookup.RefineRows(Places(coded, choice.refined)));
+    LECTERN_RETURN_IF_ERROR(lookup.FinishRows(Places(refined, choice.rows)));
     selections.push_back(std::move(lookup.selection()));
   }
   return selections;

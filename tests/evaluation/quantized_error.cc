@@ -1,12 +1,13 @@
-// What quantised weights change:
+// What quantised weights, keys and values change:
 //
-//     weights_error MODEL QUESTIONS FILE.jsonl…
+//     quantized_error MODEL QUESTIONS FILE.jsonl…
 //
-// Indexes each FILE.txt with the model's weights as stored, as q8 and as q4, into stores that are
-// deleted at the end, and asks the first QUESTIONS questions of FILE.jsonl exactly. Prints, in
-// Markdown: bytes of the matrices; over the tokens of the stored weights' answers, the divergence
-// of the next token's distribution from theirs (KL, nats) and the relative L2 error of the logits;
-// how many answers are the same, and how many right.
+// Indexes each FILE.txt with the model's weights as stored, with f16 and with q8 keys and values,
+// then with q8 and q4 weights, into stores that are deleted at the end, and asks the first QUESTIONS
+// questions of FILE.jsonl exactly. Prints, in Markdown: bytes of the matrices and of the documents
+// on disk; over the tokens of the first one's answers, the divergence of the next token's
+// distribution from its own (KL, nats) and the relative L2 error of the logits; how many answers are
+// the same, and how many right; and how many are the same as the first one's at a budget of 0.1.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,17 +28,24 @@ constexpr size_t kMaxSteps = 16;
 struct Question {
   std::string text, answer;
 };
-// What the stored weights say: the standard that others are held to.
+struct Variant {
+  const char* weights;
+  Dtype kv_dtype;
+};
+constexpr Variant kVariants[] = {
+    {"stored", Dtype::kF16}, {"stored", Dtype::kQ8}, {"q8", Dtype::kF16}, {"q4", Dtype::kF16}};
+
+// What the first variant says: the standard that others are held to.
 struct Standard {
   std::string answer;
   std::vector<int32_t> tokens;             // after the question's
   std::vector<std::vector<float>> logits;  // of each step; one more than tokens
 };
 struct Figures {
-  uint64_t bytes = 0;
+  uint64_t weights_bytes = 0, document_bytes = 0;
   std::vector<double> divergences;
   double error = 0;  // sum
-  size_t asked = 0, same = 0, right = 0;
+  size_t asked = 0, same = 0, right = 0, same_sparse = 0;
 };
 
 std::vector<double> LogSoftmax(std::span<const float> logits) {
@@ -74,6 +82,10 @@ Status AskOne(DocumentSession& session, const Model& model, const Question& ques
   ++figures.asked;
   figures.same += answer.text == standard.answer;
   figures.right += answer.text == question.answer;
+  session.Forget();
+  options.kv_budget = 0.1f;
+  LECTERN_ASSIGN(const Answer sparse, session.Ask(question.text, options));
+  figures.same_sparse += sparse.text == standard.answer;
 
   session.Forget();
   LECTERN_ASSIGN(std::vector<int32_t> next, model.EncodeQuestion(question.text));
@@ -105,32 +117,39 @@ Result<std::vector<Question>> ReadQuestions(const std::string& file, size_t num_
   return questions;
 }
 
-Status MeasureFile(const std::string& folder, const std::string& weights, const std::string& file,
+std::string Name(const Variant& variant) {
+  return std::string(variant.weights) + (variant.kv_dtype == Dtype::kQ8 ? ", KV q8" : "");
+}
+
+Status MeasureFile(const std::string& folder, const Variant& variant, const std::string& file,
                    const std::string& store, const std::vector<Question>& questions,
                    std::vector<Standard>& standards, Figures& figures) {
-  const EngineOptions options = {.store = store, .model = folder, .weights = weights};
+  const EngineOptions options = {.store = store, .model = folder, .weights = variant.weights};
   LECTERN_ASSIGN(const auto engine, Engine::Create(options));
   const auto path = std::filesystem::path(file).replace_extension(".txt").string();
   std::ifstream in(path, std::ios::binary);
   if (!in) return {Code::kNotFound, "cannot read " + path};
   std::ostringstream text;
   text << in.rdbuf();
-  LECTERN_ASSIGN(const IndexReport report, engine->Index(text.str(), {}));
+  IndexOptions index;
+  index.kv_dtype = variant.kv_dtype;
+  LECTERN_ASSIGN(const IndexReport report, engine->Index(text.str(), index));
   LECTERN_ASSIGN(std::unique_ptr<Session> opened, engine->Open(report.document));
   LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder));
-  const auto type = *ParseWeightsName(weights);
-  figures.bytes =
+  const auto type = *ParseWeightsName(variant.weights);
+  figures.weights_bytes =
       type == WeightsType::kStored ? model->weights().bytes() : PackedBytes(model->config(), type);
+  figures.document_bytes += opened->document().bytes_on_disk;
   auto& session = static_cast<DocumentSession&>(*opened);
   for (size_t i = 0; i < questions.size(); ++i) {
     LECTERN_RETURN_IF_ERROR(AskOne(session, *model, questions[i], standards[i], figures));
-    std::cerr << '\r' << file << ", " << weights << ": " << i + 1 << std::flush;
+    std::cerr << '\r' << file << ", " << Name(variant) << ": " << i + 1 << std::flush;
   }
   std::cerr << '\n';
   return {};
 }
 
-void Print(const std::string& weights, Figures& f) {
+void Print(const Variant& variant, Figures& f) {
   std::sort(f.divergences.begin(), f.divergences.end());
   const size_t n = f.divergences.size();
   double sum = 0;
@@ -138,45 +157,46 @@ void Print(const std::string& weights, Figures& f) {
   const auto percent = [&](size_t count) {
     return 100.0 * static_cast<double>(count) / static_cast<double>(f.asked);
   };
-  std::printf("| %s | %.2f | %.2e | %.2e | %.2e | %.1f | %.1f |\n", weights.c_str(),
-              static_cast<double>(f.bytes) / 1e6, sum / static_cast<double>(n),
+  std::printf("| %s | %.2f | %.1f | %.2e | %.2e | %.2e | %.1f | %.1f | %.1f |\n",
+              Name(variant).c_str(), static_cast<double>(f.weights_bytes) / 1e6,
+              static_cast<double>(f.document_bytes) / 1e6, sum / static_cast<double>(n),
               f.divergences[n - 1 - n / 100], f.error / static_cast<double>(n), percent(f.same),
-              percent(f.right));
+              percent(f.right), percent(f.same_sparse));
 }
 
 int Main(int argc, char** argv) {
   if (argc < 4) {
-    std::fputs("usage: weights_error MODEL QUESTIONS FILE.jsonl...\n", stderr);
+    std::fputs("usage: quantized_error MODEL QUESTIONS FILE.jsonl...\n", stderr);
     return 2;
   }
-  std::string stores = (std::filesystem::temp_directory_path() / "weights-error-XXXXXX").string();
+  std::string stores = (std::filesystem::temp_directory_path() / "quantized-error-XXXXXX").string();
   if (!mkdtemp(stores.data())) {
-    std::perror("weights_error: cannot make a folder for its stores");
+    std::perror("quantized_error: cannot make a folder for its stores");
     return 1;
   }
-  const std::string types[] = {"stored", "q8", "q4"};
-  Figures figures[3];
+  constexpr size_t kNumVariants = std::size(kVariants);
+  Figures figures[kNumVariants];
   Status status;
   for (int i = 3; i < argc && status.ok(); ++i) {
     const auto questions = ReadQuestions(argv[i], std::strtoul(argv[2], nullptr, 10));
     status = questions.status();
     if (!status.ok()) break;
     std::vector<Standard> standards(questions->size());
-    for (size_t t = 0; t < 3 && status.ok(); ++t) {
-      status = MeasureFile(argv[1], types[t], argv[i], stores + "/" + types[t], *questions,
-                           standards, figures[t]);
+    for (size_t v = 0; v < kNumVariants && status.ok(); ++v) {
+      status = MeasureFile(argv[1], kVariants[v], argv[i], stores + "/" + std::to_string(v),
+                           *questions, standards, figures[v]);
     }
   }
   std::filesystem::remove_all(stores);
   if (!status.ok()) {
-    std::cerr << "weights_error: " << status.message() << '\n';
+    std::cerr << "quantized_error: " << status.message() << '\n';
     return 1;
   }
   std::printf("%zu questions, %zu tokens\n\n", figures[0].asked, figures[0].divergences.size());
   std::puts(
-      "| weights | matrices, MB | KL, mean | KL, 99 % | error of logits | same answer % "
-      "| right % |\n|---|---|---|---|---|---|---|");
-  for (size_t t = 0; t < 3; ++t) Print(types[t], figures[t]);
+      "| weights | matrices, MB | documents, MB | KL, mean | KL, 99 % | error of logits "
+      "| same answer % | right % | same at 0.1 % |\n|---|---|---|---|---|---|---|---|---|");
+  for (size_t v = 0; v < kNumVariants; ++v) Print(kVariants[v], figures[v]);
   return 0;
 }
 
