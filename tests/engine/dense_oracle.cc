@@ -127,8 +127,9 @@ void DenseOracle::Rotate(std::vector<double>& heads, size_t num_heads, size_t po
   }
 }
 
-std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>& ids) {
-  const size_t first = num_tokens_;
+std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
+  const size_t first = num_tokens_, width = kv_heads_ * dim_;
+  const double scale = 1 / std::sqrt(static_cast<double>(dim_));
   std::vector<std::vector<double>> residual;
   const Matrix& embedding = Weight("model.embed_tokens.weight");
   for (const int32_t id : ids) {
@@ -151,27 +152,31 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
       for (double& value : k) value = Round(value);
       for (double& value : v) value = Round(value);
       queries.push_back(std::move(q));
-      keys_[layer].push_back(std::move(k));
-      values_[layer].push_back(std::move(v));
+      keys_[layer].insert(keys_[layer].end(), k.begin(), k.end());
+      values_[layer].insert(values_[layer].end(), v.begin(), v.end());
     }
     for (size_t t = 0; t < ids.size(); ++t) {
       std::vector<double> attention(heads_ * dim_);
       for (size_t h = 0; h < heads_; ++h) {
         const size_t kv = h / (heads_ / kv_heads_) * dim_;
+        const double* const keys = keys_[layer].data() + kv;
         std::vector<double> weight(first + t + 1);
-        double largest = -INFINITY, sum = 0;
         for (size_t j = 0; j < weight.size(); ++j) {
-          const double dot = Dot(&queries[t][h * dim_], &keys_[layer][j][kv], dim_);
-          weight[j] =
-              IsKept(layer, kv / dim_, j) ? dot / std::sqrt(static_cast<double>(dim_)) : -INFINITY;
-          largest = std::max(largest, weight[j]);
+          weight[j] = Dot(&queries[t][h * dim_], keys + j * width, dim_) * scale;
         }
+        if (!kept_.empty()) {
+          for (size_t j = 0; j < weight.size(); ++j) {
+            if (!IsKept(layer, kv / dim_, j)) weight[j] = -INFINITY;
+          }
+        }
+        const double largest = *std::max_element(weight.begin(), weight.end());
+        double sum = 0;
         for (double& w : weight) sum += w = std::exp(w - largest);
         for (double& w : weight) w /= sum;
         double* const squares = squares_[layer][kv / dim_].data();
         for (size_t j = 0; j + 10 <= first + t; ++j) squares[j] += weight[j] * weight[j];
         for (size_t j = 0; j < weight.size(); ++j) {
-          Add(weight[j], &values_[layer][j][kv], &attention[h * dim_], dim_);
+          Add(weight[j], values_[layer].data() + j * width + kv, &attention[h * dim_], dim_);
         }
       }
       const auto o = Apply(Weight(p + "self_attn.o_proj.weight"), attention);
@@ -192,17 +197,14 @@ std::vector<std::vector<double>> DenseOracle::Append(const std::vector<int32_t>&
     }
   }
   num_tokens_ += ids.size();
-  std::vector<std::vector<double>> logits;
-  const Matrix& output = tied_ ? embedding : Weight("lm_head.weight");
-  for (const auto& x : residual)
-    logits.push_back(Apply(output, Norm(x, Weight("model.norm.weight"))));
-  return logits;
+  return Apply(tied_ ? embedding : Weight("lm_head.weight"),
+               Norm(residual.back(), Weight("model.norm.weight")));
 }
 
 void DenseOracle::Truncate(size_t num_tokens) {
   num_tokens_ = num_tokens;
-  for (auto& layer : keys_) layer.resize(num_tokens);
-  for (auto& layer : values_) layer.resize(num_tokens);
+  for (auto& layer : keys_) layer.resize(num_tokens * kv_heads_ * dim_);
+  for (auto& layer : values_) layer.resize(num_tokens * kv_heads_ * dim_);
 }
 
 }  // namespace lectern::testing

@@ -19,8 +19,8 @@ class DenseOracle {
   void Replace(const std::string& tensor, std::vector<double> values) {
     weights_.at(tensor) = std::move(values);
   }
-  // Appends tokens; returns the logits of each of them, [tokens][vocab].
-  std::vector<std::vector<double>> Append(const std::vector<int32_t>& ids);
+  // Appends tokens, one at least; returns the logits of the last, [vocab].
+  std::vector<double> Append(const std::vector<int32_t>& ids);
   // Forgets everything after the first `num_tokens`.
   void Truncate(size_t num_tokens);
   // Tokens appended from now on attend to token j in [layer][kv head] only where [j] says so; all
@@ -47,14 +47,14 @@ class DenseOracle {
   double epsilon_ = 0, theta_ = 0;
   bool tied_ = false;
   Kept kept_;  // empty: all
-  bool IsKept(size_t layer, size_t kv_head, size_t token) const {
-    return kept_.empty() || token >= kept_[layer][kv_head].size() || kept_[layer][kv_head][token];
+  bool IsKept(size_t layer, size_t kv_head, size_t token) const {  // where there is kept_
+    return token >= kept_[layer][kv_head].size() || kept_[layer][kv_head][token];
   }
   std::map<std::string, Matrix> weights_;
   size_t num_tokens_ = 0;
   std::vector<std::vector<double>> cosines_;
   std::vector<std::vector<std::vector<double>>> squares_;
-  std::vector<std::vector<std::vector<double>>> keys_, values_;  // [layer][token][kv heads * dim]
+  std::vector<Matrix> keys_, values_;  // [layer][token * kv heads * dim]
 };
 
 }  // namespace lectern::testing
