@@ -19,6 +19,7 @@
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   quantized     what q8 keys and values, and q8 and q4 weights, change: 200 questions
 #   recall        attention mass recalled by the cluster tree against flat K-means
+#   neon          the kernels and their tests for aarch64, run by qemu
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   page          the server's page in Chromium
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
@@ -189,6 +190,29 @@ memory() {
   tests/memory.py "$work"/*.txt
 }
 
+# Debian's arm64 packages are unpacked, not installed.
+neon() {
+  local work=$PWD/build-neon apt targets
+  install_packages g++-aarch64-linux-gnu qemu-user
+  mkdir -p "$work"/{lists/partial,cache/archives/partial,root,objects}
+  if [ ! -e "$work/root/usr" ]; then
+    apt=(apt-get -q -o APT::Architectures::=amd64 -o APT::Architectures::=arm64
+      -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache")
+    "${apt[@]}" update
+    (cd "$work/cache" && "${apt[@]}" download {libhwy1,libhwy-dev,libgtest-dev}:arm64)
+    for package in "$work"/cache/*.deb; do dpkg -x "$package" "$work/root"; done
+  fi
+  targets=$(sed -n 's/^set(disabled_targets \(.*\))/\1/p' kernels/CMakeLists.txt)
+  printf '%s\n' kernels/*.cc tests/kernels/*.cc |
+    xargs -P "$(nproc)" -I{} sh -c 'aarch64-linux-gnu-g++ -std=c++20 -O2 -Wall -Wextra -Werror \
+      "-DHWY_DISABLED_TARGETS=($1)" -I. -isystem "$2/root/usr/include" -c "$3" \
+      -o "$2/objects/$(basename "$3").o"' sh "$targets" "$work" {}
+  aarch64-linux-gnu-g++ "$work"/objects/*.o -L"$work/root/usr/lib/aarch64-linux-gnu" \
+    -lgtest -lgtest_main -lhwy -pthread -o "$work/kernels_test"
+  qemu-aarch64 -L /usr/aarch64-linux-gnu \
+    -E LD_LIBRARY_PATH="$work/root/usr/lib/aarch64-linux-gnu" "$work/kernels_test" --gtest_brief=1
+}
+
 openai() {
   build release lectern-server index-document
   LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
@@ -222,7 +246,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | openai | page | quantized | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done
