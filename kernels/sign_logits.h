@@ -43,7 +43,8 @@ struct PackSignsArgs {
   size_t plane_bytes;
   std::byte* packed;  // of >= PackedSignBytes(num_rows, plane_bytes) bytes
 };
-void PackSigns(const PackSignsArgs& args);
+void PackSignsScalar(const PackSignsArgs& args);  // the definition
+void PackSigns(const PackSignsArgs& args);        // the same
 
 // --- logits ---
 

@@ -29,4 +29,13 @@ void AddSignLogitsScalar(const AddSignLogitsArgs& args) {
   }
 }
 
+void PackSignsScalar(const PackSignsArgs& args) {
+  for (size_t row = 0; row < args.num_rows; ++row) {
+    std::byte* const to =
+        args.packed + row / kSignBlock * kSignBlock * args.plane_bytes + row % kSignBlock;
+    const std::byte* const plane = args.planes + row * args.stride;
+    for (size_t b = 0; b < args.plane_bytes; ++b) to[b * kSignBlock] = plane[b];
+  }
+}
+
 }  // namespace lectern

@@ -11,6 +11,7 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 void AddSignLogits(const AddSignLogitsArgs& args) { AddSignLogitsScalar(args); }
+void PackSigns(const PackSignsArgs& args) { PackSignsScalar(args); }
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -124,6 +125,78 @@ void AddSignLogits(const AddSignLogitsArgs& args) {
   }
 }
 
+// ---- Packing
+
+template <typename T>
+using Lanes128 = hn::Full128<T>;
+using Bytes = hn::Vec<Lanes128<uint8_t>>;
+
+// As lanes of T: the lower or the upper halves of a and b by turns.
+template <typename T>
+HWY_INLINE Bytes Lower(Bytes a, Bytes b) {
+  const Lanes128<T> d;
+  const Lanes128<uint8_t> d8;
+  return hn::BitCast(d8, hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b)));
+}
+template <typename T>
+HWY_INLINE Bytes Upper(Bytes a, Bytes b) {
+  const Lanes128<T> d;
+  const Lanes128<uint8_t> d8;
+  return hn::BitCast(d8, hn::InterleaveUpper(d, hn::BitCast(d, a), hn::BitCast(d, b)));
+}
+
+// to[c * kSignBlock + r] = from[r * stride + c], r < 16, c < 8.
+HWY_INLINE void TransposeBytes(const std::byte* from, size_t stride, std::byte* to) {
+  const Lanes128<uint8_t> d8;
+  const hn::Half<Lanes128<uint8_t>> half;
+  const auto* rows = reinterpret_cast<const uint8_t*>(from);
+  Bytes pairs[2][4];  // [rows 0 … 7, 8 … 15][two of them]
+  HWY_UNROLL(4)
+  for (size_t i = 0; i < 4; ++i) {
+    const auto row = [&](size_t r) {
+      return hn::Combine(d8, hn::LoadU(half, rows + (8 + r) * stride),
+                         hn::LoadU(half, rows + r * stride));
+    };
+    const Bytes even = row(2 * i), odd = row(2 * i + 1);
+    pairs[0][i] = Lower<uint8_t>(even, odd);
+    pairs[1][i] = Upper<uint8_t>(even, odd);
+  }
+  Bytes columns[2][4];  // [rows][two columns of theirs]
+  HWY_UNROLL(2)
+  for (size_t h = 0; h < 2; ++h) {
+    const Bytes* const p = pairs[h];
+    const Bytes low_first = Lower<uint16_t>(p[0], p[1]), low_last = Lower<uint16_t>(p[2], p[3]);
+    const Bytes high_first = Upper<uint16_t>(p[0], p[1]), high_last = Upper<uint16_t>(p[2], p[3]);
+    columns[h][0] = Lower<uint32_t>(low_first, low_last);
+    columns[h][1] = Upper<uint32_t>(low_first, low_last);
+    columns[h][2] = Lower<uint32_t>(high_first, high_last);
+    columns[h][3] = Upper<uint32_t>(high_first, high_last);
+  }
+  auto* const out = reinterpret_cast<uint8_t*>(to);
+  HWY_UNROLL(4)
+  for (size_t k = 0; k < 4; ++k) {
+    hn::StoreU(Lower<uint64_t>(columns[0][k], columns[1][k]), d8, out + 2 * k * kSignBlock);
+    hn::StoreU(Upper<uint64_t>(columns[0][k], columns[1][k]), d8, out + (2 * k + 1) * kSignBlock);
+  }
+}
+
+void PackSigns(const PackSignsArgs& args) {
+  static_assert(kSignBlock % 16 == 0);
+  for (size_t row = 0; row < args.num_rows; row += 16) {
+    std::byte* const to =
+        args.packed + row / kSignBlock * kSignBlock * args.plane_bytes + row % kSignBlock;
+    const std::byte* const plane = args.planes + row * args.stride;
+    const size_t count = HWY_MIN(args.num_rows - row, size_t{16});
+    size_t b = 0;
+    for (; count == 16 && b + 8 <= args.plane_bytes; b += 8) {
+      TransposeBytes(plane + b, args.stride, to + b * kSignBlock);
+    }
+    for (; b < args.plane_bytes; ++b) {
+      for (size_t r = 0; r < count; ++r) to[b * kSignBlock + r] = plane[r * args.stride + b];
+    }
+  }
+}
+
 #endif  // HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace lectern
@@ -133,6 +206,7 @@ HWY_AFTER_NAMESPACE();
 namespace lectern {
 
 HWY_EXPORT(AddSignLogits);
+HWY_EXPORT(PackSigns);
 
 void AddSignLogitsSimd(const AddSignLogitsArgs& args) {
   assert(args.planes.size() == 1 || args.planes.size() == 3);
@@ -141,6 +215,8 @@ void AddSignLogitsSimd(const AddSignLogitsArgs& args) {
   assert(args.tables.size() == args.logits.num_rows * args.plane_bytes * 32);
   HWY_DYNAMIC_DISPATCH(AddSignLogits)(args);
 }
+
+void PackSigns(const PackSignsArgs& args) { HWY_DYNAMIC_DISPATCH(PackSigns)(args); }
 
 }  // namespace lectern
 #endif  // HWY_ONCE
