@@ -663,8 +663,13 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
   std::vector<double> all(kept.size()), left(kept.size());
   std::vector<float> unread(groups_.size());
   ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
-    const Rows<const float> uncoded = UncodedMasses(centroids, bias, begin);
+    Rows<const float> uncoded;  // of the part of r
     for (size_t r = begin; r < end; ++r) {
+      const size_t in_part = (r - begin) % kPartRows;
+      if (in_part == 0) {
+        const size_t part_end = std::min(r + kPartRows, end);
+        uncoded = UncodedMasses(centroids.Slice(r - begin, part_end - begin), bias, r);
+      }
       const float* const coded = GroupMasses(r);
       const float* const fine = FineMasses(r);
       std::copy_n(coded, groups_.size(), unread.data());
@@ -674,7 +679,7 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
         const uint32_t g = kept_groups[i];
         // Sums of all less those that are read: never less than their rounding, never nothing.
         const float coded_left = std::max({unread[g], 0x1p-24f * coded[g], kNoMass});
-        const float mass = coded_left + uncoded[r - begin][g];
+        const float mass = coded_left + uncoded[in_part][g];
         logits[i] = reference_[r] + std::log(mass);
         if (scores_all()) continue;
         left[i] += double{weights_[r]} * mass;
@@ -690,7 +695,7 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
 }
 
 // exp(logit - reference) of the clusters of each group that are not coded, by centroid and variance,
-// for the query rows of a tile; of these clusters `bias` is ln N, of the others -inf.
+// for query rows from `begin` on; of these clusters `bias` is ln N, of the others -inf.
 Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
                                             std::span<const float> bias, size_t begin) {
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
