@@ -250,6 +250,10 @@ Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalo
 Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
                          const DocumentRow& row) {
   const std::string directory = DocumentDirectory(store, row.id, row.generation);
+  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  for (const DocumentRow& now : rows) {
+    if (now.generation == row.generation && now.state == DocumentState::kReady) return {};
+  }
   LECTERN_ASSIGN(const bool removed, RemoveGeneration(env, directory));
   if (removed) return catalog.Forget(row.generation);
   return Status(Code::kLocked, directory + ": another process reads it; try again later");

@@ -58,7 +58,9 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
 Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalog,
                              Collected* collected);
 
-// Removes the files of an unfinished generation, then its row.
+// Removes the files of an unfinished generation, then its row. One that the catalog says is ready
+// stays: a commit that failed may have happened all the same (SQLite syncs its journal once more
+// after the point of no return), and then the generation before this one is gone for readers.
 Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
                          const DocumentRow& row);
 

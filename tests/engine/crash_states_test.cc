@@ -722,6 +722,34 @@ void FailEveryCall(const std::vector<Step>& life, uint64_t stride, const char* w
               static_cast<unsigned long long>(num_absorbed), seconds.count());
 }
 
+// Every call on the catalog, once: also the last of a commit, after which it cannot be undone.
+TEST(CrashStatesTest, ACommitThatFailsLosesNoDocumentWhosePlanChanges) {
+  const std::vector<Step> life = ClusteredLife();
+  const Recording recording = Record({life[0], life[1]}, DiskImage());
+  SimulatedDisk indexed;
+  ASSERT_TRUE(life[0].run(indexed).ok());
+  bool was_done = false;
+  for (int fail_at = 0, num_calls = -1; fail_at != num_calls; ++fail_at) {
+    SimulatedDisk disk(indexed.image());
+    int calls = 0;
+    disk.fault = [&](const char*, const std::string& path) {
+      return Has(path, "catalog.db") && calls++ == fail_at ? EIO : 0;
+    };
+    const Status status = life[1].run(disk);
+    if (calls <= fail_at) num_calls = fail_at + 1;  // it was the last
+    disk.fault = nullptr;
+    const std::string where = "call " + std::to_string(fail_at) + ": " + status.message();
+    const auto seen = Look(disk);
+    ASSERT_TRUE(seen.ok()) << where << "; " << seen.status().message();
+    const bool done = *seen == recording.visible[2];
+    ASSERT_TRUE(done || *seen == recording.visible[1]) << where;
+    was_done |= done && !status.ok();
+    ASSERT_TRUE(life[1].run(disk).ok()) << where;
+    ASSERT_EQ(*Look(disk, true), recording.stable[2]) << where;
+  }
+  EXPECT_TRUE(was_done) << "no commit failed after it had happened";
+}
+
 TEST(CrashStatesTest, EveryFailingCallLeavesTheStoreWholeAndCanBeRepeated) {
   FailEveryCall(Life(), FromEnvironment("LECTERN_FAULT_STRIDE", 7), "");
 }
