@@ -856,6 +856,16 @@ Result<Catalog::Salvaged> Catalog::Salvage() const {
   return salvaged;
 }
 
+Status Catalog::Settle() {
+  LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
+  Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
+  LECTERN_RETURN_IF_ERROR(transaction.begun());
+  // A row with the values that it has would write nothing; the header is always written.
+  LECTERN_RETURN_IF_ERROR(
+      impl_->Execute(("PRAGMA user_version=" + std::to_string(kSchemaVersion)).c_str()));
+  return transaction.Commit();
+}
+
 Status Catalog::Forget(uint64_t generation) {
   LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
   const int64_t key = static_cast<int64_t>(generation);

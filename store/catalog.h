@@ -65,6 +65,9 @@ class Catalog {
   Status MoveName(const std::string& name, const DocumentId& id);
   // Marks every generation of the id dead: it is gone for readers from here on.
   Status MarkDead(const DocumentId& id);
+  // When this returns, what calls have read is durable, also of a commit that failed after it had
+  // happened: a transaction that changes nothing, and whose commit is whole.
+  Status Settle();
   // Forgets a row of a generation (its files are gone).
   Status Forget(uint64_t generation);
 

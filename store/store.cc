@@ -210,6 +210,7 @@ Status CheckQuota(Env& env, const std::string& store, uint64_t quota_bytes, uint
 Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& catalog) {
   Collected collected;
   LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  bool settled = false;
   for (const DocumentRow& row : rows) {
     const std::string directory = DocumentDirectory(store, row.id, row.generation);
     if (row.state == DocumentState::kReady) {
@@ -218,6 +219,8 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
     }
     LECTERN_ASSIGN(const bool garbage, IsGarbage(env, directory, row.state));
     if (!garbage) continue;
+    if (!settled) LECTERN_RETURN_IF_ERROR(catalog.Settle());
+    settled = true;
     LECTERN_ASSIGN(const bool removed, RemoveGeneration(env, directory));
     ++(removed ? collected.generations : collected.in_use);
     if (removed) LECTERN_RETURN_IF_ERROR(catalog.Forget(row.generation));

@@ -750,6 +750,35 @@ TEST(CrashStatesTest, ACommitThatFailsLosesNoDocumentWhosePlanChanges) {
   EXPECT_TRUE(was_done) << "no commit failed after it had happened";
 }
 
+// A commit that failed after it had happened is seen, but may still be lost with the power: nobody may
+// remove what it made garbage before it is durable.
+TEST(CrashStatesTest, WhatAFailedCommitMadeGarbageStaysUntilTheCommitIsDurable) {
+  const std::vector<Step> life = Life();
+  SimulatedDisk indexed;
+  ASSERT_TRUE(life[0].run(indexed).ok());
+  const Step step = {"remove a, with a journal that cannot be synced, and collect", [](Env& env) {
+                       (void)RemoveNamed(env, "a");
+                       return Collect(env);
+                     }};
+  int num_failed = 0;
+  for (int fail_at = 0, num_syncs = 1; fail_at < num_syncs; ++fail_at) {
+    int syncs = 0;
+    const auto fault = [&](const char* call, const std::string& path) {
+      const bool counts = std::string(call) == "sync" && path.ends_with("-journal");
+      return counts && syncs++ == fail_at ? EIO : 0;
+    };
+    const Recording recording = Record({step}, indexed.image(), {}, fault);
+    num_syncs = syncs;
+    // A removal that did not happen is no removal.
+    if (recording.visible[0] == recording.visible[1]) continue;
+    ++num_failed;
+    Totals totals;
+    Checker(recording, /*seed=*/1, totals).Run(/*random_states=*/4, 0, /*stop_at_first=*/true);
+    EXPECT_EQ(totals.violations, 0u) << "sync " << fail_at << ": " << totals.first;
+  }
+  EXPECT_GT(num_failed, 0);
+}
+
 TEST(CrashStatesTest, EveryFailingCallLeavesTheStoreWholeAndCanBeRepeated) {
   FailEveryCall(Life(), FromEnvironment("LECTERN_FAULT_STRIDE", 7), "");
 }
