@@ -8,8 +8,9 @@
 #   coverage      branches of the parsers and the store that their tests take; the table goes where
 #                 that of `fuzz` does
 #   bench         Google Benchmarks of the kernels
-#   compare       Lectern beside llama.cpp (PYTHON with numpy, gguf and llama-cpp-python); the table
-#                 of tests/bench/RESULTS.md
+#   compare       Lectern beside llama.cpp (PYTHON with numpy, gguf and llama-cpp-python): questions
+#                 and tokens, whole prefills, cold starts and memory; the tables of
+#                 tests/bench/RESULTS.md
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
@@ -142,9 +143,21 @@ bench() {
 }
 
 compare() {
+  local bench=("${PYTHON:-python3}" tests/bench/compare_llama_cpp.py
+    --bin build-release/tests/bench/ask_bench --work build-release/compare)
   build release ask_bench
-  "${PYTHON:-python3}" tests/bench/compare_llama_cpp.py \
-    --bin build-release/tests/bench/ask_bench --work build-release/compare
+  "${bench[@]}" --depth 4096 16384 65536 131072 262144
+  "${bench[@]}" --model M --depth 4096 32768
+  "${bench[@]}" --prefill --depth 4096 --pairs 3
+  "${bench[@]}" --prefill --depth 32768 --pairs 1
+  "${bench[@]}" --prefill --model M --depth 4096 --pairs 1
+  "${bench[@]}" --prefill --model M --depth 32768 --stride 8192 --pairs 1
+  if [ "$(id -u)" != 0 ]; then
+    echo "compare: cold starts need root, which drops page caches" >&2
+    return
+  fi
+  "${bench[@]}" --cold --depth 4096 131072
+  "${bench[@]}" --cold --model M --depth 32768 --pairs 3 --answer 0
 }
 
 evaluate() {

@@ -1,15 +1,23 @@
 // Our side of compare_llama_cpp.py: the flows with a clock around them, commands on standard input.
+// WEIGHTS: stored, q8 or q4 (engine/weights.h). One thread but where THREADS says otherwise.
 //
-//   ask_bench index MODEL STORE TOKENS [PREFILLED]
+//   ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED]
 //     Indexes a text of TOKENS tokens under that name. Of the tokens only the first PREFILLED
 //     (default: all) and the last chunk run through the model; the KV of those between repeats the
 //     first, each row with noise of a quarter of its size, so that great depths cost minutes, not
-//     hours. Prints {"tokens":[…],"prefill_s","prefill_cpu_s","report":{…}}; tokens: at most 4096.
+//     hours. Prints {"tokens":[…],"report":{…}}; tokens: at most 4096.
+//   ask_bench prefill MODEL STORE WEIGHTS TOKENS STRIDE
+//     Runs the chunks of 512 tokens that begin at 0, STRIDE, 2 STRIDE, … and the last of TOKENS,
+//     the KV between them as above: all of them, a real prefill, where STRIDE is 512. In STORE
+//     are only quantised weights. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran.
 //   ask_bench ask MODEL STORE TOKENS THREADS
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
-//     "token_cpu_ms","steps","read_prefill","read_decode","rss_kb","anonymous_kb"}; times of a
-//     token are means over `steps`.
+//     "token_cpu_ms","steps","read_prefill","read_decode","first":{"clock_s","cpu_s","rss_kb",
+//     "anonymous_kb"},"anonymous_kb"}; times of a token are means over `steps`. `first`: when the
+//     first token is known, on the steady clock, and what the process has used up to it, at most of
+//     resident memory; the other anonymous_kb: at most, from then on.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,16 +30,17 @@
 #include "engine/ask.h"
 #include "engine/index_document.h"
 #include "engine/report_json.h"
-#include "engine/seconds.h"
 
 namespace lectern {
 namespace {
 
-double CpuSeconds() {
+double Seconds(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
+
+double CpuSeconds() { return Seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
 // Of /proc/self/status, in KiB.
 uint64_t StatusKb(const std::string& key) {
@@ -45,9 +54,10 @@ uint64_t StatusKb(const std::string& key) {
   return 0;
 }
 
-Json Numbers(std::span<const int32_t> values) {
+template <typename Number>
+Json Numbers(const std::vector<Number>& values) {
   Json::Array array;
-  for (const int32_t value : values) array.push_back(Json(int64_t{value}));
+  for (const Number value : values) array.push_back(Json(value));
   return Json(std::move(array));
 }
 
@@ -104,10 +114,11 @@ std::vector<float> NoisyRows(const KvSpill& spill, uint32_t layer, bool values, 
   return rows;
 }
 
+// Tokens from where the spill stands up to `end`.
 Status Repeat(const Backend& backend, KvSpill& spill, uint64_t period, uint64_t end) {
   const SpillShape& shape = spill.shape();
   const size_t cols = size_t{shape.num_kv_heads} * shape.head_dim;
-  for (uint64_t begin = period; begin < end; begin += 16 * kChunkTokens) {
+  for (uint64_t begin = spill.tokens_done(); begin < end; begin += 16 * kChunkTokens) {
     const uint64_t stop = std::min<uint64_t>(begin + 16 * kChunkTokens, end);
     for (uint32_t layer = 0; layer < shape.num_layers; ++layer) {
       std::vector<float> keys = NoisyRows(spill, layer, false, period, begin, stop);
@@ -123,34 +134,38 @@ Status Repeat(const Backend& backend, KvSpill& spill, uint64_t period, uint64_t 
   return {};
 }
 
-Status Index(const std::string& folder, const std::string& store, uint64_t tokens,
-             uint64_t prefilled) {
-  Env& env = Env::Default();
-  LECTERN_ASSIGN(const auto model, Model::Load(env, folder, {}));
-  LECTERN_ASSIGN(const std::string text,
-                 TextOf(tokens, [&](const std::string& t) -> Result<size_t> {
-                   LECTERN_ASSIGN(const FixedContext context, model->EncodeDocument(t));
-                   return context.ids.size();
-                 }));
+Result<std::shared_ptr<const Model>> LoadModel(const std::string& folder, const std::string& store,
+                                               const std::string& weights) {
+  const auto type = ParseWeightsName(weights);
+  if (!type) return Status(Code::kInvalidArgument, "WEIGHTS is stored, q8 or q4");
+  std::filesystem::create_directories(store + "/tmp");  // quantised weights stay there
+  return Model::Load(Env::Default(), folder, {.store = store, .weights = *type});
+}
+
+Result<std::string> DocumentOf(const Model& model, uint64_t tokens) {
+  return TextOf(tokens, [&](const std::string& text) -> Result<size_t> {
+    LECTERN_ASSIGN(const FixedContext context, model.EncodeDocument(text));
+    return context.ids.size();
+  });
+}
+
+Status Index(const Model& model, const std::string& store, uint64_t tokens, uint64_t prefilled) {
+  LECTERN_ASSIGN(const std::string text, DocumentOf(model, tokens));
   ThreadPool threads(1);
-  IndexContext context{.env = env,
+  IndexContext context{.env = Env::Default(),
                        .store = store,
-                       .model = *model,
+                       .model = model,
                        .backend = *DefaultBackend(),
                        .threads = threads};
-  double seconds = 0, cpu = 0;
   std::vector<int32_t> ids;
   const uint64_t last = (tokens - kChunkTokens) / kChunkTokens * kChunkTokens;
   context.prefill = [&](const Transformer& transformer, std::span<const int32_t> all,
                         KvSpill& spill, const PrefillOptions& options) -> Status {
     ids.assign(all.begin(),
                all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), 4096)));
-    const auto start = std::chrono::steady_clock::now();
-    const double cpu_start = CpuSeconds();
     PrefillOptions first = options;
     first.is_cancelled = [&] { return prefilled < tokens && spill.tokens_done() >= prefilled; };
     const Status status = Prefill(transformer, all, spill, first);
-    seconds = SecondsSince(start), cpu = CpuSeconds() - cpu_start;
     if (status.code() != Code::kCancelled) return status;
     LECTERN_RETURN_IF_ERROR(Repeat(transformer.backend(), spill, prefilled, last));
     return Prefill(transformer, all, spill, options);
@@ -159,13 +174,59 @@ Status Index(const std::string& folder, const std::string& store, uint64_t token
   options.name = std::to_string(tokens);
   LECTERN_ASSIGN(const IndexReport report, IndexDocument(context, text, options));
   LECTERN_ASSIGN(Json json, ParseJson(IndexReportJson(report)));
-  std::cout << Json(Json::Object{{"tokens", Numbers(ids)},
-                                 {"prefill_s", Json(seconds)},
-                                 {"prefill_cpu_s", Json(cpu)},
-                                 {"report", std::move(json)}})
-                   .Dump()
+  std::cout << Json(Json::Object{{"tokens", Numbers(ids)}, {"report", std::move(json)}}).Dump()
             << std::endl;
   return {};
+}
+
+Status MeasurePrefill(const Model& model, const std::string& store, uint64_t tokens,
+                      uint64_t stride) {
+  LECTERN_ASSIGN(const std::string text, DocumentOf(model, tokens));
+  LECTERN_ASSIGN(const FixedContext context, model.EncodeDocument(text));
+  const ModelConfig& config = model.config();
+  SpillShape shape;
+  shape.num_tokens = tokens;
+  shape.num_layers = config.num_layers;
+  shape.num_kv_heads = config.num_kv_heads;
+  shape.head_dim = config.head_dim;
+  shape.query_cols = config.num_heads * config.head_dim;
+  shape.num_calibration = kWindowTokens;
+  const std::string directory = store + "-prefill";  // in the store it would be rubbish
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory);
+  LECTERN_ASSIGN(const auto spill, KvSpill::Open(Env::Default(), directory, directory, shape));
+  ThreadPool threads(1);
+  const Transformer transformer(model, *DefaultBackend(), threads);
+  std::vector<double> seconds;
+  uint64_t begin = 0;
+  double start = 0;
+  PrefillOptions options;
+  options.on_chunk = [&](uint64_t) {
+    const double now = CpuSeconds();
+    seconds.push_back(now - start);
+    start = now;
+  };
+  options.is_cancelled = [&] { return stride > kChunkTokens && spill->tokens_done() > begin; };
+  for (Status status(Code::kCancelled, ""); !status.ok();) {
+    LECTERN_RETURN_IF_ERROR(Repeat(transformer.backend(), *spill, kChunkTokens, begin));
+    start = CpuSeconds();
+    status = Prefill(transformer, context.ids, *spill, options);
+    if (!status.ok() && status.code() != Code::kCancelled) return status;
+    begin = std::min(begin + stride, tokens - kChunkTokens);
+  }
+  std::filesystem::remove_all(directory);
+  std::cout
+      << Json(Json::Object{{"tokens", Numbers(context.ids)}, {"cpu_s", Numbers(seconds)}}).Dump()
+      << std::endl;
+  return {};
+}
+
+// What the process has used so far.
+Json Used() {
+  return Json(Json::Object{{"clock_s", Json(Seconds(CLOCK_MONOTONIC))},
+                           {"cpu_s", Json(CpuSeconds())},
+                           {"rss_kb", Json(StatusKb("VmHWM"))},
+                           {"anonymous_kb", Json(StatusKb("RssAnon"))}});
 }
 
 Status AskOnce(const Model& model, DocumentSession& session, double budget, size_t question_tokens,
@@ -181,7 +242,15 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
   options.kv_budget = static_cast<float>(budget);
   options.max_tokens = static_cast<uint32_t>(answer_tokens) + 1;
   double first = 0;
-  session.on_first_logits = [&](std::span<const float>) { first = CpuSeconds(); };
+  Json used;
+  uint64_t anonymous = 0;
+  session.on_first_logits = [&](std::span<const float>) {
+    used = Used();
+    first = CpuSeconds();
+  };
+  session.on_layer = [&](const DocumentSession::LayerStep& step) {
+    if (first > 0 && step.layer == 0) anonymous = std::max(anonymous, StatusKb("RssAnon"));
+  };
   const double start = CpuSeconds();
   LECTERN_ASSIGN(const Answer answer, session.Ask(question, options));
   const double end = CpuSeconds();
@@ -194,8 +263,8 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
                                  {"steps", Json(steps)},
                                  {"read_prefill", Json(answer.kv.read_fraction_prefill)},
                                  {"read_decode", Json(answer.kv.read_fraction_decode.value_or(0))},
-                                 {"rss_kb", Json(StatusKb("VmHWM"))},
-                                 {"anonymous_kb", Json(StatusKb("RssAnon"))}})
+                                 {"first", std::move(used)},
+                                 {"anonymous_kb", Json(anonymous)}})
                    .Dump()
             << std::endl;
   return {};
@@ -221,19 +290,27 @@ Status Ask(const std::string& folder, const std::string& store, const std::strin
 
 Status Main(std::span<char*> args) {
   const std::string command = args.empty() ? "" : args[0];
-  if (command == "index" && (args.size() == 4 || args.size() == 5)) {
-    const uint64_t tokens = std::strtoull(args[3], nullptr, 10);
-    const uint64_t prefilled = args.size() == 5 ? std::strtoull(args[4], nullptr, 10) : tokens;
-    if (prefilled != tokens && (prefilled % kChunkTokens != 0 || prefilled + 1024 > tokens)) {
+  if ((command == "index" || command == "prefill") && (args.size() == 5 || args.size() == 6)) {
+    const uint64_t tokens = std::strtoull(args[4], nullptr, 10);
+    const uint64_t last = args.size() == 6 ? std::strtoull(args[5], nullptr, 10) : tokens;
+    LECTERN_ASSIGN(const auto model, LoadModel(args[1], args[2], args[3]));
+    if (command == "prefill") {
+      if (last == 0 || last % kChunkTokens != 0 || tokens % kChunkTokens != 0 || tokens == 0) {
+        return {Code::kInvalidArgument, "TOKENS and STRIDE are multiples of 512"};
+      }
+      return MeasurePrefill(*model, args[2], tokens, last);
+    }
+    if (last != tokens && (last % kChunkTokens != 0 || last + 1024 > tokens)) {
       return {Code::kInvalidArgument, "PREFILLED is a multiple of 512, 1024 below TOKENS"};
     }
-    return Index(args[1], args[2], tokens, prefilled);
+    return Index(*model, args[2], tokens, last);
   }
   if (command == "ask" && args.size() == 5) {
     return Ask(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10));
   }
   return {Code::kInvalidArgument,
-          "usage: ask_bench index MODEL STORE TOKENS [PREFILLED] | ask MODEL STORE TOKENS THREADS"};
+          "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED] | prefill MODEL STORE "
+          "WEIGHTS TOKENS STRIDE | ask MODEL STORE TOKENS THREADS"};
 }
 
 }  // namespace

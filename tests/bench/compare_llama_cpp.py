@@ -2,18 +2,33 @@
 """Lectern beside llama.cpp with a saved state: same weights, same token ids, same threads.
 
     compare_llama_cpp.py --bin BUILD/tests/bench/ask_bench --work DIR [--model S|M] [--depth N…]
-                         [--pairs 5] [--threads 1] [--cold]
+                         [--pairs 5] [--threads 1]
+                         [--prefill [--stride N] | --cold [--answer N]]
 
 Needs numpy, gguf and llama-cpp-python from PyPI. Models and documents are made in DIR once
-(make_models.py, ask_bench). At depths above 4,096 tokens the KV is synthetic on both sides: the
-first tokens' KV, repeated (here with noise, so that keys are not all the same).
+(make_models.py, ask_bench): S with f16 weights on both sides; M q8_0 there, q8 here. Prints a
+Markdown table, a row for each depth. Each pair asks both, one after the other; figures are medians
+of the pairs, and in brackets how many times less Lectern takes: the median of the pairs' ratios.
+With one thread, CPU time of the process; with more, wall time: only on a machine that does nothing
+else. KV f16. Of the depth, the KV above the first 4,096 tokens (M: 512) is synthetic on both sides:
+that of the first tokens, repeated (here with noise, so that keys are not all the same).
 
-Each pair asks both, one after the other; figures are medians of the pairs, and in brackets how many
-times faster Lectern is: the median of the pairs' ratios. With one thread, CPU time of the process;
-with more, wall time: only on a machine that does nothing else. llama.cpp has the better flag of each
-column: flash attention for questions, none for decoding; KV f16. `--cold`: also from process start
-to the first token with page caches dropped (needs root), peak memory and the size of the state.
-Prints a Markdown table.
+Without --prefill or --cold: a question of 64 tokens, one of 512, and a token of an answer, to a
+document that both have open; budgets of 0.1 and 1. llama.cpp has the better flag of each column:
+flash attention for questions, none for decoding.
+
+--prefill: the whole document, once through the model, by chunks of 512 tokens; llama.cpp with flash
+attention; here exact, as when a document is indexed, without the clustering after it. With one
+thread. --stride N (a multiple of 512) measures the chunks that begin at multiples of N and the last,
+with synthetic KV before them, and adds up the line between them: hours become minutes.
+
+--cold (root): from process start to the first token of the answer to 64 tokens, at 0.1, with page
+caches dropped. Here the whole process counts; there the time begins after Python has imported what
+it needs, memory is what is added from then on, and its libraries stay cached. llama.cpp maps its
+model, and reads the state that it has saved. Columns: wall and CPU time; peak resident memory up to
+that token, mapped files that were touched included; what is on disk of the document; and peak
+anonymous memory while --answer more tokens are generated (in the first pair alone), in brackets how
+much it grew.
 """
 import argparse
 import ctypes
@@ -30,6 +45,8 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 PREFILLED = {"S": 4096, "M": 512}
+WEIGHTS = {"S": "stored", "M": "q8"}
+CHUNK = 512
 QUESTIONS = (64, 512)
 ANSWER = 16
 
@@ -58,7 +75,7 @@ class Rival:
             str(path).encode(), llama_cpp.llama_model_default_params())
         params = llama_cpp.llama_context_default_params()
         params.n_ctx = depth + 1024
-        params.n_batch = params.n_ubatch = 512
+        params.n_batch = params.n_ubatch = CHUNK
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = 1 if flash else 0
         self.context = llama_cpp.llama_init_from_model(self.model, params)
@@ -67,8 +84,8 @@ class Rival:
 
     def decode(self, ids):
         """Feeds ids; returns the id of the largest last logit."""
-        for begin in range(0, len(ids), 512):
-            part = ids[begin:begin + 512]
+        for begin in range(0, len(ids), CHUNK):
+            part = ids[begin:begin + CHUNK]
             array = (self.lib.llama_token * len(part))(*part)
             batch = self.lib.llama_batch_get_one(array, len(part))
             assert self.lib.llama_decode(self.context, batch) == 0
@@ -90,6 +107,8 @@ class Rival:
         return bytes(buffer)
 
     def restore(self, state):
+        """The state and nothing else."""
+        self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
         buffer = (ctypes.c_uint8 * len(state)).from_buffer(bytearray(state))
         assert self.lib.llama_state_seq_set_data(self.context, buffer, len(state), 0) == len(state)
 
@@ -97,9 +116,7 @@ class Rival:
         """With the KV of `tokens`, repeated up to the depth."""
         self.decode(tokens)
         if len(tokens) < self.depth:
-            state = repeated(self.state(), self.depth)
-            self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
-            self.restore(state)
+            self.restore(repeated(self.state(), self.depth))
 
     def close(self):
         self.lib.llama_free(self.context)
@@ -170,20 +187,23 @@ class Lectern:
         self.process.wait()
 
 
-def prepare(args):
+def make_model(args):
     folder = args.work / args.model
     if not (folder / "model.gguf").exists():
         subprocess.run([sys.executable, HERE / "make_models.py", args.model, folder], check=True)
-    (args.work / "store").mkdir(exist_ok=True)
+    return folder
+
+
+def make_documents(args, folder):
     for depth in args.depth:
         record = args.work / f"{args.model}-{depth}.json"
         if record.exists():
             continue
-        command = [args.bin, "index", folder, args.work / f"store-{args.model}", str(depth)]
+        command = [args.bin, "index", folder, args.work / f"store-{args.model}",
+                   WEIGHTS[args.model], str(depth)]
         if depth > PREFILLED[args.model]:
             command.append(str(PREFILLED[args.model]))
-        record.write_text(subprocess.run(command, check=True, capture_output=True).stdout.decode())
-    return folder
+        record.write_text(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode())
 
 
 def rival_question(rival, ids):
@@ -202,9 +222,9 @@ def rival_decode(rival, ids, count):
     return (clock(rival.threads) - start) / count
 
 
-def cell(ours, theirs):
+def cell(ours, theirs, scale=1000, digits=1):
     ratio = statistics.median(t / o for o, t in zip(ours, theirs))
-    return f"{1000 * statistics.median(ours):.1f} ({ratio:.1f}x)"
+    return f"{scale * statistics.median(ours):.{digits}f} ({ratio:.1f}x)"
 
 
 def compare(args, folder, depth):
@@ -242,58 +262,121 @@ def compare(args, folder, depth):
           flush=True)
 
 
+def measured_chunks(args, depth):
+    """Where they begin."""
+    return sorted({*range(0, depth, args.stride), depth - CHUNK})
+
+
+def whole(begins, seconds, depth):
+    """Seconds of all chunks, by those of some, the first and the last among them."""
+    return float(np.interp(range(0, depth, CHUNK), begins, seconds).sum())
+
+
+def rival_prefill(args, folder, depth, ids):
+    rival = Rival(folder / "model.gguf", depth, True, 1)
+    seconds, first = [], None
+    for begin in measured_chunks(args, depth):
+        if first and args.stride > CHUNK:
+            rival.restore(repeated(first, begin))
+        start = clock(1)
+        rival.decode(ids[begin:begin + CHUNK])
+        seconds.append(clock(1) - start)
+        first = first or rival.state()
+    rival.close()
+    return seconds
+
+
+def prefill(args, folder, depth):
+    begins, ours, theirs = measured_chunks(args, depth), [], []
+    for _ in range(args.pairs):
+        command = [args.bin, "prefill", folder, args.work / f"store-{args.model}",
+                   WEIGHTS[args.model], str(depth), str(args.stride)]
+        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        ours.append(whole(begins, result["cpu_s"], depth))
+        theirs.append(whole(begins, rival_prefill(args, folder, depth, result["tokens"]), depth))
+    how = "all" if args.stride == CHUNK else f"1 in {args.stride // CHUNK}"
+    print(f"| {args.model} {depth} | {how} | {statistics.median(theirs):.1f} | "
+          f"{cell(ours, theirs, 1)} |", flush=True)
+
+
 def drop_caches():
     subprocess.run(["sync"], check=True)
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
-def cold_rival(args, folder, depth):
-    """In a process of its own: the time begins when Python has what it needs."""
+def save_state(args, folder, depth):
     import llama_cpp
     record = json.loads((args.work / f"{args.model}-{depth}.json").read_text())
-    state = args.work / f"{args.model}-{depth}.state"
-    if not state.exists():
-        rival = Rival(folder / "model.gguf", depth, True, args.threads)
-        rival.fill(record["tokens"][:min(depth, PREFILLED[args.model])])
-        none = (llama_cpp.llama_token * 0)()
-        assert llama_cpp.llama_state_seq_save_file(rival.context, str(state).encode(), 0, none, 0)
-        return print(json.dumps({}))
-    question = [5] * 64
+    rival = Rival(folder / "model.gguf", depth, True, args.threads)
+    rival.fill(record["tokens"][:min(depth, PREFILLED[args.model])])
+    none, path = (llama_cpp.llama_token * 0)(), args.work / f"{args.model}-{depth}.state"
+    assert llama_cpp.llama_state_seq_save_file(rival.context, str(path).encode(), 0, none, 0)
+
+
+def cold_rival(args, folder, depth):
+    """In a process of its own. Standard input: the question's ids."""
+    import llama_cpp
+    question = json.load(sys.stdin)
     drop_caches()
-    before, start, wall = status_kb("VmHWM"), clock(1), time.monotonic()
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins anew
+    resident, anonymous = status_kb("VmRSS"), status_kb("RssAnon")
+    wall, cpu = time.monotonic(), time.process_time()
     rival = Rival(folder / "model.gguf", depth, True, args.threads)
     out, count = (llama_cpp.llama_token * 1)(), ctypes.c_size_t(0)
-    assert llama_cpp.llama_state_seq_load_file(rival.context, str(state).encode(), 0, out, 1,
+    path = args.work / f"{args.model}-{depth}.state"
+    assert llama_cpp.llama_state_seq_load_file(rival.context, str(path).encode(), 0, out, 1,
                                                ctypes.byref(count))
-    rival.decode(question)
-    print(json.dumps(dict(cpu=clock(1) - start, wall=time.monotonic() - wall,
-                          rss=status_kb("VmHWM") - before, state=state.stat().st_size)))
+    token = rival.decode(question)
+    result = dict(wall=time.monotonic() - wall, cpu=time.process_time() - cpu,
+                  rss=status_kb("VmHWM") - resident, anonymous=[status_kb("RssAnon") - anonymous])
+    for _ in range(args.answer):
+        token = rival.decode([token])
+        result["anonymous"].append(status_kb("RssAnon") - anonymous)
+    print(json.dumps(result))
 
 
-def cold_lectern(args, folder, depth):
+def cold_lectern(args, folder, depth, answer):
     drop_caches()
-    start, before = time.monotonic(), os.times()
-    done = subprocess.run([args.bin, "ask", folder, args.work / f"store-{args.model}", str(depth),
-                           str(args.threads)], input="0.1 64 0\n", text=True, check=True,
-                          capture_output=True)
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return dict(cpu=cpu, wall=time.monotonic() - start, rss=json.loads(done.stdout)["rss_kb"])
+    start = time.monotonic()
+    lectern = Lectern(args.bin, folder, args.work / f"store-{args.model}", depth, args.threads)
+    result = lectern.ask(0.1, 64, answer)
+    lectern.close()
+    first = result["first"]
+    return dict(wall=first["clock_s"] - start, cpu=first["cpu_s"], rss=first["rss_kb"],
+                anonymous=[first["anonymous_kb"], result["anonymous_kb"]],
+                question=result["question"])
 
 
 def cold(args, folder, depth):
-    command = [sys.executable, __file__, *sys.argv[1:], "--cold-rival", str(depth)]
-    def run():
-        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    run()
-    pairs = [(cold_lectern(args, folder, depth), run()) for _ in range(args.pairs)]
-    pairs = [(o, t) for o, t in pairs if t]
-    middle = lambda side, key: statistics.median(pair[side][key] for pair in pairs)
-    ratio = lambda key: statistics.median(t[key] / o[key] for o, t in pairs)
-    print(f"| {args.model} {depth} | {middle(1, 'wall'):.2f} | {middle(0, 'wall'):.2f} "
-          f"({ratio('wall'):.1f}x) | {middle(1, 'cpu'):.2f} | {middle(0, 'cpu'):.2f} "
-          f"({ratio('cpu'):.1f}x) | {middle(1, 'rss') / 1024:.0f} | {middle(0, 'rss') / 1024:.0f} | "
-          f"{pairs[0][1]['state'] / 1e6:.0f} |", flush=True)
+    def part(name, *more, question=()):
+        command = [sys.executable, __file__, *sys.argv[1:], "--part", name, "--depth", str(depth)]
+        return subprocess.run([*command, *more], input=json.dumps(question), text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+
+    state = args.work / f"{args.model}-{depth}.state"
+    if not state.exists():
+        part("save-state")
+    record = json.loads((args.work / f"{args.model}-{depth}.json").read_text())
+    ours, theirs = [], []
+    for pair in range(args.pairs):
+        answer = args.answer if pair == 0 else 0
+        ours.append(cold_lectern(args, folder, depth, answer))
+        theirs.append(json.loads(part("cold-rival", "--answer", str(answer),
+                                      question=ours[-1]["question"])))
+    columns = []
+    for key, scale, digits in (("wall", 1, 2), ("cpu", 1, 2), ("rss", 1 / 1024, 0)):
+        a, b = [o[key] for o in ours], [t[key] for t in theirs]
+        columns += [f"{scale * statistics.median(b):.{digits}f}", cell(a, b, scale, digits)]
+    columns += [f"{state.stat().st_size / 1e6:.0f}", f"{record['report']['bytes_on_disk'] / 1e6:.0f}"]
+    for side in theirs[0], ours[0]:
+        first, most = side["anonymous"][0], max(side["anonymous"])
+        columns.append(f"{most / 1024:.0f} ({(most - first) / 1024:+.0f})" if args.answer else "–")
+    print(f"| {args.model} {depth} | " + " | ".join(columns) + " |", flush=True)
+
+
+def head(*columns):
+    print("\n| model, depth | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 1) + "|",
+          flush=True)
 
 
 def main():
@@ -307,25 +390,34 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--longest-512", type=int, default=16384,
                         help="questions of 512 tokens up to this depth only")
+    parser.add_argument("--prefill", action="store_true")
+    parser.add_argument("--stride", type=int, default=CHUNK)
     parser.add_argument("--cold", action="store_true")
-    parser.add_argument("--cold-rival", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--answer", type=int, default=256)
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # of --cold, in a process of its own
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    if args.cold_rival:
-        return cold_rival(args, args.work / args.model, args.cold_rival)
-    folder = prepare(args)
-    if args.cold:
-        print("| model, depth | llama.cpp, wall s | Lectern | llama.cpp, CPU s | Lectern | "
-              "llama.cpp, MiB | Lectern | state, MB |\n|---|---|---|---|---|---|---|---|")
-        for depth in args.depth:
-            cold(args, folder, depth)
-        return
+    folder = make_model(args)
+    if args.part:
+        return {"save-state": save_state, "cold-rival": cold_rival}[args.part](args, folder,
+                                                                              args.depth[0])
     unit = "CPU ms" if args.threads == 1 else "ms"
-    print(f"| model, depth | question of 64: llama.cpp, {unit} | Lectern, 0.1 | Lectern, 1 | "
-          "question of 512: llama.cpp | Lectern, 0.1 | Lectern, 1 | token: llama.cpp | "
-          "Lectern, 0.1 | Lectern, 1 |\n|---|---|---|---|---|---|---|---|---|---|")
+    if args.prefill:
+        head("chunks measured", "llama.cpp, CPU s", "Lectern")
+        row = prefill
+    elif args.cold:
+        head("llama.cpp, s", "Lectern", "llama.cpp, CPU s", "Lectern", "llama.cpp, MiB", "Lectern",
+             "llama.cpp, MB on disk", "Lectern", "llama.cpp, anonymous MiB", "Lectern")
+        row = cold
+    else:
+        head(f"question of 64: llama.cpp, {unit}", "Lectern, 0.1", "Lectern, 1",
+             "question of 512: llama.cpp", "Lectern, 0.1", "Lectern, 1", "token: llama.cpp",
+             "Lectern, 0.1", "Lectern, 1")
+        row = compare
+    if not args.prefill:
+        make_documents(args, folder)
     for depth in args.depth:
-        compare(args, folder, depth)
+        row(args, folder, depth)
 
 
 if __name__ == "__main__":
