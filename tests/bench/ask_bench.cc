@@ -8,8 +8,8 @@
 //     hours. Prints {"tokens":[…],"report":{…}}; tokens: at most 4096.
 //   ask_bench prefill MODEL STORE WEIGHTS TOKENS STRIDE
 //     Runs the chunks of 512 tokens that begin at 0, STRIDE, 2 STRIDE, … and the last of TOKENS,
-//     the KV between them as above: all of them, a real prefill, where STRIDE is 512. In STORE
-//     are only quantised weights. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran.
+//     the KV between them as above: all of them, a real prefill, where STRIDE is 512. STORE is for
+//     quantised weights alone. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran.
 //   ask_bench ask MODEL STORE TOKENS THREADS
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",

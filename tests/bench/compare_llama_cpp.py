@@ -19,8 +19,8 @@ flash attention for questions, none for decoding.
 
 --prefill: the whole document, once through the model, by chunks of 512 tokens; llama.cpp with flash
 attention; here exact, as when a document is indexed, without the clustering after it. With one
-thread. --stride N (a multiple of 512) measures the chunks that begin at multiples of N and the last,
-with synthetic KV before them, and adds up the line between them: hours become minutes.
+thread. --stride N (a multiple of 512) measures the chunks that begin at multiples of N, and the
+last, with synthetic KV before them, and adds up the line between them: hours become minutes.
 
 --cold (root): from process start to the first token of the answer to 64 tokens, at 0.1, with page
 caches dropped. Here the whole process counts; there the time begins after Python has imported what
@@ -203,7 +203,7 @@ def make_documents(args, folder):
                    WEIGHTS[args.model], str(depth)]
         if depth > PREFILLED[args.model]:
             command.append(str(PREFILLED[args.model]))
-        record.write_text(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode())
+        record.write_bytes(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def rival_question(rival, ids):
@@ -367,7 +367,8 @@ def cold(args, folder, depth):
     for key, scale, digits in (("wall", 1, 2), ("cpu", 1, 2), ("rss", 1 / 1024, 0)):
         a, b = [o[key] for o in ours], [t[key] for t in theirs]
         columns += [f"{scale * statistics.median(b):.{digits}f}", cell(a, b, scale, digits)]
-    columns += [f"{state.stat().st_size / 1e6:.0f}", f"{record['report']['bytes_on_disk'] / 1e6:.0f}"]
+    for size in state.stat().st_size, record["report"]["bytes_on_disk"]:
+        columns.append(f"{size / 1e6:.0f}")
     for side in theirs[0], ours[0]:
         first, most = side["anonymous"][0], max(side["anonymous"])
         columns.append(f"{most / 1024:.0f} ({(most - first) / 1024:+.0f})" if args.answer else "–")
