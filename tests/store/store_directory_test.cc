@@ -1,5 +1,7 @@
 // The store's directory on a real disk: locks, leases, modes, collection, seal, recovery.
 #include <gtest/gtest.h>
+
+#include <fstream>
 #include <sys/stat.h>
 
 #include "tests/store/env_for_tests.h"
@@ -201,6 +203,32 @@ TEST_F(StoreDirectoryTest, WhatIsReadIsNotCollected) {
   EXPECT_EQ(CollectGarbage(env_, store_, *catalog)->in_use, 2u);
   EXPECT_EQ(DiscardGeneration(env_, store_, *catalog, begun).code(), Code::kLocked);
   EXPECT_TRUE(Exists(directory) && Exists(leftover));
+}
+
+TEST_F(StoreDirectoryTest, WhatBecameReadyIsNotDiscarded) {
+  const CatalogEntry entry = Add(1, "a");
+  ASSERT_TRUE(DiscardGeneration(env_, store_, *Open(), entry.row).ok());
+  EXPECT_TRUE(Exists(Directory(entry)));
+  EXPECT_TRUE(*Open()->FindReady(SampleId(1)));
+}
+
+TEST_F(StoreDirectoryTest, WeightsThatNoDocumentNeedsAreRemoved) {
+  const CatalogEntry entry = Add(1, "a");
+  const auto catalog = Open();
+  Collected collected;
+  ASSERT_TRUE(RemoveUnneededWeights(env_, store_, *catalog, &collected).ok());
+  EXPECT_EQ(collected.files, 0u) << "there is no such directory";
+  const std::string needed = PackedWeightsPath(store_, entry.row.fingerprint);
+  Fingerprint other = entry.row.fingerprint;
+  other[0] ^= 1;
+  const std::string unneeded = PackedWeightsPath(store_, other);
+  const std::string foreign = store_ + "/weights/notes.txt";
+  ASSERT_TRUE(env_.MakeDirectory(store_ + "/weights").ok());
+  for (const std::string& path : {needed, unneeded, foreign}) std::ofstream(path) << "x";
+  ASSERT_TRUE(RemoveUnneededWeights(env_, store_, *catalog, &collected).ok());
+  EXPECT_EQ(collected.files, 1u);
+  EXPECT_TRUE(Exists(needed) && Exists(foreign));
+  EXPECT_FALSE(Exists(unneeded));
 }
 
 TEST_F(StoreDirectoryTest, OnlyNumbersAreGenerations) {
