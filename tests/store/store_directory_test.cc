@@ -1,8 +1,8 @@
 // The store's directory on a real disk: locks, leases, modes, collection, seal, recovery.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
-#include <sys/stat.h>
 
 #include "tests/store/env_for_tests.h"
 #include "tests/store/sample_shard.h"
