@@ -25,7 +25,7 @@ constexpr double kMostRefined = 1.8;  // … likewise
 // For few query rows, as of one token's step, less: choosing takes most of its time, and its errors
 // are small. Measured on 16 questions to 8K and 32K tokens at budget 0.1: mean error of answers'
 // steps from 0.012 to 0.023 (of questions 0.070).
-constexpr size_t kFewRows = 8;
+constexpr size_t kFewQueryRows = 8;
 constexpr double kMostCodedByFew = 4, kMostRefinedByFew = 1;
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
@@ -287,7 +287,7 @@ class LayerLookup {
 
   // Of all rows, at small budgets those of one of 0.1.
   double MostOf(double rows_per_budget, double of_few) const {
-    const bool is_few = args_.queries.front().num_rows <= kFewRows;
+    const bool is_few = args_.queries.front().num_rows <= kFewQueryRows;
     return (is_few ? of_few : rows_per_budget) * std::max(0.1, args_.kv_budget);
   }
 

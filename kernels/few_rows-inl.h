@@ -262,8 +262,8 @@ HWY_INLINE void DotSomeFewRows(const FewRowsProduct& p, size_t num_rows) {
   if constexpr (kRows > 1) DotSomeFewRows<kDtype, kRows - 1>(p, num_rows);
 }
 
-// C = A * stored^T as MultiplyFewRows finds it, but with kLanes partial sums for each element:
-// other bits, in half the time, as no stored row has to be turned.
+// C = A * stored^T as MultiplyFewRows finds it, but with kLanes partial sums for each element: other
+// bits, and fewer instructions, as no stored row has to be turned.
 inline void DotFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
   switch (dtype) {
     case Dtype::kF32:

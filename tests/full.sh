@@ -205,7 +205,7 @@ memory() {
 
 # Debian's arm64 packages are unpacked, not installed.
 neon() {
-  local work=$PWD/build-neon apt targets
+  local work=$PWD/build-neon apt package targets
   install_packages g++-aarch64-linux-gnu qemu-user
   mkdir -p "$work"/{lists/partial,cache/archives/partial,root,objects}
   if [ ! -e "$work/root/usr" ]; then

@@ -750,8 +750,8 @@ TEST(CrashStatesTest, ACommitThatFailsLosesNoDocumentWhosePlanChanges) {
   EXPECT_TRUE(was_done) << "no commit failed after it had happened";
 }
 
-// A commit that failed after it had happened is seen, but may still be lost with the power: nobody may
-// remove what it made garbage before it is durable.
+// A commit that failed after it had happened is seen, but may still be lost with the power: nobody
+// may remove what it made garbage before it is durable.
 TEST(CrashStatesTest, WhatAFailedCommitMadeGarbageStaysUntilTheCommitIsDurable) {
   const std::vector<Step> life = Life();
   SimulatedDisk indexed;
