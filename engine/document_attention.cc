@@ -501,6 +501,44 @@ namespace {
 
 // Of attention squared, summed over a query group: a hundred thousand such rows are no evidence.
 constexpr float kNegligibleSquares = 1e-9f;
+constexpr size_t kProbabilityTile = 256;
+
+// Adds a tile's attention: columns [begin, begin + size) of `logits`.
+template <typename RowOf>
+void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
+             std::span<const float> lse, size_t begin, const RowOf& row_of, std::span<double> mass,
+             std::span<double> squared_mass) {
+  const size_t size = logits.num_cols;
+  std::array<float, kProbabilityTile> sums, squares;
+  if (mass.empty()) {
+    // Most of a long document's rows are negligible: not even their exponential is wanted.
+    const float least = 0.5f * std::log(kNegligibleSquares / static_cast<float>(lse.size()));
+    std::array<float, kProbabilityTile> largest;
+    largest.fill(-INFINITY);
+    for (size_t r = 0; r < lse.size(); ++r) {
+      for (size_t i = 0; i < size; ++i) largest[i] = std::max(largest[i], logits[r][i] - lse[r]);
+    }
+    if (std::none_of(largest.begin(), largest.begin() + size, [&](float x) { return x >= least; })) {
+      return;
+    }
+  }
+  backend.exp_rows({.logits = logits, .reference = lse});
+  sums.fill(0), squares.fill(0);
+  for (size_t r = 0; r < lse.size(); ++r) {
+    const float* const row = logits[r];
+    for (size_t i = 0; i < size; ++i) {
+      sums[i] += row[i];
+      squares[i] += row[i] * row[i];
+    }
+  }
+  for (size_t i = 0; i < size; ++i) {
+    // Looking up where they belong would take longest of all.
+    if (mass.empty() && squares[i] < kNegligibleSquares) continue;
+    const size_t position = head.positions()[row_of(begin + i)];
+    if (!mass.empty()) mass[position] += sums[i];
+    if (!squared_mass.empty()) squared_mass[position] += squares[i];
+  }
+}
 
 // Of the rows whose logits these are; row_of(i): the stored row of column i.
 template <typename RowOf>
@@ -508,27 +546,10 @@ void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> log
              std::span<const float> lse, const RowOf& row_of, std::span<double> mass,
              std::span<double> squared_mass) {
   const Rows<float> rows(logits.data(), lse.size(), logits.size() / lse.size());
-  if (rows.num_cols == 0) return;
-  backend.exp_rows({.logits = rows, .reference = lse});
-  constexpr size_t kTile = 256;
-  std::array<float, kTile> sums, squares;
-  for (size_t begin = 0; begin < rows.num_cols; begin += kTile) {
-    const size_t size = std::min(kTile, rows.num_cols - begin);
-    sums.fill(0), squares.fill(0);
-    for (size_t r = 0; r < rows.num_rows; ++r) {
-      const float* const row = rows[r] + begin;
-      for (size_t i = 0; i < size; ++i) {
-        sums[i] += row[i];
-        squares[i] += row[i] * row[i];
-      }
-    }
-    for (size_t i = 0; i < size; ++i) {
-      // Most of a long document's rows; looking up where they belong would take longest of all.
-      if (mass.empty() && squares[i] < kNegligibleSquares) continue;
-      const size_t position = head.positions()[row_of(begin + i)];
-      if (!mass.empty()) mass[position] += sums[i];
-      if (!squared_mass.empty()) squared_mass[position] += squares[i];
-    }
+  for (size_t begin = 0; begin < rows.num_cols; begin += kProbabilityTile) {
+    const size_t size = std::min(kProbabilityTile, rows.num_cols - begin);
+    AddTile(backend, head, {rows.data + begin, rows.num_rows, size, rows.stride}, lse, begin,
+            row_of, mass, squared_mass);
   }
 }
 

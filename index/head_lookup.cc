@@ -49,6 +49,20 @@ std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
   return columns;
 }
 
+// A few bytes, whose number is almost always that of head_dim 64 or 128.
+inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
+  switch (bytes) {
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    case 16:
+      std::memcpy(to, from, 16);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
 }  // namespace
 
 std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
@@ -576,7 +590,11 @@ Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
   refined_ = std::move(refined);
   const size_t num_refined = refined_.size();
   if (num_refined == 0) return {};
-  std::byte* const codes = buffers_.fine_codes.Resize(num_refined * 3 * plane_bytes).data();
+  const size_t all_bytes = num_refined * plane_bytes;
+  const std::span<std::byte> codes = buffers_.fine_codes.Resize(3 * all_bytes);
+  const std::array<std::span<std::byte>, 3> planes = {codes.first(all_bytes),
+                                                      codes.subspan(all_bytes, all_bytes),
+                                                      codes.last(all_bytes)};
   const std::span<float> factors = buffers_.fine_factors.Resize(num_refined);
   refined_columns_.resize(num_refined);
   refined_groups_.resize(num_refined);
@@ -590,15 +608,19 @@ Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
   for (size_t i = 0; i < num_refined; ++i) {
     constexpr size_t kAhead = 16;  // they lie apart
     if (i + kAhead < num_refined) {
-      __builtin_prefetch(fine_codes + (coded_rows_[refined_[i + kAhead]] - first_row) * fine_bytes);
+      const size_t next = coded_rows_[refined_[i + kAhead]] - first_row;
+      __builtin_prefetch(row_codes + next * row_bytes);
+      __builtin_prefetch(fine_codes + next * fine_bytes);
     }
     const uint32_t index = refined_[i], row = coded_rows_[index];
     if (row >= verified_end) {
       LECTERN_ASSIGN(verified_end, head_.VerifyFineCodesFrom(row));
     }
     const std::byte* const fine_code = fine_codes + (row - first_row) * fine_bytes;
-    MakeFinePlanes(row_codes + (row - first_row) * row_bytes, fine_code, dim,
-                   codes + i * 3 * plane_bytes);
+    const size_t place = i * plane_bytes;
+    CopyPlane(row_codes + (row - first_row) * row_bytes, plane_bytes, planes[0].data() + place);
+    CopyPlane(fine_code, plane_bytes, planes[1].data() + place);
+    CopyPlane(fine_code + plane_bytes, plane_bytes, planes[2].data() + place);
     factors[i] = FineFactor(fine_code, dim);
     while (coded_begin_[cluster + 1] <= index) ++cluster;
     while (groups_[group].end_row <= index) ++group;
@@ -606,10 +628,11 @@ Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
     refined_groups_[i] = group;
     selection_.refined[i] = row;
   }
+  MakeFinePlanes(planes[0], planes[1], planes[2]);
   for (size_t p = 0; p < 3; ++p) {
     const size_t bytes = PackedSignBytes(num_refined, plane_bytes);
-    PackSigns({.planes = codes + p * plane_bytes,
-               .stride = 3 * plane_bytes,
+    PackSigns({.planes = planes[p].data(),
+               .stride = plane_bytes,
                .num_rows = num_refined,
                .plane_bytes = plane_bytes,
                .packed = buffers_.fine_planes[p].Resize(bytes).data()});

@@ -111,7 +111,7 @@ struct LookupArgs {
 // bytes is spent: a quarter of the budget, more only where filling the budget needs it. Then rows
 // are read:
 //   with row codes    the row codes of the best looked-up clusters are read, then the fine codes of
-//                     the best rows by their row codes (of both, fewer where a few query rows
+//                     the best rows by their row codes (of all, fewer where a few query rows
 //                     choose, as a token's do), then the best rows by their fine codes,
 //                     until the byte budget is spent, all heads together. What is not read stands
 //                     in with the mass that its code (or its cluster's centroid and variance)

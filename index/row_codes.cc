@@ -45,14 +45,16 @@ std::byte EncodeFactor(double factor) {
   return static_cast<std::byte>(std::min((bits + 0x40) >> 7, kLargestFactor));
 }
 
-float DecodeFactor(std::byte code) {
+const std::array<float, 256>& Factors() {
   static const std::array<float, 256> factors = [] {
     std::array<float, 256> table;
     for (size_t i = 0; i < 256; ++i) table[i] = ToFloat(f16{static_cast<uint16_t>(i << 7)});
     return table;
   }();
-  return factors[std::to_integer<size_t>(code)];
+  return factors;
 }
+
+float DecodeFactor(std::byte code) { return Factors()[std::to_integer<size_t>(code)]; }
 
 // m of a residual's dimension for cells of this width.
 uint32_t Magnitude(float residual, float width) {
@@ -121,13 +123,13 @@ float RowFactor(const std::byte* row_code, size_t head_dim) {
 
 void RowFactors(const std::byte* row_codes, size_t head_dim, std::span<float> factors) {
   const float root = std::sqrt(static_cast<float>(head_dim));
-  std::array<float, 256> by_code;
-  for (size_t i = 0; i < 256; ++i) by_code[i] = DecodeFactor(static_cast<std::byte>(i)) / root;
+  const std::array<float, 256>& decoded = Factors();
   const std::byte* code = row_codes + PlaneBytes(head_dim);
   for (float& factor : factors) {
-    factor = by_code[std::to_integer<uint8_t>(*code)];
+    factor = decoded[std::to_integer<uint8_t>(*code)];
     code += RowCodeBytes(head_dim);
   }
+  for (float& factor : factors) factor /= root;
 }
 
 // s (m + 1/2) is half of 4 s + s b + 2 s b', where b and b' are the bits of m as ±1.
@@ -135,24 +137,11 @@ float FineFactor(const std::byte* fine_code, size_t head_dim) {
   return DecodeFactor(fine_code[2 * PlaneBytes(head_dim)]) / 2;
 }
 
-void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,
-                    std::byte* planes) {
-  const size_t bytes = PlaneBytes(head_dim);
-  size_t b = 0;
-  for (; b + sizeof(uint64_t) <= bytes; b += sizeof(uint64_t)) {
-    uint64_t signs, low, high;
-    std::memcpy(&signs, row_code + b, sizeof signs);
-    std::memcpy(&low, fine_code + b, sizeof low);
-    std::memcpy(&high, fine_code + bytes + b, sizeof high);
-    low = ~(signs ^ low), high = ~(signs ^ high);
-    std::memcpy(planes + b, &signs, sizeof signs);
-    std::memcpy(planes + bytes + b, &low, sizeof low);
-    std::memcpy(planes + 2 * bytes + b, &high, sizeof high);
-  }
-  for (; b < bytes; ++b) {
-    planes[b] = row_code[b];
-    planes[bytes + b] = ~(row_code[b] ^ fine_code[b]);
-    planes[2 * bytes + b] = ~(row_code[b] ^ fine_code[bytes + b]);
+void MakeFinePlanes(std::span<const std::byte> signs, std::span<std::byte> low,
+                    std::span<std::byte> high) {
+  for (size_t i = 0; i < signs.size(); ++i) {
+    low[i] = ~(signs[i] ^ low[i]);
+    high[i] = ~(signs[i] ^ high[i]);
   }
 }
 

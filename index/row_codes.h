@@ -35,14 +35,14 @@ void EncodeRow(std::span<const float> key, std::span<const float> centroid, std:
                std::byte* fine_code);
 
 // What stands in for the rotated residual of a row: RowFactor * s, s its plane of signs; closer,
-// FineFactor * (4 s + p + 2 p'), of planes that MakeFinePlanes writes one after the other (s, p,
-// p').
+// FineFactor * (4 s + p + 2 p'), p and p' its planes of m after MakeFinePlanes.
 float RowFactor(const std::byte* row_code, size_t head_dim);
 // Of codes one after the other.
 void RowFactors(const std::byte* row_codes, size_t head_dim, std::span<float> factors);
 float FineFactor(const std::byte* fine_code, size_t head_dim);
-void MakeFinePlanes(const std::byte* row_code, const std::byte* fine_code, size_t head_dim,
-                    std::byte* planes);
+// Planes of bit 0 and bit 1 of m -> p, p'. All three of the same size: of a row, or of many.
+void MakeFinePlanes(std::span<const std::byte> signs, std::span<std::byte> low,
+                    std::span<std::byte> high);
 
 // What codes prove. A residual r whose product with a vector u is |r|^2 / f has
 //     q . r  <=  (f <q, u> + f |u| |q|) / 2

@@ -202,12 +202,23 @@ TEST(RowCodesTest, HugeAndTinyResidualsStayFinite) {
   }
 }
 
+// s, p, p' of a row, one after the other.
+std::vector<std::byte> FinePlanes(const Codes& codes, size_t d) {
+  const size_t bytes = PlaneBytes(d);
+  std::vector<std::byte> planes(codes.row.begin(),
+                                codes.row.begin() + static_cast<ptrdiff_t>(bytes));
+  planes.insert(planes.end(), codes.fine.begin(),
+                codes.fine.begin() + static_cast<ptrdiff_t>(2 * bytes));
+  const std::span<std::byte> all = planes;
+  MakeFinePlanes(all.first(bytes), all.subspan(bytes, bytes), all.last(bytes));
+  return planes;
+}
+
 TEST(RowCodesTest, FinePlanesAreThoseOfTheNumber) {
   for (const size_t d : kDims) {
     const OwnRows rows = NormalRows(2, d, 31);
     const Codes codes({rows[0], d}, {rows[1], d});
-    std::vector<std::byte> planes(3 * PlaneBytes(d));
-    MakeFinePlanes(codes.row.data(), codes.fine.data(), d, planes.data());
+    const std::vector<std::byte> planes = FinePlanes(codes, d);
     const auto expected = DecodedFine(codes.row.data(), codes.fine.data(), d);
     const auto sign = [&](size_t plane, size_t c) {
       return testing::SignOf(planes.data() + plane * PlaneBytes(d), c);
@@ -237,8 +248,7 @@ TEST(RowCodesTest, BoundsHold) {
       const std::vector<float> rotated = Rotated(residual);
       const Codes codes(key, {rows[0], d});
       const double r_norm = std::sqrt(Dot(rotated, rotated));
-      std::vector<std::byte> planes(3 * PlaneBytes(d));
-      MakeFinePlanes(codes.row.data(), codes.fine.data(), d, planes.data());
+      const std::vector<std::byte> planes = FinePlanes(codes, d);
       for (const bool fine : {false, true}) {
         const ResidualBound bound =
             fine ? FineBound(codes.fine.data(), d) : RowBound(codes.row.data(), d);
