@@ -404,20 +404,32 @@ void HeadLookup::EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<
       {.logits = masses, .reference = Tile(reference_, begin, begin + masses.num_rows)});
 }
 
-// The same of refined rows, by these planes and factors.
-void HeadLookup::EstimateRefined(size_t begin, std::span<const std::byte* const> planes,
-                                 std::span<const float> factors, Rows<float> masses) {
-  for (size_t first = 0; first < masses.num_cols; first += kBlockRows) {
-    const size_t size = std::min(kBlockRows, masses.num_cols - first);
-    const Rows<float> block(masses.data + first, masses.num_rows, size, masses.stride);
+// The same of refined rows by their fine codes, and, where wanted, once more by their row codes.
+void HeadLookup::EstimateRefined(size_t begin, Rows<float> fine, Rows<float> by_row_codes) {
+  const std::byte* const planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
+                                     buffers_.fine_planes[2].data()};
+  const std::span<const float> reference = Tile(reference_, begin, begin + fine.num_rows);
+  const auto finish = [&](std::span<const std::byte* const> codes, std::span<const float> factors,
+                          size_t first, Rows<float> block) {
+    AddSignLogits(codes, factors, first, begin, block);
+    args_.backend.exp_rows({.logits = block, .reference = reference});
+  };
+  for (size_t first = 0; first < fine.num_cols; first += kBlockRows) {
+    const size_t size = std::min(kBlockRows, fine.num_cols - first);
+    const auto block_of = [&](const Rows<float>& masses) {
+      return Rows<float>(masses.data + first, masses.num_rows, size, masses.stride);
+    };
+    const Rows<float> block = block_of(fine);
     const uint32_t* const columns = refined_columns_.data() + first;
-    for (size_t r = 0; r < masses.num_rows; ++r) {
+    for (size_t r = 0; r < fine.num_rows; ++r) {
       const float* const logits = CentroidLogitsOf(r);
       for (size_t i = 0; i < size; ++i) block[r][i] = logits[columns[i]];
+      if (by_row_codes.data != nullptr) std::copy_n(block[r], size, by_row_codes[r] + first);
     }
-    AddSignLogits(planes, factors, first, begin, block);
-    args_.backend.exp_rows(
-        {.logits = block, .reference = Tile(reference_, begin, begin + masses.num_rows)});
+    finish(planes, buffers_.fine_factors.span(), first, block);
+    if (by_row_codes.data == nullptr) continue;
+    finish(std::span(planes).first(1), buffers_.refined_factors.span(), first,
+           block_of(by_row_codes));
   }
 }
 
@@ -443,7 +455,8 @@ void HeadLookup::ForEachPart(const Body& body) {
   });
 }
 
-// Masses of all coded rows: their sums, and what each row draws.
+// Masses of all coded rows: their sums, and what each row draws. (Of what the centroids make of
+// everything: this only orders the rows.)
 void HeadLookup::ScoreCodedRows() {
   const size_t num_rows = coded_rows_.size(), num_groups = groups_.size();
   row_scores_.assign(num_rows, 0.0f);
@@ -453,26 +466,43 @@ void HeadLookup::ScoreCodedRows() {
   if (num_rows == 0) return;
   buffers_.factors.Resize(num_rows);
   buffers_.planes.Resize(PackedSignBytes(num_rows, PlaneBytes(queries_.num_cols)));
-  std::vector<uint32_t> begins;
-  for (const Group& group : groups_) begins.push_back(group.begin_row);
-  begins.push_back(static_cast<uint32_t>(num_rows));
+  const bool is_one_part = queries_.num_rows <= kPartRows;  // ScoreRefinedRows needs its masses
+  const size_t stride = is_one_part ? num_rows : kBlockRows;
   ForEachPart([&](size_t row, size_t count) {
-    const Rows<float> masses(buffers_.row_masses.Resize(count * num_rows).data(), count, num_rows);
-    size_t cluster = 0;
+    float* const data = buffers_.row_masses.Resize(count * stride).data();
+    size_t cluster = 0, group = 0;
     for (size_t first = 0; first < num_rows; first += kBlockRows) {
       while (coded_begin_[cluster + 1] <= first) ++cluster;
+      while (groups_[group].end_row <= first) ++group;
       const size_t size = std::min(kBlockRows, num_rows - first);
       if (row == 0) PackBlock(first, size, cluster);
-      EstimateBlock(row, first, cluster, {masses.data + first, count, size, num_rows});
+      const Rows<float> masses(data + (is_one_part ? first : 0), count, size, stride);
+      EstimateBlock(row, first, cluster, masses);
+      AddToGroups(row, first, group, masses);
+      args_.backend.add_weighted_rows({.masses = masses,
+                                       .weights = Tile(weights_, row, row + count),
+                                       .scores = Tile(row_scores_, first, first + size)});
     }
-    const Rows<float> sums(GroupMasses(row), count, num_groups);
-    args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
-    for (size_t r = 0; r < count; ++r) {
-      coded_mass_[row + r] = std::accumulate(sums[r], sums[r] + num_groups, 0.0);
-    }
-    args_.backend.add_weighted_rows(
-        {.masses = masses, .weights = RowWeights(row, count), .scores = row_scores_});
   });
+}
+
+// Masses of coded rows [first, first + masses.num_cols), the first of them in `group`, for query
+// rows from `begin` on.
+void HeadLookup::AddToGroups(size_t begin, size_t first, size_t group, Rows<const float> masses) {
+  std::vector<uint32_t> begins;
+  size_t end = group;
+  for (; end < groups_.size() && groups_[end].begin_row < first + masses.num_cols; ++end) {
+    begins.push_back(static_cast<uint32_t>(std::max<size_t>(groups_[end].begin_row, first) - first));
+  }
+  begins.push_back(static_cast<uint32_t>(masses.num_cols));
+  const size_t rows = masses.num_rows;
+  const Rows<float> sums(buffers_.sums.Resize(rows * (end - group)).data(), rows, end - group);
+  args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
+  for (size_t r = 0; r < rows; ++r) {
+    float* const groups = GroupMasses(begin + r) + group;
+    for (size_t g = 0; g < end - group; ++g) groups[g] += sums[r][g];
+    coded_mass_[begin + r] += std::accumulate(sums[r], sums[r] + (end - group), 0.0);
+  }
 }
 
 // Of the refined rows the masses by fine codes take the place of those by row codes, in the sums
@@ -482,8 +512,6 @@ void HeadLookup::ScoreRefinedRows() {
   refined_scores_.assign(num_refined, 0.0f);
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
-  const std::byte* planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
-                               buffers_.fine_planes[2].data()};
   std::vector<uint32_t> begins;  // of groups, among the refined rows
   for (uint32_t i = 0; begins.size() <= groups_.size();) {
     begins.push_back(i);
@@ -492,19 +520,16 @@ void HeadLookup::ScoreRefinedRows() {
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
   ForEachPart([&](size_t row, size_t count) {
     const Rows<float> fine(FineMasses(row), count, num_refined);
-    EstimateRefined(row, planes, buffers_.fine_factors.span(), fine);
     const Rows<float> change(buffers_.changes.Resize(count * num_refined).data(), count,
                              num_refined);
-    if (queries_.num_rows <= kPartRows) {  // the part that ScoreCodedRows left
-      for (size_t r = 0; r < count; ++r) {
+    const bool is_one_part = queries_.num_rows <= kPartRows;  // which ScoreCodedRows left
+    EstimateRefined(row, fine, is_one_part ? Rows<float>() : change);
+    for (size_t r = 0; r < count; ++r) {
+      if (is_one_part) {
         const float* const masses = buffers_.row_masses.data() + r * coded_rows_.size();
-        for (size_t i = 0; i < num_refined; ++i) change[r][i] = fine[r][i] - masses[refined_[i]];
+        for (size_t i = 0; i < num_refined; ++i) change[r][i] = masses[refined_[i]];
       }
-    } else {
-      EstimateRefined(row, std::span(planes).first(1), factors, change);
-      for (size_t i = 0; i < count * num_refined; ++i) {
-        change.data[i] = fine.data[i] - change.data[i];
-      }
+      for (size_t i = 0; i < num_refined; ++i) change[r][i] = fine[r][i] - change[r][i];
     }
     const Rows<float> sums(buffers_.sums.Resize(count * groups_.size()).data(), count,
                            groups_.size());

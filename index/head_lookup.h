@@ -104,8 +104,7 @@ class HeadLookup {
   void ForEachPart(const Body& body);
   void PackBlock(size_t first, size_t count, size_t cluster);
   void EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses);
-  void EstimateRefined(size_t begin, std::span<const std::byte* const> planes,
-                       std::span<const float> factors, Rows<float> masses);
+  void EstimateRefined(size_t begin, Rows<float> fine, Rows<float> by_row_codes);
   std::span<float> RowWeights(size_t begin, size_t num_rows);
   // Of row `row` of the part that ForEachPart, or else of the tile that ForEachTile is at.
   const float* CentroidLogitsOf(size_t row) const {
@@ -121,6 +120,7 @@ class HeadLookup {
   void AddSignLogits(std::span<const std::byte* const> planes, std::span<const float> factors,
                      size_t first, size_t begin, Rows<float> logits);
   void ScoreCodedRows();
+  void AddToGroups(size_t begin, size_t first, size_t group, Rows<const float> masses);
   void ScoreRefinedRows();
   // Open finest clusters by which the tail stands for them: those of one parent, or where there
   // are no parents one that is coded. Their columns in open_, and rows with codes.

@@ -130,9 +130,9 @@ struct LookupArgs {
 //             4 of 16 answers right for 9.) Of the 1 - mass that may be left an upper level leaves
 //             its part: (1 - mass) * l / L after level l of L. No byte budget, no kv_budget.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
-// mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows,
-// also the opened clusters without codes. Everything through log-sum-exp; mean over the R rows, by
-// `row_weights`.
+// mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows by
+// row codes the same, of rows by fine codes what the codes make of all that (which measured better
+// than either for both). Everything through log-sum-exp; mean over the R rows, by `row_weights`.
 // Sources: arXiv:2411.09688, section 3.3 (ours reads no child of a rejected cluster, keeps the
 // rejected mass in the denominator, and has a budget); the tail as in arXiv:2506.13059.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;

@@ -43,8 +43,8 @@ struct Reference {
   std::vector<double> row_scores;      // S of the rows of `coded`, in order
 };
 
-// One level: every cluster is in the denominator, those of `coded` by their rows' codes; and what
-// is known of the rest ([R], or empty).
+// One level: every cluster is in the denominator; where rows are `refined`, those of `coded` by
+// their rows' codes; and what is known of the rest ([R], or empty).
 Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set<uint32_t>& coded,
                 const std::vector<uint32_t>& refined = {},
                 const std::vector<float>& known_lse = {}) {
@@ -72,14 +72,15 @@ Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set
     }
     const std::vector<double> by_centroid = Logits(queries[r], centroids);
     std::vector<double> rows = Logits(Rotated(queries[r]).data(), residuals);
-    total = known;
+    double with_rows = known;
     for (uint32_t i = 0; i < clusters.size(); ++i) {
-      if (!coded.contains(i)) total += level.key_counts[i] * std::exp(clusters[i]);
+      if (!coded.contains(i)) with_rows += level.key_counts[i] * std::exp(clusters[i]);
     }
     for (size_t t = 0; t < rows.size(); ++t) {
       rows[t] += by_centroid[cluster_of[t]];
-      total += std::exp(rows[t]);
+      with_rows += std::exp(rows[t]);
     }
+    if (!refined.empty()) total = with_rows;
     for (size_t t = 0; t < rows.size(); ++t) {
       result.row_scores[t] += std::exp(rows[t]) / total / static_cast<double>(queries.num_rows);
     }
