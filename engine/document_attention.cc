@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kSplitRunsUpTo = 256;
 constexpr uint64_t kBytesPerItem = 128 << 10;
 
-constexpr size_t kGatheredRows = 256;
+constexpr size_t kRowsPerRun = 256;  // at least, or at most where they are gathered
 
 // A budget from which on reading everything is as good.
 constexpr double kReadAllFrom = 0.6;
@@ -25,7 +25,7 @@ constexpr double kReadAllFrom = 0.6;
 // or clusters that stand in for keys that are not read.
 struct Run {
   enum class Kind {
-    kBlock,      // rows `range`: the exact block, or one finest cluster
+    kBlock,      // rows `range`: the exact block, or some finest clusters
     kGathered,   // selection.rows [range.begin, range.end)
     kTail,       // clusters `range` of `level`, by centroid and mean value
     kLogitTail,  // clusters `range` of `tail`, by its logits [column, …) and mean value
@@ -51,8 +51,12 @@ std::vector<Run> ExactRuns(const HeadIndex& head) {
 std::vector<Run> AllRuns(const HeadIndex& head) {
   std::vector<Run> runs = ExactRuns(head);
   if (head.levels().empty()) return runs;
-  const size_t num_clusters = head.levels().back().num_clusters();
-  for (uint32_t i = 0; i < num_clusters; ++i) AddBlock(head, head.ClusterRows(i), runs);
+  const std::span<const uint32_t> rows = head.levels().back().children;
+  for (size_t i = 1, first = 0; i < rows.size(); ++i) {
+    if (rows[i] - rows[first] < kRowsPerRun && i + 1 < rows.size()) continue;
+    AddBlock(head, {rows[first], rows[i]}, runs);
+    first = i;
+  }
   return runs;
 }
 
@@ -75,8 +79,8 @@ void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<
 std::vector<Run> GatheredRuns(const HeadIndex& head, const HeadSelection& selection) {
   std::vector<Run> runs;
   const auto num_rows = static_cast<uint32_t>(selection.rows.size());
-  for (uint32_t begin = 0; begin < num_rows; begin += kGatheredRows) {
-    const uint32_t end = std::min<uint32_t>(begin + kGatheredRows, num_rows);
+  for (uint32_t begin = 0; begin < num_rows; begin += kRowsPerRun) {
+    const uint32_t end = std::min<uint32_t>(begin + kRowsPerRun, num_rows);
     runs.push_back(
         {Run::Kind::kGathered, {begin, end}, 0, (end - begin) * head.BlockBytes({0, 1})});
   }
@@ -93,23 +97,35 @@ std::vector<Run> TailRuns(const HeadIndex& head, const HeadSelection& selection)
 struct Workspace {
   std::vector<float> scratch;
   std::vector<std::byte> keys, values;  // gathered rows
+  std::vector<KvBlock> blocks;          // of a run
   std::vector<float> logits;            // of a run of the tail
 };
 
-// The keys and values of a run of rows. kTail and kLogitTail are not rows.
-Status ReadRows(const HeadIndex& head, const HeadSelection* selection, const Run& run,
-                Workspace& workspace, TypedRows& keys, TypedRows& values) {
-  if (run.kind == Run::Kind::kBlock) {
-    LECTERN_RETURN_IF_ERROR(head.VerifyRows(run.range));
-    keys = head.Keys(run.range);
-    values = head.Values(run.range);
+// The blocks of a run of rows (kTail and kLogitTail are none), for so many query rows.
+Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const Run& run,
+                  size_t num_queries, Workspace& workspace) {
+  workspace.blocks.clear();
+  if (run.kind == Run::Kind::kGathered) {
+    const std::span<const uint32_t> rows =
+        std::span<const uint32_t>(selection->rows).subspan(run.range.begin, run.range.size());
+    LECTERN_RETURN_IF_ERROR(head.GatherRows(rows, workspace.keys, workspace.values));
+    workspace.blocks = {{head.AsRows(workspace.keys), head.AsRows(workspace.values)}};
     return {};
   }
-  const std::span<const uint32_t> rows =
-      std::span<const uint32_t>(selection->rows).subspan(run.range.begin, run.range.size());
-  LECTERN_RETURN_IF_ERROR(head.GatherRows(rows, workspace.keys, workspace.values));
-  keys = head.AsRows(workspace.keys);
-  values = head.AsRows(workspace.values);
+  LECTERN_RETURN_IF_ERROR(head.VerifyRows(run.range));
+  head.ForEachBlock(run.range, [&](IndexRange block) {
+    workspace.blocks.push_back({head.Keys(block), head.Values(block)});
+  });
+  if (num_queries <= kMostGroupRows || workspace.blocks.size() == 1) return {};
+  // Many query rows: what is copied once is used often.
+  workspace.keys.clear();
+  workspace.values.clear();
+  for (const KvBlock& block : workspace.blocks) {
+    const size_t bytes = block.keys.num_rows * block.keys.row_bytes();
+    workspace.keys.insert(workspace.keys.end(), block.keys.data, block.keys.data + bytes);
+    workspace.values.insert(workspace.values.end(), block.values.data, block.values.data + bytes);
+  }
+  workspace.blocks = {{head.AsRows(workspace.keys), head.AsRows(workspace.values)}};
   return {};
 }
 
@@ -229,27 +245,27 @@ class LayerAttention {
     const HeadIndex& head = heads_[item.head];
     if (run.kind == Run::Kind::kLogitTail) return AttendLogitTail(item, run, state, workspace);
     if (run.kind == Run::Kind::kTail) return AttendTail(item, run, state, workspace);
-    AttendArgs attend = {.queries = args_.queries[item.head].Slice(item.row_begin, item.row_end),
-                         .keys = {},
-                         .values = {},
-                         .scale = scale_,
-                         .visible = {},
-                         .state = state,
-                         .logits = {},
-                         .scratch = workspace.scratch};
-    LECTERN_RETURN_IF_ERROR(
-        ReadRows(head, Selection(item.head), run, workspace, attend.keys, attend.values));
+    const Rows<const float> queries = args_.queries[item.head].Slice(item.row_begin, item.row_end);
+    const size_t num_rows = queries.num_rows;
+    LECTERN_RETURN_IF_ERROR(ReadBlocks(head, Selection(item.head), run, num_rows, workspace));
     const Rows<float> observed = Observed(item, run);
-    const size_t num_rows = attend.queries.num_rows;
-    if (observed.data != nullptr && observed.num_rows == num_rows) attend.logits = observed;
-    args_.backend.attend(attend);
-    if (observed.data != nullptr && observed.num_rows < num_rows) {
-      args_.backend.key_logits(
-          {.queries = attend.queries.Slice(num_rows - observed.num_rows, num_rows),
-           .keys = attend.keys,
-           .scale = scale_,
-           .logits = observed,
-           .scratch = workspace.scratch});
+    const bool all_observed = observed.num_rows == num_rows;
+    args_.backend.attend_blocks({.queries = queries,
+                                 .blocks = workspace.blocks,
+                                 .scale = scale_,
+                                 .state = state,
+                                 .logits = all_observed ? observed : Rows<float>(),
+                                 .scratch = workspace.scratch});
+    if (observed.data == nullptr || all_observed) return {};
+    size_t column = 0;
+    for (const KvBlock& block : workspace.blocks) {
+      args_.backend.key_logits({.queries = queries.Slice(num_rows - observed.num_rows, num_rows),
+                                .keys = block.keys,
+                                .scale = scale_,
+                                .logits = {observed.data + column, observed.num_rows,
+                                           block.keys.num_rows, observed.stride},
+                                .scratch = workspace.scratch});
+      column += block.keys.num_rows;
     }
     return {};
   }
@@ -501,42 +517,39 @@ namespace {
 
 // Of attention squared, summed over a query group: a hundred thousand such rows are no evidence.
 constexpr float kNegligibleSquares = 1e-9f;
-constexpr size_t kProbabilityTile = 256;
+constexpr size_t kProbabilityTile = 64;
 
-// Adds a tile's attention: columns [begin, begin + size) of `logits`.
+// Whether one of the columns may be more than that.
+bool HasProbabilities(Rows<const float> logits, std::span<const float> lse) {
+  std::array<float, kProbabilityTile> largest;
+  largest.fill(-INFINITY);
+  for (size_t r = 0; r < lse.size(); ++r) {
+    for (size_t i = 0; i < logits.num_cols; ++i) {
+      largest[i] = std::max(largest[i], logits[r][i] - lse[r]);
+    }
+  }
+  const float least = 0.5f * std::log(kNegligibleSquares / static_cast<float>(lse.size()));
+  return *std::max_element(largest.begin(), largest.end()) >= least;
+}
+
+// Adds a tile's attention: columns [begin, begin + logits.num_cols) of a head's.
 template <typename RowOf>
 void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
              std::span<const float> lse, size_t begin, const RowOf& row_of, std::span<double> mass,
              std::span<double> squared_mass) {
-  const size_t size = logits.num_cols;
-  std::array<float, kProbabilityTile> sums, squares;
-  if (mass.empty()) {
-    // Most of a long document's rows are negligible: not even their exponential is wanted.
-    const float least = 0.5f * std::log(kNegligibleSquares / static_cast<float>(lse.size()));
-    std::array<float, kProbabilityTile> largest;
-    largest.fill(-INFINITY);
-    for (size_t r = 0; r < lse.size(); ++r) {
-      for (size_t i = 0; i < size; ++i) largest[i] = std::max(largest[i], logits[r][i] - lse[r]);
-    }
-    if (std::none_of(largest.begin(), largest.begin() + size, [&](float x) { return x >= least; })) {
-      return;
-    }
-  }
+  // Of most of a long document's rows not even the exponential is wanted, and looking up where they
+  // belong would take longest of all.
+  if (mass.empty() && !HasProbabilities(logits, lse)) return;
   backend.exp_rows({.logits = logits, .reference = lse});
-  sums.fill(0), squares.fill(0);
+  std::array<float, kProbabilityTile> squares{};
   for (size_t r = 0; r < lse.size(); ++r) {
-    const float* const row = logits[r];
-    for (size_t i = 0; i < size; ++i) {
-      sums[i] += row[i];
-      squares[i] += row[i] * row[i];
-    }
+    for (size_t i = 0; i < logits.num_cols; ++i) squares[i] += logits[r][i] * logits[r][i];
   }
-  for (size_t i = 0; i < size; ++i) {
-    // Looking up where they belong would take longest of all.
+  for (size_t i = 0; i < logits.num_cols; ++i) {
     if (mass.empty() && squares[i] < kNegligibleSquares) continue;
     const size_t position = head.positions()[row_of(begin + i)];
-    if (!mass.empty()) mass[position] += sums[i];
     if (!squared_mass.empty()) squared_mass[position] += squares[i];
+    for (size_t r = 0; !mass.empty() && r < lse.size(); ++r) mass[position] += logits[r][i];
   }
 }
 

@@ -2,6 +2,7 @@
 #ifndef LECTERN_INDEX_HEAD_INDEX_H_
 #define LECTERN_INDEX_HEAD_INDEX_H_
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/types.h"
@@ -88,6 +89,17 @@ class HeadIndex {
   IndexRange ClusterRows(uint32_t finest_cluster) const {
     const auto& rows = levels_.back().children;
     return {rows[finest_cluster], rows[finest_cluster + 1]};
+  }
+
+  // Calls body(block) for the blocks of rows [begin, end): the exact rows, or whole finest
+  // clusters.
+  template <typename Body>
+  void ForEachBlock(IndexRange rows, const Body& body) const {
+    if (rows.begin < num_exact_) return body(rows);
+    const auto& begins = levels_.back().children;
+    for (auto i = std::lower_bound(begins.begin(), begins.end(), rows.begin); *i < rows.end; ++i) {
+      body(IndexRange{i[0], i[1]});
+    }
   }
 
   // Checksums of what is about to be read.

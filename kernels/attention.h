@@ -48,6 +48,25 @@ size_t AttendScratch(size_t num_queries, size_t head_dim);
 void AttendScalar(const AttendArgs& args);  // the definition; sums in double
 void AttendSimd(const AttendArgs& args);    // finished outputs within 1e-5 * max|v| of it
 
+// Keys and values that belong together; of the same number of rows.
+struct KvBlock {
+  TypedRows keys, values;
+};
+inline constexpr size_t kMostGroupRows = 8;
+struct AttendBlocksArgs {
+  Rows<const float> queries;        // [R, head_dim]; as above
+  std::span<const KvBlock> blocks;  // one after the other, n >= 1 rows in all; of one dtype
+  float scale;
+  AttentionState state;
+  Rows<float> logits;        // out [R, n], or empty
+  std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
+};
+// Attend to all blocks, as if their keys and their values lay side by side: what a document's
+// clusters are, too few rows each for a call of their own. Preconditions as above, and each block
+// has rows. Fast for a query group (R <= kMostGroupRows); for more rows no faster than a call each.
+void AttendBlocksScalar(const AttendBlocksArgs& args);  // the definition: Attend to each
+void AttendBlocksSimd(const AttendBlocksArgs& args);  // finished outputs within 1e-5 * max|v| of it
+
 struct AttendLogitsArgs {
   Rows<const float> logits;  // [R, n]: s_rj as they are; -inf: not attended
   TypedRows values;          // [n, head_dim]; any dtype

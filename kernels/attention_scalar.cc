@@ -64,6 +64,26 @@ void AttendScalar(const AttendArgs& args) {
   }
 }
 
+void AttendBlocksScalar(const AttendBlocksArgs& args) {
+  size_t column = 0;
+  for (const KvBlock& block : args.blocks) {
+    const size_t rows = block.keys.num_rows;
+    AttendArgs attend = {.queries = args.queries,
+                         .keys = block.keys,
+                         .values = block.values,
+                         .scale = args.scale,
+                         .visible = {},
+                         .state = args.state,
+                         .logits = {},
+                         .scratch = args.scratch};
+    if (args.logits.data != nullptr) {
+      attend.logits = {args.logits.data + column, args.logits.num_rows, rows, args.logits.stride};
+    }
+    AttendScalar(attend);
+    column += rows;
+  }
+}
+
 void AttendLogitsScalar(const AttendLogitsArgs& args) {
   assert(args.values.num_rows == args.logits.num_cols);
   assert(args.state.num_rows() == args.logits.num_rows);

@@ -1,7 +1,8 @@
 // Online softmax over tiles of keys. A tile's keys and values are converted once (for few query
 // rows they are used as they are stored), then blocks of query rows pass over it: logits, weights,
 // weighted values. Every product is a tile of tile-inl.h, so that a row's bits do not depend on
-// which rows it shares a call with (but for a few rows that see everything: DotFewRows).
+// which rows it shares a call with (but for a few rows that see everything: DotFewRows). A query
+// group meets blocks that lie apart in one tile.
 #include "kernels/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -31,9 +32,11 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 void Attend(const AttendArgs& args) { AttendScalar(args); }
+void AttendBlocks(const AttendBlocksArgs& args) { AttendBlocksScalar(args); }
 void AttendLogits(const AttendLogitsArgs& args) { AttendLogitsScalar(args); }
 #else
 static_assert(kPanel <= kMaxPanel && kMaxRows <= kMaxTileRows && kTileKeys % kPanel == 0);
+static_assert(kMostGroupRows <= kMaxTileRows);
 
 // Keys [begin, begin + num_keys) and where their floats lie in scratch.
 struct KeyTile {
@@ -129,11 +132,27 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
 template <Dtype kDtype>
 void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows,
                      ptrdiff_t ahead) {
-  // Documents are stored as the keys of a run, its values, then those of the next.
   const StoredSource<kDtype> source = {values.data, values.row_bytes(), ahead};
   MultiplyBlock(Product<StoredSource<kDtype> >{p.a, p.a_stride, source, p.depth, p.c, p.c_stride,
                                                p.num_columns, p.accumulate},
                 num_rows);
+}
+
+// The same whatever they are stored as. `next`: what is read after these values. (Documents are
+// stored as the keys of a run, its values, then those of the next.)
+void AddStoredValues(const Product<PanelSource>& p, const TypedRows& values, size_t num_rows,
+                     const std::byte* next) {
+  const ptrdiff_t ahead = next - values.data;
+  switch (values.dtype) {
+    case Dtype::kF32:
+      return AddStoredValues<Dtype::kF32>(p, values, num_rows, ahead);
+    case Dtype::kF16:
+      return AddStoredValues<Dtype::kF16>(p, values, num_rows, ahead);
+    case Dtype::kBf16:
+      return AddStoredValues<Dtype::kBf16>(p, values, num_rows, ahead);
+    case Dtype::kQ8:
+      return AddStoredValues<Dtype::kQ8>(p, values, num_rows, ahead);
+  }
 }
 
 // out += weights * values, from the packed values or, when they are needed once, as stored.
@@ -154,17 +173,7 @@ void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t n
   const std::byte* const next = tile.begin + tile.num_keys < args.keys.num_rows
                                     ? args.keys.row(tile.begin + tile.num_keys)
                                     : values.row(values.num_rows);
-  const ptrdiff_t ahead = next - values.data;
-  switch (values.dtype) {
-    case Dtype::kF32:
-      return AddStoredValues<Dtype::kF32>(p, values, num_rows, ahead);
-    case Dtype::kF16:
-      return AddStoredValues<Dtype::kF16>(p, values, num_rows, ahead);
-    case Dtype::kBf16:
-      return AddStoredValues<Dtype::kBf16>(p, values, num_rows, ahead);
-    case Dtype::kQ8:
-      return AddStoredValues<Dtype::kQ8>(p, values, num_rows, ahead);
-  }
+  AddStoredValues(p, values, num_rows, next);
 }
 
 // Dots of rows [row, row + num_rows) with the tile's first `depth` keys -> weights.
@@ -236,6 +245,98 @@ void Attend(const AttendArgs& args) {
   }
 }
 
+// Some rows of a block, and their first column in a tile.
+struct BlockPiece {
+  TypedRows keys, values;
+  size_t column;
+};
+
+// Blocks mostly follow one another in memory, and keys and values are all met once: what lies so
+// many bytes behind is asked for early.
+constexpr ptrdiff_t kBlocksAhead = 8192;
+
+// For a query group: tiles of pieces that lie apart, used as they are stored, by kFewRows query
+// rows at a time.
+void AttendGroupToBlocks(const AttendBlocksArgs& args) {
+  const size_t num_rows = args.queries.num_rows;
+  AttendArgs attend = {};  // what UpdateRow looks at
+  attend.keys.num_rows = SIZE_MAX;
+  attend.scale = args.scale;
+  attend.state = args.state;
+  attend.logits = args.logits;
+  KeyTile tile = {};
+  tile.weights = AlignScratch(args.scratch.data());
+  BlockPiece pieces[kTileKeys];
+  size_t num_pieces = 0;
+  const auto finish_tile = [&] {
+    for (size_t r = 0; r < num_rows; ++r) UpdateRow(attend, tile, r, tile.weights + r * kTileKeys);
+    for (size_t i = 0; i < num_pieces; ++i) {
+      const TypedRows& values = pieces[i].values;
+      for (size_t row = 0; row < num_rows; row += kFewRows) {
+        AddStoredValues({.a = tile.weights + row * kTileKeys + pieces[i].column,
+                         .a_stride = kTileKeys,
+                         .b = {},
+                         .depth = values.num_rows,
+                         .c = args.state.out[row],
+                         .c_stride = args.state.out.stride,
+                         .num_columns = args.state.out.num_cols,
+                         .accumulate = true},
+                        values, std::min(kFewRows, num_rows - row),
+                        values.data + (row == 0 ? kBlocksAhead : 0));
+      }
+    }
+    tile.begin += tile.num_keys;
+    tile.num_keys = num_pieces = 0;
+  };
+  for (const KvBlock& block : args.blocks) {
+    for (size_t begin = 0, end; begin < block.keys.num_rows; begin = end) {
+      end = std::min(block.keys.num_rows, begin + kTileKeys - tile.num_keys);
+      const BlockPiece piece = {block.keys.Slice(begin, end), block.values.Slice(begin, end),
+                                tile.num_keys};
+      for (size_t row = 0; row < num_rows; row += kFewRows) {
+        DotFewRows({.a = args.queries[row],
+                    .a_stride = args.queries.stride,
+                    .b = piece.keys,
+                    .depth = args.queries.num_cols,
+                    .c = tile.weights + row * kTileKeys + piece.column,
+                    .c_stride = kTileKeys,
+                    .accumulate = false,
+                    .ahead = row == 0 ? kBlocksAhead : 0},
+                   piece.keys.dtype, std::min(kFewRows, num_rows - row));
+      }
+      pieces[num_pieces++] = piece;
+      tile.num_keys += end - begin;
+      if (tile.num_keys == kTileKeys) finish_tile();
+    }
+  }
+  if (num_pieces > 0) finish_tile();
+}
+
+void AttendBlocks(const AttendBlocksArgs& args) {
+  if (args.queries.num_rows <= kMostGroupRows && args.state.out.num_cols % kPanel == 0) {
+    return AttendGroupToBlocks(args);
+  }
+  AttendArgs attend = {.queries = args.queries,
+                       .keys = {},
+                       .values = {},
+                       .scale = args.scale,
+                       .visible = {},
+                       .state = args.state,
+                       .logits = {},
+                       .scratch = args.scratch};
+  size_t column = 0;
+  for (const KvBlock& block : args.blocks) {
+    attend.keys = block.keys;
+    attend.values = block.values;
+    const size_t rows = block.keys.num_rows;
+    if (args.logits.data != nullptr) {
+      attend.logits = {args.logits.data + column, args.logits.num_rows, rows, args.logits.stride};
+    }
+    Attend(attend);
+    column += rows;
+  }
+}
+
 // The second half of Attend: the weights come from given logits.
 void AttendLogits(const AttendLogitsArgs& args) {
   const size_t num_rows = args.logits.num_rows, num_keys = args.values.num_rows;
@@ -276,6 +377,7 @@ HWY_AFTER_NAMESPACE();
 namespace lectern {
 
 HWY_EXPORT(Attend);
+HWY_EXPORT(AttendBlocks);
 HWY_EXPORT(AttendLogits);
 
 size_t AttendScratch(size_t /*num_queries*/, size_t head_dim) {
@@ -293,6 +395,20 @@ void AttendSimd(const AttendArgs& args) {
   assert(args.scratch.size() >=
          AttendScratch(args.queries.num_rows, std::max(args.keys.num_cols, args.values.num_cols)));
   HWY_DYNAMIC_DISPATCH(Attend)(args);
+}
+
+void AttendBlocksSimd(const AttendBlocksArgs& args) {
+  assert(args.queries.num_rows >= 1 && !args.blocks.empty());
+  assert(args.state.num_rows() == args.queries.num_rows);
+  assert(args.scratch.size() >=
+         AttendScratch(args.queries.num_rows,
+                       std::max(args.queries.num_cols, args.state.out.num_cols)));
+  for ([[maybe_unused]] const KvBlock& block : args.blocks) {
+    assert(block.keys.num_rows >= 1 && block.values.num_rows == block.keys.num_rows);
+    assert(block.keys.num_cols == args.queries.num_cols);
+    assert(block.values.num_cols == args.state.out.num_cols);
+  }
+  HWY_DYNAMIC_DISPATCH(AttendBlocks)(args);
 }
 
 void AttendLogitsSimd(const AttendLogitsArgs& args) {

@@ -24,6 +24,7 @@ struct Backend {
   void (*rope)(const RopeArgs&);
   void (*swiglu)(const SwigluArgs&);
   void (*attend)(const AttendArgs&);
+  void (*attend_blocks)(const AttendBlocksArgs&);
   void (*attend_logits)(const AttendLogitsArgs&);
   void (*key_logits)(const KeyLogitsArgs&);
   void (*add_row_lse)(const AddRowLseArgs&);

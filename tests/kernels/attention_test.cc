@@ -1,6 +1,8 @@
 #include "kernels/attention.h"
 
 #include <cmath>
+#include <cstring>
+#include <numeric>
 
 #include "tests/kernels/kernel_case.h"
 
@@ -114,6 +116,71 @@ TEST_P(AttentionTest, IsSoftmaxOfLogitsTimesValues) {
     for (size_t r = 0; r < num_rows; ++r) {
       if (c.visible[r] > 0) {
         EXPECT_NEAR(lse[r], expected_lse[r], 1e-5);
+      }
+    }
+  }
+}
+
+// Blocks of a few rows each, stored as documents are: keys, values, the keys of the next.
+struct BlocksCase {
+  BlocksCase(size_t num_rows, const std::vector<size_t>& sizes, size_t head_dim, Dtype dtype)
+      : all(num_rows, std::accumulate(sizes.begin(), sizes.end(), size_t{0}), head_dim, dtype) {
+    all.visible.clear();
+    const size_t row_bytes = all.keys.rows.row_bytes();
+    data.resize(2 * all.num_keys() * row_bytes);
+    size_t row = 0;
+    for (const size_t size : sizes) {
+      std::byte* const block = data.data() + 2 * row * row_bytes;
+      std::memcpy(block, all.keys.rows.row(row), size * row_bytes);
+      std::memcpy(block + size * row_bytes, all.values.rows.row(row), size * row_bytes);
+      blocks.push_back(
+          {{block, dtype, size, head_dim}, {block + size * row_bytes, dtype, size, head_dim}});
+      row += size;
+    }
+  }
+  void Run(const Backend& kernels, const State& state, Rows<float> logits = {}) const {
+    std::vector<float> scratch(AttendScratch(all.num_rows(), all.head_dim()));
+    kernels.attend_blocks({.queries = all.queries.rows,
+                           .blocks = blocks,
+                           .scale = all.scale,
+                           .state = state.view,
+                           .logits = logits,
+                           .scratch = scratch});
+  }
+
+  AttentionCase all;
+  std::vector<std::byte> data;
+  std::vector<KvBlock> blocks;
+};
+
+TEST_P(AttentionTest, BlocksAreAttendedAsOne) {
+  const std::vector<std::vector<size_t>> layouts = {
+      {1}, {64}, {65}, {1, 2, 3}, {20, 20, 20, 20, 20}, {63, 1, 64, 130, 7}, {200, 1, 1, 1}};
+  for (const Dtype dtype : kAllDtypes) {
+    for (const size_t head_dim : {32, 64, 96}) {
+      for (const size_t num_rows : {1, 3, 4, 5, 8, 9, 20}) {
+        for (const std::vector<size_t>& sizes : layouts) {
+          SCOPED_TRACE(testing::Message() << num_rows << " rows, " << sizes.size() << " blocks of "
+                                          << sizes[0] << ", head_dim " << head_dim);
+          const BlocksCase c(num_rows, sizes, head_dim, dtype);
+          State state(num_rows, head_dim);
+          Matrix logits(num_rows, c.all.num_keys());
+          c.Run(kernels(), state, logits.rows);
+          const float tolerance = 1e-5f * Largest(c.all.values.ToFloats());
+          ExpectNear(state.Finish(), DenseAttention(c.all), tolerance);
+          State expected(num_rows, head_dim);
+          Matrix expected_logits(num_rows, c.all.num_keys());
+          c.all.Run(*FindBackend("scalar"), expected, expected_logits.rows);
+          ExpectNear(logits, expected_logits, 1e-4);
+          // Joined with what was attended before.
+          c.Run(kernels(), state);
+          c.all.Run(*FindBackend("scalar"), expected);
+          ExpectNear(state.Finish(), expected.Finish(), tolerance);
+          for (size_t r = 0; r < num_rows; ++r) {
+            EXPECT_NEAR(std::log(state.sum[r]) + state.max[r],
+                        std::log(expected.sum[r]) + expected.max[r], 1e-4);
+          }
+        }
       }
     }
   }
