@@ -10,7 +10,7 @@
 //     Runs the chunks of 512 tokens that begin at 0, STRIDE, 2 STRIDE, … and the last of TOKENS,
 //     the KV between them as above: all of them, a real prefill, where STRIDE is 512. STORE is for
 //     quantised weights alone. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran.
-//   ask_bench ask MODEL STORE TOKENS THREADS
+//   ask_bench ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
 //     "token_cpu_ms","steps","read_prefill","read_decode","first":{"clock_s","cpu_s","rss_kb",
@@ -271,9 +271,11 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
 }
 
 Status Ask(const std::string& folder, const std::string& store, const std::string& name,
-           size_t num_threads) {
-  LECTERN_ASSIGN(const auto engine,
-                 Engine::Create({.store = store, .model = folder, .num_threads = num_threads}));
+           size_t num_threads, uint64_t max_ram_bytes) {
+  LECTERN_ASSIGN(const auto engine, Engine::Create({.store = store,
+                                                    .model = folder,
+                                                    .num_threads = num_threads,
+                                                    .max_ram_bytes = max_ram_bytes}));
   LECTERN_ASSIGN(const std::unique_ptr<Session> opened, engine->Open(name));
   auto& session = static_cast<DocumentSession&>(*opened);
   LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder, {.store = store}));
@@ -305,12 +307,13 @@ Status Main(std::span<char*> args) {
     }
     return Index(*model, args[2], tokens, last);
   }
-  if (command == "ask" && args.size() == 5) {
-    return Ask(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10));
+  if (command == "ask" && (args.size() == 5 || args.size() == 6)) {
+    const uint64_t max_ram_mib = args.size() == 6 ? std::strtoull(args[5], nullptr, 10) : 0;
+    return Ask(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10), max_ram_mib << 20);
   }
   return {Code::kInvalidArgument,
           "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED] | prefill MODEL STORE "
-          "WEIGHTS TOKENS STRIDE | ask MODEL STORE TOKENS THREADS"};
+          "WEIGHTS TOKENS STRIDE | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]"};
 }
 
 }  // namespace

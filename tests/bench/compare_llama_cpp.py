@@ -3,7 +3,7 @@
 
     compare_llama_cpp.py --bin BUILD/tests/bench/ask_bench --work DIR [--model S|M] [--depth N…]
                          [--pairs 5] [--threads 1]
-                         [--prefill [--stride N] | --cold [--answer N]]
+                         [--prefill [--stride N] | --cold [--answer N] [--max-ram MIB]]
 
 Needs numpy, gguf and llama-cpp-python from PyPI. Models and documents are made in DIR once
 (make_models.py, ask_bench): S with f16 weights on both sides; M q8_0 there, q8 here. Prints a
@@ -28,7 +28,7 @@ it needs, memory is what is added from then on, and its libraries stay cached. l
 model, and reads the state that it has saved. Columns: wall and CPU time; peak resident memory up to
 that token, mapped files that were touched included; what is on disk of the document; and peak
 anonymous memory while --answer more tokens are generated (in the first pair alone), in brackets how
-much it grew.
+much it grew. --max-ram: of Lectern, which then lets pages of the document go.
 """
 import argparse
 import ctypes
@@ -168,9 +168,9 @@ def repeated(state, depth):
 
 
 class Lectern:
-    def __init__(self, binary, model, store, depth, threads):
+    def __init__(self, binary, model, store, depth, threads, max_ram=0):
         self.process = subprocess.Popen(
-            [binary, "ask", model, store, str(depth), str(threads)],
+            [binary, "ask", model, store, str(depth), str(threads), str(max_ram)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.key = "cpu_ms" if threads == 1 else "ms"
 
@@ -338,7 +338,8 @@ def cold_rival(args, folder, depth):
 def cold_lectern(args, folder, depth, answer):
     drop_caches()
     start = time.monotonic()
-    lectern = Lectern(args.bin, folder, args.work / f"store-{args.model}", depth, args.threads)
+    lectern = Lectern(args.bin, folder, args.work / f"store-{args.model}", depth, args.threads,
+                      args.max_ram)
     result = lectern.ask(0.1, 64, answer)
     lectern.close()
     first = result["first"]
@@ -395,6 +396,7 @@ def main():
     parser.add_argument("--stride", type=int, default=CHUNK)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--answer", type=int, default=256)
+    parser.add_argument("--max-ram", type=int, default=0, metavar="MIB")
     parser.add_argument("--part", help=argparse.SUPPRESS)  # of --cold, in a process of its own
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
