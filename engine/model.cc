@@ -10,8 +10,9 @@ namespace lectern {
 namespace {
 
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
-// Before the type's name; the number is that of the way in which PackPanel finds scales and steps.
-constexpr std::string_view kQuantised = "weights quantised 1: ";
+// Before the type's name; the number is that of the way in which PackPanel finds scales and steps
+// and packed_matmul.h multiplies with them.
+constexpr std::string_view kQuantised = "weights quantised 2: ";
 
 template <typename T>
 void Add(Sha256& hash, T value) {

@@ -19,7 +19,7 @@ constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;  // of the source, in memory at a time
 
 struct Header {
-  char magic[8] = {'L', 'E', 'C', 'T', 'P', 'A', 'K', '1'};  // the digit is the version
+  char magic[8] = {'L', 'E', 'C', 'T', 'P', 'A', 'K', '2'};  // the digit is the version
   Fingerprint fingerprint{};
   uint64_t num_matrices = 0;
 };

@@ -38,6 +38,9 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   scratch_per_thread = std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
                                  MatMulScratch(config.intermediate_size)});
   scratch.resize(num_threads * scratch_per_thread);
+  const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
+  steps.resize(tokens * widest);
+  scales.resize(tokens * (widest / kPackedGroup));
 }
 
 void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const {
@@ -63,9 +66,18 @@ void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Ro
                          bool accumulate, Activations& a) const {
   static_assert(kColumnsPerItem % kPackedColumns == 0);
   const size_t columns = weight.num_rows();
+  const Int8Rows quantised = weight.is_packed() ? Quantise(input, a) : Int8Rows();
   const auto run = [&](size_t begin, size_t end, size_t slot) {
+    if (weight.is_packed()) {
+      return backend_.packed_matmul({.input = quantised,
+                                     .weight = weight.packed,
+                                     .output = output,
+                                     .column_begin = begin,
+                                     .column_end = end,
+                                     .accumulate = accumulate});
+    }
     backend_.matmul({.input = input,
-                     .weight = weight,
+                     .weight = weight.rows,
                      .output = output,
                      .column_begin = begin,
                      .column_end = end,
@@ -79,6 +91,26 @@ void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Ro
     const size_t begin = item * kColumnsPerItem;
     run(begin, std::min(begin + kColumnsPerItem, columns), slot);
   });
+}
+
+Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
+  const size_t cols = input.num_cols, num_groups = cols / kPackedGroup;
+  const size_t items = (input.num_rows + kTokensPerItem - 1) / kTokensPerItem;
+  const auto run = [&](size_t item, size_t) {
+    const size_t begin = item * kTokensPerItem;
+    const size_t end = std::min(begin + kTokensPerItem, input.num_rows);
+    backend_.quantise_rows(
+        {.input = input.Slice(begin, end),
+         .steps = std::span<int8_t>(a.steps).subspan(begin * cols, (end - begin) * cols),
+         .scales =
+             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups)});
+  };
+  if (items == 1) {
+    run(0, 0);
+  } else {
+    threads_.ParallelFor(items, run);
+  }
+  return {a.steps.data(), a.scales.data(), input.num_rows, cols};
 }
 
 void Transformer::Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const {

@@ -27,6 +27,8 @@ struct Activations {
   // Rows of one kv head's query group are together: [kv heads][tokens * group, head_dim], row
   // token * group + j is query head kv_head * group + j.
   std::vector<float> queries, attended;
+  std::vector<int8_t> steps;   // of what is multiplied with packed weights: [tokens, columns]
+  std::vector<float> scales;   // [tokens, columns / kPackedGroup]
   std::vector<float> scratch;  // [threads][scratch_per_thread]
   size_t scratch_per_thread;
 };
@@ -65,6 +67,8 @@ class Transformer {
  private:
   void MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
               bool accumulate, Activations& a) const;
+  // In a.steps and a.scales, until the next call.
+  Int8Rows Quantise(Rows<const float> input, Activations& a) const;
   void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
 
   const Model& model_;

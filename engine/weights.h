@@ -23,7 +23,7 @@ namespace lectern {
 
 // What matrices are multiplied as. kStored: f32, f16 or bf16, as in the files. kQ8, kQ4: quantised
 // in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding and the output matrix, which
-// matter most, are q8.
+// matter most, are q8. What they are multiplied by is rounded to int8 (kernels/packed_matmul.h).
 enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
 std::optional<WeightsType> ParseWeightsName(std::string_view name);

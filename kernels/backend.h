@@ -8,6 +8,7 @@
 #include "kernels/centroid_scores.h"
 #include "kernels/convert.h"
 #include "kernels/matmul.h"
+#include "kernels/packed_matmul.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/sign_logits.h"
@@ -20,6 +21,8 @@ struct Backend {
   void (*to_float_rows)(TypedRows, Rows<float>);
   void (*from_float_rows)(Rows<const float>, Dtype, std::byte*);
   void (*matmul)(const MatMulArgs&);
+  void (*quantise_rows)(const QuantiseRowsArgs&);
+  void (*packed_matmul)(const PackedMatMulArgs&);
   void (*rms_norm)(const RmsNormArgs&);
   void (*rope)(const RopeArgs&);
   void (*swiglu)(const SwigluArgs&);

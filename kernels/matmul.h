@@ -1,4 +1,5 @@
-// Matrix product with weights as they are stored or packed: output = input * weight^T.
+// Matrix product with weights as they are stored: output = input * weight^T. Packed ones:
+// packed_matmul.h.
 //
 // Each output element is one sum over k in ascending order, whatever the number of input rows
 // handed in together, the column range or the thread that runs it: a layer gives the same bits for
@@ -7,17 +8,16 @@
 #ifndef LECTERN_KERNELS_MATMUL_H_
 #define LECTERN_KERNELS_MATMUL_H_
 
-#include "kernels/packed_rows.h"
 #include "kernels/types.h"
 
 namespace lectern {
 
 struct MatMulArgs {
   Rows<const float> input;   // [M, K]
-  WeightMatrix weight;       // [N, K]; f32, f16, bf16 or packed, row n holds output column n
+  TypedRows weight;          // [N, K]; f32, f16 or bf16, row n holds output column n
   Rows<float> output;        // [M, N]; must not alias input
   size_t column_begin = 0;   // computes output columns [column_begin, column_end) only:
-  size_t column_end = 0;     //   the unit of parallel work. Packed: begin is a multiple of 16
+  size_t column_end = 0;     //   the unit of parallel work
   bool accumulate = false;   // the sum starts from the output's value instead of 0
   std::span<float> scratch;  // >= MatMulScratch(K) floats; contents undefined after
 };

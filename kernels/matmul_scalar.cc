@@ -2,26 +2,18 @@
 #include "kernels/matmul.h"
 
 namespace lectern {
-namespace {
-
-float Element(const WeightMatrix& weight, size_t row, size_t col) {
-  return weight.is_packed() ? PackedElement(weight.packed, row, col)
-                            : LoadElement(weight.rows.row(row), weight.rows.dtype, col);
-}
-
-}  // namespace
 
 void MatMulScalar(const MatMulArgs& args) {
   const auto& [input, weight, output, column_begin, column_end, accumulate, scratch] = args;
-  assert(input.num_cols == weight.num_cols() && input.num_rows == output.num_rows);
-  assert(column_begin <= column_end && column_end <= weight.num_rows());
-  assert(output.num_cols == weight.num_rows());
-  assert(!weight.is_packed() || column_begin % kPackedColumns == 0);
+  assert(input.num_cols == weight.num_cols && input.num_rows == output.num_rows);
+  assert(column_begin <= column_end && column_end <= weight.num_rows);
+  assert(output.num_cols == weight.num_rows);
   for (size_t row = 0; row < input.num_rows; ++row) {
     for (size_t column = column_begin; column < column_end; ++column) {
       double sum = accumulate ? output[row][column] : 0.0;
       for (size_t k = 0; k < input.num_cols; ++k) {
-        sum += static_cast<double>(input[row][k]) * Element(weight, column, k);
+        sum +=
+            static_cast<double>(input[row][k]) * LoadElement(weight.row(column), weight.dtype, k);
       }
       output[row][column] = static_cast<float>(sum);
     }

@@ -1,6 +1,6 @@
-// Few input rows meet the weights as they are stored, one alone also where they are packed. More:
-// columns in groups; a block of the group's weights is converted into scratch, transposed where
-// they are stored, once, then every input row passes over it.
+// Few input rows meet the weights as they are stored. More: columns in groups; a block of the
+// group's weights is converted and transposed into scratch once, then every input row passes over
+// it.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "kernels/few_rows-inl.h"
-#include "kernels/packed-inl.h"
 #include "kernels/tile-inl.h"
 
 namespace lectern {
@@ -39,20 +38,16 @@ void MatMul(const MatMulArgs& args) { MatMulScalar(args); }
 
 void MatMul(const MatMulArgs& args) {
   const auto& [input, weight, output, column_begin, column_end, accumulate, scratch] = args;
-  if (weight.is_packed() && input.num_rows == 1) {
-    return MultiplyRow(input.data, weight.packed, column_begin, column_end, output.data,
-                       accumulate);
-  }
-  if (!weight.is_packed() && input.num_rows <= kFewRows) {
+  if (input.num_rows <= kFewRows) {
     return MultiplyFewRows({.a = input.data,
                             .a_stride = input.stride,
-                            .b = weight.rows.Slice(column_begin, column_end),
+                            .b = weight.Slice(column_begin, column_end),
                             .depth = input.num_cols,
                             .c = output.data + column_begin,
                             .c_stride = output.stride,
                             .accumulate = accumulate,
-                            .ahead = static_cast<ptrdiff_t>(kPanel * weight.rows.row_bytes())},
-                           weight.rows.dtype, input.num_rows);
+                            .ahead = static_cast<ptrdiff_t>(kPanel * weight.row_bytes())},
+                           weight.dtype, input.num_rows);
   }
   float* packed = AlignScratch(scratch.data());
   MatMulBlock block = BlockFor(input.num_rows);
@@ -61,9 +56,7 @@ void MatMul(const MatMulArgs& args) {
     const size_t end = std::min(column + block.columns, column_end);
     for (size_t k = 0; k < input.num_cols; k += block.depth) {
       const size_t depth = std::min(block.depth, input.num_cols - k);
-      weight.is_packed()
-          ? UnpackPanels(weight.packed, column, end - column, k, k + depth, packed)
-          : PackPanels(weight.rows.Slice(column, end), weight.rows.dtype, k, k + depth, packed);
+      PackPanels(weight.Slice(column, end), weight.dtype, k, k + depth, packed);
       Multiply({.a = input.data + k,
                 .a_stride = input.stride,
                 .b = {packed, depth * kPanel},
@@ -92,11 +85,10 @@ size_t MatMulScratch(size_t num_cols) {
 }
 
 void MatMulSimd(const MatMulArgs& args) {
-  assert(args.input.num_cols == args.weight.num_cols());
+  assert(args.input.num_cols == args.weight.num_cols);
   assert(args.input.num_rows == args.output.num_rows);
-  assert(args.output.num_cols == args.weight.num_rows());
-  assert(args.column_begin <= args.column_end && args.column_end <= args.weight.num_rows());
-  assert(!args.weight.is_packed() || args.column_begin % kPackedColumns == 0);
+  assert(args.output.num_cols == args.weight.num_rows);
+  assert(args.column_begin <= args.column_end && args.column_end <= args.weight.num_rows);
   assert(args.scratch.size() >= MatMulScratch(args.input.num_cols));
   HWY_DYNAMIC_DISPATCH(MatMul)(args);
 }

@@ -84,15 +84,21 @@ Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
   return group;
 }
 
+// Where the step of a column and of k is in its group; in q4 two are there.
+size_t StepAt(PackedType type, size_t column, size_t k) {
+  const size_t bytes = PackedFourBytes(type);
+  return kPackedScaleBytes + k / 4 * bytes + 4 * column % bytes + k % 4;
+}
+
 void Store(const Quantised& group, PackedType type, size_t column, std::byte* out) {
   std::memcpy(out + column * sizeof(f16), &group.scale, sizeof(f16));
-  out += kPackedScaleBytes;
-  for (size_t i = 0; i < kPackedGroup; ++i, out += PackedStepBytes(type)) {
+  for (size_t i = 0; i < kPackedGroup; ++i) {
+    std::byte& to = out[StepAt(type, column, i)];
     if (type == PackedType::kQ8) {
-      out[column] = static_cast<std::byte>(group.steps[i]);
+      to = static_cast<std::byte>(group.steps[i]);
     } else {
-      const auto nibble = static_cast<std::byte>(group.steps[i]) & std::byte{15};
-      out[column % 8] |= column < 8 ? nibble : nibble << 4;
+      const auto nibble = static_cast<std::byte>(group.steps[i] + kNibbleZero);
+      to |= column < kPackedColumns / 2 ? nibble : nibble << 4;
     }
   }
 }
@@ -117,18 +123,20 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
   return true;
 }
 
-float PackedElement(const PackedRows& rows, size_t row, size_t col) {
-  const std::byte* group = rows.group(row, col);
+int PackedStep(const PackedRows& rows, size_t row, size_t col) {
   const size_t column = row % kPackedColumns;
-  const float scale = ToFloat(LoadUnaligned<f16>(group + column * sizeof(f16)));
-  const std::byte* steps =
-      group + kPackedScaleBytes + col % kPackedGroup * PackedStepBytes(rows.type);
-  if (rows.type == PackedType::kQ8) {
-    return scale * static_cast<float>(static_cast<int8_t>(steps[column]));
-  }
-  const int pair = std::to_integer<int>(steps[column % 8]);
-  const int nibble = column < 8 ? pair & 15 : pair >> 4;
-  return scale * static_cast<float>(nibble < 8 ? nibble : nibble - 16);
+  const std::byte stored = rows.group(row, col)[StepAt(rows.type, column, col % kPackedGroup)];
+  if (rows.type == PackedType::kQ8) return static_cast<int8_t>(stored);
+  const bool is_low = column < kPackedColumns / 2;
+  return std::to_integer<int>(is_low ? stored & std::byte{15} : stored >> 4) - kNibbleZero;
+}
+
+float PackedScale(const PackedRows& rows, size_t row, size_t col) {
+  return ToFloat(LoadUnaligned<f16>(rows.group(row, col) + row % kPackedColumns * sizeof(f16)));
+}
+
+float PackedElement(const PackedRows& rows, size_t row, size_t col) {
+  return PackedScale(rows, row, col) * static_cast<float>(PackedStep(rows, row, col));
 }
 
 }  // namespace lectern

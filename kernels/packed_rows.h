@@ -8,14 +8,13 @@
 // them lies together:
 //
 //   panel | group 0 | group 1 | …             of k
-//   group | 16 f16 scales | k 0 | k 1 | … | k 31
-//   k     | q8: 16 int8   q4: 8 bytes, byte j: low bits column j, high bits column j + 8 (two's
-//           complement, as int8)
+//   group | 16 f16 scales | k 0 … 3 | k 4 … 7 | … | k 28 … 31
+//   four  | q8: four int8 of column 0, of column 1, …
+//         | q4: four bytes of columns 0 and 8, of columns 1 and 9, …; step + 8, the lower column's
+//         |     in the low bits
 //
-// The last panel is filled up with rows of zeros.
-//
-// Activations stay float. In int8 they would be summed in integers, which pays on CPUs with VNNI or
-// its like alone, and each rounding of an activation would be one more thing that is not the model.
+// Four k of a column together are what instructions for int8 add up in a lane of int32: vpdpbusd,
+// SDOT, vpmaddubsw with vpmaddwd. The last panel is filled up with columns of scale 0.
 #ifndef LECTERN_KERNELS_PACKED_ROWS_H_
 #define LECTERN_KERNELS_PACKED_ROWS_H_
 
@@ -29,13 +28,14 @@ enum class PackedType : uint8_t { kQ8 = 1, kQ4 = 2 };
 inline constexpr size_t kPackedColumns = 16;  // rows of a panel
 inline constexpr size_t kPackedGroup = 32;    // k that share a scale
 inline constexpr size_t kPackedScaleBytes = kPackedColumns * sizeof(f16);
+inline constexpr int8_t kNibbleZero = 8;  // what a step of 0 is stored as in q4
 
-// Of one k of a panel.
-constexpr size_t PackedStepBytes(PackedType type) {
-  return type == PackedType::kQ8 ? kPackedColumns : kPackedColumns / 2;
+// Of four k of a panel.
+constexpr size_t PackedFourBytes(PackedType type) {
+  return (type == PackedType::kQ8 ? 4 : 2) * kPackedColumns;
 }
 constexpr size_t PackedGroupBytes(PackedType type) {
-  return kPackedScaleBytes + kPackedGroup * PackedStepBytes(type);
+  return kPackedScaleBytes + kPackedGroup / 4 * PackedFourBytes(type);
 }
 
 // Borrowed. No alignment is promised; panels that begin at multiples of 64 are read fastest.
@@ -72,7 +72,9 @@ struct WeightMatrix {
 // False, with `out` undefined: a value is not finite or too large for an f16 scale.
 bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out);
 
-// The value of row `row` at column `col`, for scalar code.
+// Of row `row` at column `col`, for scalar code: step, scale, and the value, their product.
+int PackedStep(const PackedRows& rows, size_t row, size_t col);
+float PackedScale(const PackedRows& rows, size_t row, size_t col);
 float PackedElement(const PackedRows& rows, size_t row, size_t col);
 
 }  // namespace lectern

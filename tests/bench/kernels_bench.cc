@@ -36,40 +36,56 @@ void Report(benchmark::State& state, double flops, double bytes) {
   state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
 }
 
-void RunMatMul(benchmark::State& state, size_t num_rows, const WeightMatrix& weight,
-               size_t weight_bytes) {
-  const size_t kSide = weight.num_rows();
-  const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
-  std::vector<float> output(num_rows * kSide), scratch(MatMulScratch(kSide));
-  const MatMulArgs args = {.input = Rows<const float>(input.data(), num_rows, kSide),
-                           .weight = weight,
-                           .output = Rows<float>(output.data(), num_rows, kSide),
+void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t side = 2048) {
+  const Stored weight(side, side, dtype, 2);
+  const std::vector<float> input = RandomFloats(num_rows * side, 1);
+  std::vector<float> output(num_rows * side), scratch(MatMulScratch(side));
+  const MatMulArgs args = {.input = Rows<const float>(input.data(), num_rows, side),
+                           .weight = weight.rows,
+                           .output = Rows<float>(output.data(), num_rows, side),
                            .column_begin = 0,
-                           .column_end = kSide,
+                           .column_end = side,
                            .accumulate = false,
                            .scratch = scratch};
   for (auto _ : state) DefaultBackend()->matmul(args);
-  Report(state, 2.0 * static_cast<double>(num_rows * kSide * kSide),
-         static_cast<double>(weight_bytes));
+  Report(state, 2.0 * static_cast<double>(num_rows * side * side),
+         static_cast<double>(weight.bytes.size()));
 }
 
-void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t side = 2048) {
-  const Stored weight(side, side, dtype, 2);
-  RunMatMul(state, num_rows, weight.rows, weight.bytes.size());
-}
-
+// Quantising the input is part of it.
 void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) {
   constexpr size_t kSide = 2048;
   std::vector<float> values = RandomFloats(kSide * kSide, 2);
   const Rows<const float> rows(values.data(), kSide, kSide);
   PackedRows weight = {nullptr, type, kSide, kSide};
-  std::vector<std::byte> bytes(weight.bytes());
-  weight.data = bytes.data();
+  std::vector<std::byte> bytes(weight.bytes() + 64);
+  std::byte* const aligned =  // as the engine keeps them
+      bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
+  weight.data = aligned;
   for (size_t panel = 0; panel < weight.num_panels(); ++panel) {
     PackPanel(rows.Slice(panel * kPackedColumns, (panel + 1) * kPackedColumns), type,
-              bytes.data() + panel * weight.panel_bytes());
+              aligned + panel * weight.panel_bytes());
   }
-  RunMatMul(state, num_rows, weight, bytes.size());
+  const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
+  std::vector<int8_t> steps(input.size());
+  std::vector<float> scales(input.size() / kPackedGroup), output(num_rows * kSide);
+  const QuantiseRowsArgs quantise = {
+      .input = Rows<const float>(input.data(), num_rows, kSide), .steps = steps, .scales = scales};
+  PackedMatMulArgs args = {.input = {steps.data(), scales.data(), num_rows, kSide},
+                           .weight = weight,
+                           .output = Rows<float>(output.data(), num_rows, kSide),
+                           .column_begin = 0,
+                           .column_end = 0,
+                           .accumulate = false};
+  for (auto _ : state) {
+    DefaultBackend()->quantise_rows(quantise);
+    for (size_t column = 0; column < kSide; column += 64) {  // as the engine hands them out
+      args.column_begin = column, args.column_end = column + 64;
+      DefaultBackend()->packed_matmul(args);
+    }
+  }
+  Report(state, 2.0 * static_cast<double>(num_rows * kSide * kSide),
+         static_cast<double>(weight.bytes()));
 }
 BENCHMARK_CAPTURE(BM_MatMul, M1_f32, 1, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M1_f16, 1, Dtype::kF16);
@@ -83,7 +99,9 @@ BENCHMARK_CAPTURE(BM_MatMul, M512_f32, 512, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M512_bf16, 512, Dtype::kBf16);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M1_q8, 1, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M1_q4, 1, PackedType::kQ4);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M64_q8, 64, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q8, 512, PackedType::kQ8);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M64_q4, 64, PackedType::kQ4);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q4, 512, PackedType::kQ4);
 
 void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, size_t head_dim) {

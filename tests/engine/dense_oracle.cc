@@ -25,6 +25,19 @@ double RoundTo(double value, int bits, int min_exponent) {
   return std::nearbyint(value / quantum) * quantum;
 }
 
+// The largest of 32 values becomes 127 steps, the others whole numbers of them.
+std::vector<double> RoundedInGroups(std::vector<double> x) {
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    double largest = 0;
+    for (size_t i = begin; i < begin + 32; ++i) largest = std::max(largest, std::abs(x[i]));
+    if (largest == 0) continue;
+    for (size_t i = begin; i < begin + 32; ++i) {
+      x[i] = std::nearbyint(x[i] / largest * 127) / 127 * largest;
+    }
+  }
+  return x;
+}
+
 // Four sums at a time: nearly all of the oracle's time goes here and in Add.
 double Dot(const double* a, const double* b, size_t count) {
   double sums[4] = {};
@@ -102,7 +115,9 @@ std::vector<double> DenseOracle::Norm(const std::vector<double>& x, const Matrix
   return y;
 }
 
-std::vector<double> DenseOracle::Apply(const Matrix& weight, const std::vector<double>& x) const {
+std::vector<double> DenseOracle::Apply(const Matrix& weight,
+                                       const std::vector<double>& input) const {
+  const std::vector<double> x = rounds_inputs_ ? RoundedInGroups(input) : input;
   std::vector<double> y(weight.size() / x.size());
   for (size_t row = 0; row < y.size(); ++row) {
     y[row] = Dot(weight.data() + row * x.size(), x.data(), x.size());

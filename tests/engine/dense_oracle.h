@@ -19,6 +19,8 @@ class DenseOracle {
   void Replace(const std::string& tensor, std::vector<double> values) {
     weights_.at(tensor) = std::move(values);
   }
+  // From now on rounds what it multiplies matrices by to 127 steps on both sides, 32 values each.
+  void RoundInputs() { rounds_inputs_ = true; }
   // Appends tokens, one at least; returns the logits of the last, [vocab].
   std::vector<double> Append(const std::vector<int32_t>& ids);
   // Forgets everything after the first `num_tokens`.
@@ -39,13 +41,13 @@ class DenseOracle {
   double Round(double value) const;
   const Matrix& Weight(const std::string& name) const { return weights_.at(name); }
   std::vector<double> Norm(const std::vector<double>& x, const Matrix& weight) const;
-  std::vector<double> Apply(const Matrix& weight, const std::vector<double>& x) const;
+  std::vector<double> Apply(const Matrix& weight, const std::vector<double>& input) const;
   void Rotate(std::vector<double>& heads, size_t num_heads, size_t position) const;
 
   std::string kv_type_;
   size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0, vocab_ = 0;
   double epsilon_ = 0, theta_ = 0;
-  bool tied_ = false;
+  bool tied_ = false, rounds_inputs_ = false;
   Kept kept_;  // empty: all
   bool IsKept(size_t layer, size_t kv_head, size_t token) const {  // where there is kept_
     return token >= kept_[layer][kv_head].size() || kept_[layer][kv_head][token];

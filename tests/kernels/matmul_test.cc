@@ -9,8 +9,8 @@ namespace {
 
 using MatMul = void (*)(const MatMulArgs&);
 
-void RunMatMul(MatMul matmul, Rows<const float> input, const WeightMatrix& weight,
-               Rows<float> output, size_t begin, size_t end, bool accumulate = false) {
+void RunMatMul(MatMul matmul, Rows<const float> input, const TypedRows& weight, Rows<float> output,
+               size_t begin, size_t end, bool accumulate = false) {
   std::vector<float> scratch(MatMulScratch(input.num_cols));
   matmul({.input = input,
           .weight = weight,
@@ -60,30 +60,9 @@ TEST_P(MatMulTest, MatchesScalarAroundVectorWidths) {
   ExpectMatchesScalar(kernels(), 100, 300, 70, Dtype::kBf16);
 }
 
-// What is packed gives the bits that its values give as f32, whichever way it is multiplied: so it
-// is as near to the definition as they are.
-TEST_P(MatMulTest, PackedWeightsAreWorthTheirValues) {
-  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
-    for (const size_t k : {32, 288, 608}) {
-      for (const size_t n : {1, 7, 15, 16, 17, 33, 70, 144}) {
-        const PackedMatrix weight(Matrix::Random(n, k, 2), type);
-        const Matrix values = weight.ToFloats();
-        const StoredMatrix stored(values, Dtype::kF32);
-        for (const size_t m : {1, 2, 13, 70}) {
-          const Matrix input = Matrix::Random(m, k, 1);
-          Matrix expected(m, n, 3), output(m, n, 3);
-          RunMatMul(kernels().matmul, input, stored.rows, expected.rows, 0, n, k == 288);
-          RunMatMul(kernels().matmul, input, weight.rows, output.rows, 0, n, k == 288);
-          ASSERT_TRUE(SameBits(output[0], expected[0], m * n)) << m << "x" << k << "x" << n;
-        }
-      }
-    }
-  }
-}
-
 // The promise of matmul.h: bits depend on the row and on the weight's row, on nothing else.
-void ExpectSameBitsForAnyGrouping(MatMul matmul, const Matrix& input, const WeightMatrix& weight) {
-  const size_t m = input.rows.num_rows, n = weight.num_rows();
+void ExpectSameBitsForAnyGrouping(MatMul matmul, const Matrix& input, const TypedRows& weight) {
+  const size_t m = input.rows.num_rows, n = weight.num_rows;
   Matrix whole(m, n);
   RunMatMul(matmul, input, weight, whole.rows, 0, n);
   for (const size_t rows : {1, 2, 3, 4, 5, 6, 7, 37, 64}) {
@@ -96,7 +75,6 @@ void ExpectSameBitsForAnyGrouping(MatMul matmul, const Matrix& input, const Weig
     EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << rows << " rows at a time";
   }
   for (const size_t columns : {1, 7, 16, 65, 112, 149}) {
-    if (weight.is_packed() && columns % kPackedColumns != 0) continue;
     Matrix output(m, n, NAN);
     for (size_t c = 0; c < n; c += columns) {
       RunMatMul(matmul, input, weight, output.rows, c, std::min(c + columns, n));
@@ -106,13 +84,8 @@ void ExpectSameBitsForAnyGrouping(MatMul matmul, const Matrix& input, const Weig
 }
 
 TEST_P(MatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
-  const Matrix odd = Matrix::Random(150, 601, 2), even = Matrix::Random(150, 320, 2);
-  ExpectSameBitsForAnyGrouping(kernels().matmul, Matrix::Random(100, 601, 1),
-                               StoredMatrix(odd, Dtype::kBf16).rows);
-  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
-    ExpectSameBitsForAnyGrouping(kernels().matmul, Matrix::Random(70, 320, 1),
-                                 PackedMatrix(even, type).rows);
-  }
+  const StoredMatrix weight(Matrix::Random(150, 601, 2), Dtype::kBf16);
+  ExpectSameBitsForAnyGrouping(kernels().matmul, Matrix::Random(100, 601, 1), weight.rows);
 }
 
 TEST_P(MatMulTest, AddsToOutputWhenAsked) {

@@ -22,15 +22,15 @@ TEST(PackedRowsTest, LiesAsItsHeaderSays) {
   Matrix values(3, 64);
   values[1][0] = 127;  // scale 1
   values[1][2] = -5;
-  values[2][33] = 63.5f;  // group 1, scale 0.5
+  values[2][46] = 63.5f;  // k 14 of group 1, scale 0.5
   const PackedMatrix q8(values, PackedType::kQ8);
   ASSERT_EQ(q8.rows.bytes(), 2u * (32 + 32 * 16));
   const auto at = [&](size_t i) { return std::to_integer<int>(q8.rows.data[i]); };
   EXPECT_EQ(at(2) | at(3) << 8, 0x3C00);  // f16 1, column 1
-  EXPECT_EQ(at(32 + 1), 127);
-  EXPECT_EQ(at(32 + 2 * 16 + 1), 256 - 5);
+  EXPECT_EQ(at(32 + 4 * 1), 127);
+  EXPECT_EQ(at(32 + 4 * 1 + 2), 256 - 5);
   EXPECT_EQ(at(544 + 4) | at(544 + 5) << 8, 0x3800);
-  EXPECT_EQ(at(544 + 32 + 16 + 2), 127);
+  EXPECT_EQ(at(544 + 32 + 3 * 64 + 4 * 2 + 2), 127);
   EXPECT_EQ(q8.ToFloats().data, values.data);
 
   Matrix nibbles(10, 32);
@@ -38,8 +38,8 @@ TEST(PackedRowsTest, LiesAsItsHeaderSays) {
   const PackedMatrix q4(nibbles, PackedType::kQ4);
   ASSERT_EQ(q4.rows.bytes(), 32u + 32 * 8);
   EXPECT_EQ(q4.ToFloats().data, nibbles.data);
-  // Of k 3: column 1 is -5 steps of 1, column 9, which is 5, -5 steps of -1.
-  EXPECT_EQ(std::to_integer<int>(q4.rows.data[32 + 3 * 8 + 1]), 0xBB);
+  // Of k 6: column 1 is -2 steps of 1, column 9, which is 2, -2 steps of -1; 8 more as stored.
+  EXPECT_EQ(std::to_integer<int>(q4.rows.data[32 + 32 + 4 * 1 + 2]), 0x66);
 }
 
 // Of normal values. A step of 8 bits is the 127th of about 2.1 deviations: 1/12 of its square is

@@ -1,0 +1,263 @@
+// Every row of input meets the weights as they lie: a tile of rows and the 16 columns of a panel
+// sums its products of a group in int32, then adds them, scaled, to the output.
+#include "kernels/packed_matmul.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/packed_matmul_simd.cc"
+#include "hwy/foreach_target.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lectern {
+namespace HWY_NAMESPACE {
+// Other targets than these have no version of AddDots.
+#if HWY_TARGET > HWY_AVX2 && HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_NEON
+void QuantiseRows(const QuantiseRowsArgs& args) { QuantiseRowsScalar(args); }
+void PackedMatMul(const PackedMatMulArgs& args) { PackedMatMulScalar(args); }
+#else
+
+using Int32Tag = hn::Rebind<int32_t, FloatTag>;
+using Int8Tag = hn::Repartition<int8_t, FloatTag>;
+using Int32Vector = hn::Vec<Int32Tag>;
+using Int8Vector = hn::Vec<Int8Tag>;
+
+// ---- Rows to int8
+
+HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale) {
+  const FloatTag d;
+  const Int32Tag di;
+  // Bits of magnitudes are ordered as they are, and what is not finite comes last.
+  Int32Vector magnitudes = hn::Zero(di);
+  for (size_t i = 0; i < kPackedGroup; i += kLanes) {
+    magnitudes = hn::Max(magnitudes, hn::BitCast(di, hn::Abs(hn::LoadU(d, x + i))));
+  }
+  const float largest = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, magnitudes)));
+  *scale = largest / 127;
+  if (*scale < std::numeric_limits<float>::min()) *scale = 0;
+  if (!(largest <= std::numeric_limits<float>::max())) {
+    *scale = std::numeric_limits<float>::quiet_NaN();
+  }
+  if (!(*scale > 0)) {
+    std::fill_n(steps, kPackedGroup, int8_t{0});
+    return;
+  }
+  const FloatVector per_unit = hn::Set(d, 1 / *scale);
+  for (size_t i = 0; i < kPackedGroup; i += kLanes) {
+    const Int32Vector nearest = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), per_unit));
+    const hn::Rebind<int8_t, FloatTag> di8;
+    hn::StoreU(hn::DemoteTo(di8, nearest), di8, steps + i);
+  }
+}
+
+void QuantiseRows(const QuantiseRowsArgs& args) {
+  const auto& [input, steps, scales] = args;
+  const size_t num_groups = input.num_cols / kPackedGroup;
+  for (size_t row = 0; row < input.num_rows; ++row) {
+    for (size_t g = 0; g < num_groups; ++g) {
+      QuantiseGroup(input[row] + g * kPackedGroup,
+                    steps.data() + row * input.num_cols + g * kPackedGroup,
+                    scales.data() + row * num_groups + g);
+    }
+  }
+}
+
+// ---- Sums of four products: lane i gets sum[i] + w[4i] x[4i] + … + w[4i+3] x[4i+3]
+//
+// Steps are within -127 .. 127, so two products fit int16. x86 multiplies unsigned by signed: the
+// magnitude of w by x with the sign of w.
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+struct Weights {
+  __m512i magnitude;
+  __mmask64 is_negative;
+};
+HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, _mm512_movepi8_mask(w.raw)}; }
+HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
+  const __m512i with_sign =
+      _mm512_mask_sub_epi8(x.raw, w.is_negative, _mm512_setzero_si512(), x.raw);
+#if HWY_TARGET == HWY_AVX3_DL
+  // Such machines have AVX512_VNNI, but Highway 1.0.3 does not tell the compiler, and compiles for
+  // them only where HWY_WANT_AVX3_DL is defined. Never run.
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.magnitude), "v"(with_sign));
+  return sum;
+#else
+  const __m512i pairs = _mm512_maddubs_epi16(w.magnitude, with_sign);
+  return hn::Add(sum, Int32Vector{_mm512_madd_epi16(pairs, _mm512_set1_epi16(1))});
+#endif
+}
+#elif HWY_TARGET == HWY_AVX2
+struct Weights {
+  __m256i magnitude, value;
+};
+HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, w.raw}; }
+HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
+  const __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(x.raw, w.value));
+  return hn::Add(sum, Int32Vector{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
+}
+#elif HWY_TARGET == HWY_SSE4
+struct Weights {
+  __m128i magnitude, value;
+};
+HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, w.raw}; }
+HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
+  const __m128i pairs = _mm_maddubs_epi16(w.magnitude, _mm_sign_epi8(x.raw, w.value));
+  return hn::Add(sum, Int32Vector{_mm_madd_epi16(pairs, _mm_set1_epi16(1))});
+}
+#else
+using Weights = Int8Vector;
+HWY_INLINE Weights Prepare(Int8Vector w) { return w; }
+HWY_INLINE Int32Vector AddDots(Int32Vector sum, Weights w, Int8Vector x) {
+#if defined(__ARM_FEATURE_DOTPROD)  // a build for machines that have it
+  return Int32Vector(vdotq_s32(sum.raw, w.raw, x.raw));
+#else
+  const int16x8_t low = vmull_s8(vget_low_s8(w.raw), vget_low_s8(x.raw));
+  const int16x8_t high = vmull_high_s8(w.raw, x.raw);
+  return Int32Vector(vpadalq_s16(sum.raw, vpaddq_s16(low, high)));
+#endif
+}
+#endif
+
+// ---- The product
+
+constexpr size_t kPanelVectors = kPackedColumns / kLanes;
+// Rows of the largest tile, a power of two: eight sums in 16 registers, or 16 in 32 (8 of AVX-512,
+// whose vectors hold a whole panel).
+#if HWY_TARGET == HWY_NEON
+constexpr size_t kTileRows = 4;
+#else
+constexpr size_t kTileRows = std::max<size_t>(kLanes / 2, 1);
+#endif
+
+// Four steps each of columns [column, column + kLanes) of a panel, whose steps of these four k
+// begin at `steps`.
+template <PackedType kType>
+HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
+  const Int8Tag d;
+  if constexpr (kType == PackedType::kQ8) {
+    return LoadBytes(d, steps + 4 * column);
+  } else {
+    constexpr size_t kHalf = kPackedColumns / 2;
+    const hn::RebindToUnsigned<Int8Tag> du;
+#if HWY_TARGET <= HWY_AVX3  // both halves of the panel in one vector
+    static_assert(kLanes == kPackedColumns);
+    const hn::Half<decltype(du)> half;
+    const auto pairs = LoadBytes(half, steps);
+    const auto nibbles =
+        hn::Combine(du, hn::ShiftRight<4>(pairs), hn::And(pairs, hn::Set(half, 15)));
+#else
+    const auto pairs = LoadBytes(du, steps + 4 * (column % kHalf));
+    const auto nibbles =
+        column < kHalf ? hn::And(pairs, hn::Set(du, 15)) : hn::ShiftRight<4>(pairs);
+#endif
+    return hn::Sub(hn::BitCast(d, nibbles), hn::Set(d, kNibbleZero));
+  }
+}
+
+// Rows [row, row + kRows) and the columns of one panel, of which `count` are wanted.
+template <PackedType kType, size_t kRows>
+HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t column,
+                               size_t count) {
+  const FloatTag d;
+  HWY_ALIGN float output[kRows][kPackedColumns] = {};
+  for (size_t r = 0; args.accumulate && r < kRows; ++r) {
+    std::copy_n(args.output[row + r] + column, count, output[r]);
+  }
+  const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
+  const auto* const x = reinterpret_cast<const std::byte*>(args.input.steps + row * depth);
+  const float* const x_scales = args.input.scales + row * num_groups;
+  const std::byte* group = args.weight.group(column, 0);
+  for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
+    Int32Vector sums[kRows][kPanelVectors];
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kRows; ++r) {
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
+    }
+    const std::byte* steps = group + kPackedScaleBytes;
+    const std::byte* const x_group = x + g * kPackedGroup;
+    HWY_UNROLL(1)  // unrolled, GCC 12 reorders the sums and runs out of registers
+    for (size_t k = 0; k < kPackedGroup; k += 4, steps += PackedFourBytes(kType)) {
+      Weights w[kPanelVectors];
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) {
+        w[v] = Prepare(LoadSteps<kType>(steps, v * kLanes));
+      }
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        const auto four = LoadUnaligned<int32_t>(x_group + r * depth + k);
+        const Int8Vector input = hn::BitCast(Int8Tag(), hn::Set(Int32Tag(), four));
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = AddDots(sums[r][v], w[v], input);
+      }
+    }
+    LECTERN_UNROLL_TILE
+    for (size_t v = 0; v < kPanelVectors; ++v) {
+      const hn::Rebind<uint16_t, FloatTag> du16;
+      const FloatVector scales = F16ToFloat(LoadBytes(du16, group + v * kLanes * sizeof(f16)));
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        const FloatVector scale = hn::Mul(hn::Set(d, x_scales[r * num_groups + g]), scales);
+        float* const to = output[r] + v * kLanes;
+        hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    std::copy_n(output[r], count, args.output[row + r] + column);
+  }
+}
+
+// Rows from `row` on, in tiles of kRows and then of half as many.
+template <PackedType kType, size_t kRows>
+HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
+  for (; row + kRows <= args.input.num_rows; row += kRows) {
+    for (size_t column = args.column_begin; column < args.column_end; column += kPackedColumns) {
+      MultiplyTile<kType, kRows>(args, row, column,
+                                 std::min(kPackedColumns, args.column_end - column));
+    }
+  }
+  if constexpr (kRows > 1) MultiplyRows<kType, kRows / 2>(args, row);
+}
+
+void PackedMatMul(const PackedMatMulArgs& args) {
+  switch (args.weight.type) {
+    case PackedType::kQ8:
+      return MultiplyRows<PackedType::kQ8, kTileRows>(args, 0);
+    case PackedType::kQ4:
+      return MultiplyRows<PackedType::kQ4, kTileRows>(args, 0);
+  }
+}
+
+#endif  // other targets
+}  // namespace HWY_NAMESPACE
+}  // namespace lectern
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lectern {
+
+HWY_EXPORT(QuantiseRows);
+HWY_EXPORT(PackedMatMul);
+
+void QuantiseRowsSimd(const QuantiseRowsArgs& args) {
+  assert(args.input.num_cols % kPackedGroup == 0);
+  assert(args.steps.size() >= args.input.num_rows * args.input.num_cols);
+  assert(args.scales.size() >= args.input.num_rows * (args.input.num_cols / kPackedGroup));
+  HWY_DYNAMIC_DISPATCH(QuantiseRows)(args);
+}
+
+void PackedMatMulSimd(const PackedMatMulArgs& args) {
+  assert(args.input.num_cols == args.weight.num_cols);
+  assert(args.input.num_rows == args.output.num_rows);
+  assert(args.output.num_cols == args.weight.num_rows);
+  assert(args.column_begin <= args.column_end && args.column_end <= args.weight.num_rows);
+  assert(args.column_begin % kPackedColumns == 0);
+  HWY_DYNAMIC_DISPATCH(PackedMatMul)(args);
+}
+
+}  // namespace lectern
+#endif  // HWY_ONCE

@@ -1,0 +1,188 @@
+#include "kernels/packed_matmul.h"
+
+#include <cmath>
+
+#include "tests/kernels/kernel_case.h"
+
+namespace lectern {
+namespace {
+
+using Quantise = void (*)(const QuantiseRowsArgs&);
+using MatMul = void (*)(const PackedMatMulArgs&);
+
+// Own steps and scales and a view of them.
+struct Int8Matrix {
+  Int8Matrix(Quantise quantise, Rows<const float> input)
+      : steps(input.num_rows * input.num_cols), scales(steps.size() / kPackedGroup) {
+    quantise({.input = input, .steps = steps, .scales = scales});
+    rows = {steps.data(), scales.data(), input.num_rows, input.num_cols};
+  }
+  Int8Matrix(const Int8Matrix&) = delete;
+  double Value(size_t r, size_t c) const {
+    const size_t at = r * rows.num_cols + c;
+    return double{scales[at / kPackedGroup]} * steps[at];
+  }
+
+  std::vector<int8_t> steps;
+  std::vector<float> scales;
+  Int8Rows rows;
+};
+
+void Multiply(MatMul matmul, const Int8Rows& input, const PackedRows& weight, Rows<float> output,
+              size_t begin, size_t end, bool accumulate = false) {
+  matmul({.input = input,
+          .weight = weight,
+          .output = output,
+          .column_begin = begin,
+          .column_end = end,
+          .accumulate = accumulate});
+}
+
+class PackedMatMulTest : public KernelTest {};
+
+TEST_P(PackedMatMulTest, QuantisesByHand) {
+  Matrix input(2, 64);
+  input[0][3] = 127, input[0][4] = -2.5f, input[0][5] = 3.5f, input[0][6] = 0.4f;  // scale 1
+  input[0][32] = -63.5f, input[0][33] = 0.25f, input[0][63] = 0.75f;               // scale 0.5
+  input[1][0] = 1e-38f;  // its scale would not be a normal float
+  input[1][40] = 5, input[1][50] = -kInf;
+  const Int8Matrix rows(kernels().quantise_rows, input);
+  std::vector<int8_t> expected(128);
+  expected[3] = 127, expected[4] = -2, expected[5] = 4;
+  expected[32] = -127, expected[33] = 0, expected[63] = 2;
+  EXPECT_EQ(rows.steps, expected);
+  EXPECT_EQ(rows.scales[0], 1);
+  EXPECT_EQ(rows.scales[1], 0.5f);
+  EXPECT_EQ(rows.scales[2], 0);
+  EXPECT_TRUE(std::isnan(rows.scales[3]));
+}
+
+TEST_P(PackedMatMulTest, QuantisesToTheBitsOfTheDefinition) {
+  for (const float size : {1.0f, 1e-36f, 1e37f}) {
+    Matrix input = Matrix::Random(7, 96, 3, size);
+    input[2][40] = NAN;
+    for (int i = 0; i < 32; ++i) input[3][i] = (i % 2 ? 0.5f : -0.5f) * static_cast<float>(i);
+    input[3][0] = 127;  // ties
+    const Int8Matrix expected(QuantiseRowsScalar, input), rows(kernels().quantise_rows, input);
+    EXPECT_EQ(rows.steps, expected.steps);
+    EXPECT_TRUE(SameBits(rows.scales.data(), expected.scales.data(), rows.scales.size()));
+    for (size_t r = 0; r < 7; ++r) {
+      for (size_t c = 0; c < 96; ++c) {
+        if (r == 2 && c / 32 == 1) continue;
+        const double half = expected.scales[r * 3 + c / 32] / 2;
+        EXPECT_NEAR(expected.Value(r, c), input[r][c], half * 1.0001 + 1e-36);
+      }
+    }
+  }
+}
+
+// The sum of values in double, and `error` times that of its groups' magnitudes.
+void ExpectNearTheValues(const Int8Matrix& input, const PackedRows& weight, const Matrix& output,
+                         double start, double error) {
+  for (size_t r = 0; r < input.rows.num_rows; ++r) {
+    for (size_t c = 0; c < weight.num_rows; ++c) {
+      double sum = start, magnitude = std::abs(start);
+      for (size_t k = 0; k < weight.num_cols; k += kPackedGroup) {
+        double group = 0;
+        for (size_t i = k; i < k + kPackedGroup; ++i) {
+          group += input.Value(r, i) * PackedElement(weight, c, i);
+        }
+        sum += group;
+        magnitude += std::abs(group);
+      }
+      ASSERT_NEAR(output[r][c], sum, error * magnitude) << r << ", " << c;
+    }
+  }
+}
+
+TEST_P(PackedMatMulTest, MultipliesWhatRowsAndWeightsAreWorth) {
+  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
+    for (const size_t k : {32, 288, 608}) {
+      for (const size_t n : {1, 7, 15, 16, 17, 33, 70}) {
+        const PackedMatrix weight(Matrix::Random(n, k, 2), type);
+        for (const size_t m : {1, 2, 7, 13, 29}) {
+          const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, k, 1));
+          Matrix defined(m, n, 3), output(m, n, 3);
+          const bool accumulate = k == 288;
+          Multiply(PackedMatMulScalar, input.rows, weight.rows, defined.rows, 0, n, accumulate);
+          Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, 0, n, accumulate);
+          ExpectNearTheValues(input, weight.rows, defined, accumulate ? 3 : 0, 1e-7);
+          ExpectNearTheValues(input, weight.rows, output, accumulate ? 3 : 0, 1e-5);
+        }
+      }
+    }
+  }
+}
+
+// Sums of the largest steps, of all signs: nothing on the way saturates.
+TEST_P(PackedMatMulTest, LargestStepsDoNotSaturate) {
+  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
+    const float most = type == PackedType::kQ8 ? 127 : 7,
+                least = type == PackedType::kQ8 ? -127 : -8;
+    Matrix values(20, 64), rows(9, 64);
+    for (size_t c = 0; c < 20; ++c) {
+      for (size_t k = 0; k < 64; ++k) values[c][k] = c % 4 < 2 || k % (c % 4) ? most : least;
+      if (c % 4 == 1) std::fill_n(values[c], 64, least);
+    }
+    for (size_t r = 0; r < 9; ++r) {
+      for (size_t k = 0; k < 64; ++k) rows[r][k] = r % 3 == 0 || k % (r % 3 + 1) ? 127 : -127;
+    }
+    const PackedMatrix weight(values, type);
+    const Matrix worth = weight.ToFloats();
+    const Int8Matrix input(kernels().quantise_rows, rows);
+    Matrix output(9, 20);
+    Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, 0, 20);
+    for (size_t r = 0; r < 9; ++r) {
+      for (size_t c = 0; c < 20; ++c) {
+        double sum = 0;
+        for (size_t k = 0; k < 64; ++k) sum += double{rows[r][k]} * worth[c][k];
+        ASSERT_NEAR(output[r][c], sum, 1e-6 * 127 * 127 * 64) << r << ", " << c;
+      }
+    }
+  }
+}
+
+// The promise of matmul.h: bits depend on the row and on the weight's row, on nothing else.
+TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
+  constexpr size_t m = 70, n = 150;
+  const Matrix rows = Matrix::Random(m, 320, 1);
+  const Int8Matrix input(kernels().quantise_rows, rows);
+  for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
+    const PackedMatrix weight(Matrix::Random(n, 320, 2), type);
+    Matrix whole(m, n);
+    Multiply(kernels().packed_matmul, input.rows, weight.rows, whole.rows, 0, n);
+    for (const size_t count : {1, 2, 3, 4, 5, 6, 7, 15, 37, 64}) {
+      Matrix output(m, n, NAN);
+      for (size_t r = 0; r < m; r += count) {
+        const size_t end = std::min(r + count, m);
+        const Int8Matrix part(kernels().quantise_rows, Rows<const float>(rows.rows).Slice(r, end));
+        Multiply(kernels().packed_matmul, part.rows, weight.rows, output.rows.Slice(r, end), 0, n);
+      }
+      EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << count << " rows at a time";
+    }
+    for (const size_t columns : {16, 48, 112}) {
+      Matrix output(m, n, NAN);
+      for (size_t c = 0; c < n; c += columns) {
+        Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, c,
+                 std::min(c + columns, n));
+      }
+      EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << columns << " columns at a time";
+    }
+  }
+}
+
+TEST_P(PackedMatMulTest, WritesItsColumnsOnly) {
+  const Int8Matrix input(kernels().quantise_rows, Matrix::Random(9, 64, 1));
+  const PackedMatrix weight(Matrix::Random(50, 64, 2), PackedType::kQ8);
+  Matrix output(9, 60, 7);  // rows of 50 columns with a gap of 10
+  Multiply(kernels().packed_matmul, input.rows, weight.rows, Rows<float>(output[0], 9, 50, 60), 16,
+           39);
+  for (size_t r = 0; r < 9; ++r) {
+    for (size_t c = 0; c < 60; ++c) EXPECT_EQ(output[r][c] == 7, c < 16 || c >= 39);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, PackedMatMulTest, testing::ValuesIn(AllRuns()), RunName);
+
+}  // namespace
+}  // namespace lectern
