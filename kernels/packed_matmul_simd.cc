@@ -70,7 +70,7 @@ void QuantiseRows(const QuantiseRowsArgs& args) {
 // Steps are within -127 .. 127, so two products fit int16. x86 multiplies unsigned by signed: the
 // magnitude of w by x with the sign of w.
 
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#if HWY_TARGET == HWY_AVX3_DL
 struct Weights {
   __m512i magnitude;
   __mmask64 is_negative;
@@ -79,15 +79,9 @@ HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, _mm512_movepi
 HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
   const __m512i with_sign =
       _mm512_mask_sub_epi8(x.raw, w.is_negative, _mm512_setzero_si512(), x.raw);
-#if HWY_TARGET == HWY_AVX3_DL
-  // Such machines have AVX512_VNNI, but Highway 1.0.3 does not tell the compiler, and compiles for
-  // them only where HWY_WANT_AVX3_DL is defined. Never run.
+  // Such machines have AVX512_VNNI, but Highway 1.0.3 does not tell the compiler.
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.magnitude), "v"(with_sign));
   return sum;
-#else
-  const __m512i pairs = _mm512_maddubs_epi16(w.magnitude, with_sign);
-  return hn::Add(sum, Int32Vector{_mm512_madd_epi16(pairs, _mm512_set1_epi16(1))});
-#endif
 }
 #elif HWY_TARGET == HWY_AVX2
 struct Weights {
@@ -142,7 +136,7 @@ HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
   } else {
     constexpr size_t kHalf = kPackedColumns / 2;
     const hn::RebindToUnsigned<Int8Tag> du;
-#if HWY_TARGET <= HWY_AVX3  // both halves of the panel in one vector
+#if HWY_TARGET == HWY_AVX3_DL  // both halves of the panel in one vector
     static_assert(kLanes == kPackedColumns);
     const hn::Half<decltype(du)> half;
     const auto pairs = LoadBytes(half, steps);
