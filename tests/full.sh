@@ -19,6 +19,8 @@
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   quantized     what q8 keys and values, and q8 and q4 weights, change: 200 questions
+#   sparse        answers, keys and values of documents of 32K tokens by a sparse prefill against an
+#                 exact one: 150 questions
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
@@ -196,6 +198,14 @@ quantized() {
   build-release/tests/evaluation/quantized_error tools/reader/model 50 "$work"/*.jsonl
 }
 
+sparse() {
+  local work=build-release/sparse
+  build release sparse_prefill
+  python3 tools/evaluate/make_documents.py "$work" --lengths 32768 --documents 3 --questions 50
+  build-release/tests/evaluation/sparse_prefill tools/reader/model "$work/store" 50 0.2,0.1 \
+    "$work"/*.jsonl
+}
+
 memory() {
   local work=build-release/memory
   build release ask-document index-document
@@ -259,7 +269,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all) ;;
+    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

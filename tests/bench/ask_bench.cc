@@ -6,10 +6,12 @@
 //     (default: all) and the last chunk run through the model; the KV of those between repeats the
 //     first, each row with noise of a quarter of its size, so that great depths cost minutes, not
 //     hours. Prints {"tokens":[…],"report":{…}}; tokens: at most 4096.
-//   ask_bench prefill MODEL STORE WEIGHTS TOKENS STRIDE
+//   ask_bench prefill MODEL STORE WEIGHTS TOKENS STRIDE [BUDGET]
 //     Runs the chunks of 512 tokens that begin at 0, STRIDE, 2 STRIDE, … and the last of TOKENS,
 //     the KV between them as above: all of them, a real prefill, where STRIDE is 512. STORE is for
-//     quantised weights alone. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran.
+//     quantised weights alone. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran. With a
+//     BUDGET below 1 they are sparse, and "cluster_cpu_s" says what making the clusters took that
+//     each of them reads (all of them: engine/prefill_clusters.h makes fewer).
 //   ask_bench ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
@@ -180,7 +182,7 @@ Status Index(const Model& model, const std::string& store, uint64_t tokens, uint
 }
 
 Status MeasurePrefill(const Model& model, const std::string& store, uint64_t tokens,
-                      uint64_t stride) {
+                      uint64_t stride, double budget) {
   LECTERN_ASSIGN(const std::string text, DocumentOf(model, tokens));
   LECTERN_ASSIGN(const FixedContext context, model.EncodeDocument(text));
   const ModelConfig& config = model.config();
@@ -197,10 +199,19 @@ Status MeasurePrefill(const Model& model, const std::string& store, uint64_t tok
   LECTERN_ASSIGN(const auto spill, KvSpill::Open(Env::Default(), directory, directory, shape));
   ThreadPool threads(1);
   const Transformer transformer(model, *DefaultBackend(), threads);
-  std::vector<double> seconds;
+  std::vector<double> seconds, cluster_seconds;
   uint64_t begin = 0;
   double start = 0;
   PrefillOptions options;
+  if (budget < 1) {
+    options.sparse.emplace(
+        SparsePrefill{Env::Default(), directory + "/prefill", directory, budget});
+  }
+  options.on_clusters = [&](uint64_t) {
+    const double now = CpuSeconds();
+    cluster_seconds.push_back(now - start);
+    start = now;
+  };
   options.on_chunk = [&](uint64_t) {
     const double now = CpuSeconds();
     seconds.push_back(now - start);
@@ -215,9 +226,11 @@ Status MeasurePrefill(const Model& model, const std::string& store, uint64_t tok
     begin = std::min(begin + stride, tokens - kChunkTokens);
   }
   std::filesystem::remove_all(directory);
-  std::cout
-      << Json(Json::Object{{"tokens", Numbers(context.ids)}, {"cpu_s", Numbers(seconds)}}).Dump()
-      << std::endl;
+  std::cout << Json(Json::Object{{"tokens", Numbers(context.ids)},
+                                 {"cpu_s", Numbers(seconds)},
+                                 {"cluster_cpu_s", Numbers(cluster_seconds)}})
+                   .Dump()
+            << std::endl;
   return {};
 }
 
@@ -292,6 +305,9 @@ Status Ask(const std::string& folder, const std::string& store, const std::strin
 
 Status Main(std::span<char*> args) {
   const std::string command = args.empty() ? "" : args[0];
+  const bool has_budget = command == "prefill" && args.size() == 7;
+  const double budget = has_budget ? std::strtod(args[6], nullptr) : 1;
+  if (has_budget) args = args.first(6);
   if ((command == "index" || command == "prefill") && (args.size() == 5 || args.size() == 6)) {
     const uint64_t tokens = std::strtoull(args[4], nullptr, 10);
     const uint64_t last = args.size() == 6 ? std::strtoull(args[5], nullptr, 10) : tokens;
@@ -300,7 +316,7 @@ Status Main(std::span<char*> args) {
       if (last == 0 || last % kChunkTokens != 0 || tokens % kChunkTokens != 0 || tokens == 0) {
         return {Code::kInvalidArgument, "TOKENS and STRIDE are multiples of 512"};
       }
-      return MeasurePrefill(*model, args[2], tokens, last);
+      return MeasurePrefill(*model, args[2], tokens, last, budget);
     }
     if (last != tokens && (last % kChunkTokens != 0 || last + 1024 > tokens)) {
       return {Code::kInvalidArgument, "PREFILLED is a multiple of 512, 1024 below TOKENS"};
@@ -313,7 +329,7 @@ Status Main(std::span<char*> args) {
   }
   return {Code::kInvalidArgument,
           "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED] | prefill MODEL STORE "
-          "WEIGHTS TOKENS STRIDE | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]"};
+          "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]"};
 }
 
 }  // namespace
