@@ -617,6 +617,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     answer.kv.max_missed_by = bound_held_everywhere_ ? "bound" : "estimate";
   }
   answer.kv.keep = document_->retention().keep;
+  answer.kv.prefill_budget = document_->prefill_budget();
   if (answer.kv.keep < 1) answer.kv.retention = document_->retention().method;
   if (exact && budget < 1 && document_->has_clusters()) {
     AddNote(answer, "the document keeps " + Percent(document_->kept_share()) +

@@ -98,6 +98,9 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   options.retention.representatives = read.representatives;
   LECTERN_ASSIGN(const std::string stats, Copy(read.stats, read.stats_len, "stats"));
   if (!stats.empty()) options.stats = stats;
+  LECTERN_ASSIGN(const std::string prefill, Copy(read.prefill, read.prefill_len, "prefill"));
+  if (!prefill.empty()) options.prefill = prefill;
+  if (read.prefill_budget != 0) options.prefill_budget = read.prefill_budget;
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
@@ -227,6 +230,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
                                                                : 2;
   receipt.keep = answer.kv.keep;
   receipt.session_rows = answer.kv.session_rows;
+  receipt.prefill_budget = answer.kv.prefill_budget;
   return receipt;
 }
 
@@ -242,7 +246,8 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
       row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
       row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
       row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
-      method.c_str(),           method.size(),       weights.c_str(),    weights.size()};
+      method.c_str(),           method.size(),       weights.c_str(),    weights.size(),
+      PrefillBudgetOf(row)};
   on_document(&document, user);
 }
 

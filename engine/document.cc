@@ -116,6 +116,9 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     document->weights_ = *type;
   }
   LECTERN_RETURN_IF_ERROR(document->ReadRetention(*json));
+  const std::optional<double> prefill_budget = ReadPrefillBudget(*json);
+  if (!prefill_budget) return Corrupt(shard.path(), "how it was prefilled is damaged");
+  document->prefill_budget_ = *prefill_budget;
   LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());

@@ -62,6 +62,8 @@ class Document {
   // Which rows are stored, and their share of all: in (0, 1], 1 where everything is kept. A kv
   // budget is a share of all, so that figures compare; one of kept_share() reads what there is.
   const Retention& retention() const { return retention_; }
+  // How its keys and values were computed: IndexOptions::prefill_budget; below 1: sparsely.
+  double prefill_budget() const { return prefill_budget_; }
   double kept_share() const { return kept_share_; }
   bool ReadsAll(double kv_budget) const { return !has_clusters() || kv_budget >= kept_share_; }
   // What is verified of a layer's rows, codes and centroids stays while one of these lives. Then
@@ -137,6 +139,7 @@ class Document {
   PlanPolicies policies_;
   Retention retention_;
   double kept_share_ = 1;
+  double prefill_budget_ = 1;
   std::vector<double> cosines_;  // [layers], or empty
   std::span<const int32_t> tokens_;
   std::span<const TokenizedText::Range> ranges_;

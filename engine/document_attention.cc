@@ -138,10 +138,33 @@ struct Item {
 };
 constexpr size_t kDirect = static_cast<size_t>(-1);
 
+// What attention needs to know, whatever chose the runs.
+struct LayerArgs {
+  LayerArgs(const DocumentAttentionArgs& args)  // NOLINT: they are some of these
+      : backend(args.backend),
+        threads(args.threads),
+        queries(args.queries),
+        states(args.states),
+        is_cancelled(args.is_cancelled),
+        observed(args.observed) {}
+  LayerArgs(const ClusterAttentionArgs& args)  // NOLINT
+      : backend(args.backend),
+        threads(args.threads),
+        queries(args.queries),
+        states(args.states),
+        is_cancelled(args.is_cancelled) {}
+  const Backend& backend;
+  ThreadPool& threads;
+  std::span<const Rows<const float>> queries;
+  std::span<const AttentionState> states;
+  const std::function<bool()>& is_cancelled;
+  ObservedLogits* observed = nullptr;
+};
+
 class LayerAttention {
  public:
   // `runs`: per kv head. `selections`: where they have gathered rows.
-  LayerAttention(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+  LayerAttention(const LayerArgs& args, std::span<const HeadIndex> heads,
                  std::vector<std::vector<Run>> runs, std::span<const HeadSelection> selections)
       : args_(args),
         heads_(heads),
@@ -316,7 +339,7 @@ class LayerAttention {
     return {};
   }
 
-  const DocumentAttentionArgs& args_;
+  const LayerArgs args_;
   const std::span<const HeadIndex> heads_;
   const std::span<const HeadSelection> selections_;
   const float scale_;
@@ -511,6 +534,38 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
     LECTERN_RETURN_IF_ERROR(AttendAll(args, heads, read));
     return read;
   }
+}
+
+Status AttendClusters(const ClusterAttentionArgs& args) {
+  const std::span<const HeadIndex> heads = args.heads;
+  if (args.kv_budget >= 1) {
+    auto all = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
+    return LayerAttention(args, heads, std::move(all), {}).Attend();
+  }
+  auto exact = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact), {}).Attend());
+  std::vector<std::vector<float>> known_lse(heads.size());
+  for (size_t h = 0; h < heads.size(); ++h) {
+    const AttentionState& state = args.states[h];
+    for (size_t r = 0; r < state.num_rows(); ++r) {
+      known_lse[h].push_back(state.max[r] + std::log(state.sum[r]));
+    }
+  }
+  LECTERN_ASSIGN(const std::vector<HeadSelection> selections,
+                 Lookup({.backend = args.backend,
+                         .threads = args.threads,
+                         .heads = heads,
+                         .queries = args.queries,
+                         .scale = 1 / std::sqrt(static_cast<float>(args.queries.front().num_cols)),
+                         .kv_budget = args.kv_budget,
+                         .tail = true,
+                         .known_lse = known_lse,
+                         .row_weights = args.row_weights,
+                         .workspace = args.workspace}));
+  auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], selections[h]); });
+  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), selections).Attend());
+  auto tail = PerHead(heads, [&](size_t h) { return TailRuns(heads[h], selections[h]); });
+  return LayerAttention(args, heads, std::move(tail), selections).Attend();
 }
 
 namespace {

@@ -76,6 +76,22 @@ struct DocumentAttentionArgs {
 // order: the same bits for any number of threads. kChecksumMismatch, kCancelled.
 Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args);
 
+struct ClusterAttentionArgs {
+  const Backend& backend;
+  ThreadPool& threads;
+  std::span<const HeadIndex> heads;            // of one layer, all with clusters
+  std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
+  double kv_budget;                            // (0, 1]; 1: every row
+  std::span<const float> row_weights;          // of Lookup
+  std::span<const AttentionState> states;      // per kv head, R rows; in/out
+  std::function<bool()> is_cancelled;          // polled between items of work; may be empty
+  LookupWorkspace* workspace = nullptr;        // of Lookup
+};
+// Adds to states, which may hold what is attended besides: sinks and window of the heads, the rows
+// that one lookup chooses by the default rule, and the tail. Bits as of AttendDocument.
+// kChecksumMismatch, kCancelled.
+Status AttendClusters(const ClusterAttentionArgs& args);
+
 // Adds to mass[position] the attention probability that the observed queries of a kv head give to
 // every row that was read, given each query's total log-sum-exp over everything attended, and to
 // squared_mass[position] its square. Either may be empty: not wanted. The logits are used up.

@@ -78,6 +78,13 @@ struct IndexOptions {
   // for the policy kv-compress-full; the prefill takes longer and keeps 4 bytes per layer, kv head
   // and token in memory.
   std::string stats = "window";
+  // "exact": every token attends to all before it. "sparse": from token 16,384 on to a share of
+  // what lies further back, in [0.02, 1], chosen by clusters, and to stand-ins for the rest: for
+  // documents so long that attention takes most of the time. Keys and values are others then, and
+  // with the share part of what the document is. A share of 1, or a document that ends before:
+  // exact.
+  std::string prefill = "exact";
+  double prefill_budget = 0.1;
   // Also when it is there: a new generation, seen when it is ready. Everything is computed anew.
   bool again = false;
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
@@ -129,6 +136,7 @@ struct IndexReport {
   } seconds;
   std::string weights;          // EngineOptions::weights
   Retention retention;          // as asked for, but for a document too short for it
+  double prefill_budget = 1;    // below 1: it was prefilled sparsely
   bool existed = false;         // nothing was done: the same document was there
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run
   // Taken over from the document that had the name before: what both texts begin with. The bytes
@@ -215,6 +223,8 @@ struct KvReceipt {
   // to rows that are not stored is no part of any figure.
   double keep = 1;
   std::string retention;
+  // IndexOptions::prefill_budget: below 1, also what exact mode reads comes of a sparse prefill.
+  double prefill_budget = 1;
   // Rows of the conversation so far that a next question attends to, per layer and kv head in the
   // mean: one for each token of questions and answers but the last, but for what max_session_rows
   // took away.

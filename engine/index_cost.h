@@ -11,8 +11,9 @@ namespace lectern {
 inline constexpr uint64_t kMinClusteredTokens = 2048;
 
 // Multiplications and additions of the prefill of the first `tokens` tokens; attention grows with
-// their square. `full_stats`: with the second pass over the logits.
-double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats);
+// their square. `full_stats`: with the second pass over the logits. `budget` below 1: of a sparse
+// one (engine/prefill_clusters.h), with its clustering.
+double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats, double budget = 1);
 // Of clustering them, 10 iterations of the tree of index/build.h.
 double ClusterFlops(const ModelConfig& config, double tokens);
 // One layer's shard, the document's, and all spills together. Upper estimates within a few percent,

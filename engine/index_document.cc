@@ -32,6 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kLessText[] = "split the document";
+constexpr double kLeastPrefillBudget = 0.02;
 
 // --- the document before anything is written ----------------------------------------------------
 
@@ -39,6 +40,7 @@ struct Prepared {
   CleanText clean;
   FixedContext tokens;
   Retention retention;
+  double prefill_budget = 1;  // below 1: sparse
   DocumentId id{};
 };
 
@@ -60,6 +62,16 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
   LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
   if (options.stats != "window" && options.stats != "full") {
     return wrong("stats", "stats must be window or full, not \"" + options.stats + "\"");
+  }
+  if (options.prefill != "exact" && options.prefill != "sparse") {
+    return wrong("prefill", "prefill must be exact or sparse, not \"" + options.prefill + "\"");
+  }
+  if (!(options.prefill_budget >= kLeastPrefillBudget && options.prefill_budget <= 1)) {
+    return wrong("prefill_budget", "prefill_budget must be in [0.02, 1]");
+  }
+  if (options.prefill == "sparse" && options.stats == "full") {
+    return wrong("stats",
+                 "a sparse prefill does not know the attention of all tokens; use stats window");
   }
   if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
     return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
@@ -100,9 +112,18 @@ Result<Prepared> Prepare(const Model& model, std::string_view bytes, const Index
     LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,
                                                           tokens, kSinkTokens, kWindowTokens}));
   }
+  if (options.prefill == "sparse" && tokens > kDenseTokens) {
+    prepared.prefill_budget = options.prefill_budget;
+  }
   prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype,
-                               prepared.retention, options.seed);
+                               prepared.retention, options.seed, prepared.prefill_budget);
   return prepared;
+}
+
+// Of the shards that a sparse prefill reads, and of one that takes the place of another.
+uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, double budget) {
+  if (budget >= 1) return 0;
+  return (config.num_layers + 1) * ShardBytes(config, SpillDtype(dtype), tokens);
 }
 
 struct DiskCost {
@@ -116,7 +137,9 @@ DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, const Prepared& prep
   const uint64_t document_bytes = DocumentShardBytes(config, tokens, text_bytes);
   const uint64_t finished = kept_bytes + document_bytes;
   const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
-  return {finished, std::max(finished, spills + layer_bytes + document_bytes)};
+  const uint64_t prefilling =
+      spills + ClustersBytes(config, dtype, tokens, prepared.prefill_budget);
+  return {finished, std::max({finished, prefilling, spills + layer_bytes + document_bytes})};
 }
 
 // "keep 1", or "keep 0.25 kvcrush", and of representatives their share and seed.
@@ -131,6 +154,14 @@ std::string RetentionText(const Retention& retention, uint64_t seed) {
   return all + text;
 }
 
+// Nothing of an exact one: what it says of a document came before there were others.
+std::string PrefillText(double budget) {
+  if (budget >= 1) return "";
+  char text[64];
+  std::snprintf(text, sizeof text, " prefill sparse 1 %.9g", budget);
+  return text;
+}
+
 // What must be equal for an interrupted run to go on.
 std::string OptionsSignature(const IndexOptions& options) {
   return Json(Json::Object{{"levels", Json(int64_t{options.num_levels})},
@@ -142,11 +173,12 @@ std::string OptionsSignature(const IndexOptions& options) {
 }
 
 // The report of a building row says how it is built, and under which name it will be found.
-std::string BuildingReport(const IndexOptions& options, const Model& model) {
+std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget) {
   Json::Object report = {{"name", Json(options.name)},
                          {"weights", Json(WeightsName(model.weights().type()))},
                          {"options", Json(OptionsSignature(options))}};
   AddRetention(report, options.retention);
+  AddPrefill(report, prefill_budget);
   return Json(std::move(report)).Dump();
 }
 
@@ -169,6 +201,7 @@ IndexReport ExistingReport(const DocumentRow& row) {
   report.weights = WeightsOf(row);
   report.generation = row.generation;
   report.retention = RetentionOf(row);
+  report.prefill_budget = PrefillBudgetOf(row);
   const Result<Json> json = ParseJson(row.report_json);
   const Json* levels = json.ok() ? json->Find("levels") : nullptr;
   if (levels != nullptr && levels->array() != nullptr) {
@@ -222,6 +255,7 @@ class Indexer {
     report_.fingerprint = ToHex(context.model.fingerprint());
     report_.weights = WeightsName(context.model.weights().type());
     report_.retention = prepared.retention;
+    report_.prefill_budget = prepared.prefill_budget;
   }
 
   Result<IndexReport> Run() {
@@ -261,7 +295,11 @@ class Indexer {
         SpillBytes(config_, SpillDtype(layout_.dtype), tokens) / config_.num_layers;
     const uint64_t queries = uint64_t{layout_.num_window} * config_.num_layers * config_.num_heads *
                              config_.head_dim * sizeof(float);
-    const uint64_t prefill = ActivationBytes(config_, std::min<uint64_t>(tokens, kChunkTokens));
+    const bool is_sparse = prepared_.prefill_budget < 1;
+    const uint64_t prefill = ActivationBytes(config_, std::min<uint64_t>(tokens, kChunkTokens)) +
+                             (is_sparse ? LookupBytes(config_, kChunkTokens, tokens) +
+                                              ShardBytes(config_, SpillDtype(layout_.dtype), tokens)
+                                        : 0);
     const uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
     const uint64_t least = spill + queries + std::max(prefill, head);
     LECTERN_ASSIGN(work_ram_, context_.ram->Reserve(least, "indexing it", kLessText));
@@ -290,7 +328,7 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json = BuildingReport(options_, context_.model);
+    row_.report_json = BuildingReport(options_, context_.model, prepared_.prefill_budget);
     LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
@@ -331,8 +369,17 @@ class Indexer {
     prefill.keeps_spills = context_.ram == nullptr;
     prefill.on_chunk = [this](uint64_t done) { progress_.Done(done); };
     prefill.is_cancelled = [this] { return progress_.Stopped(); };
+    const std::string clusters = directory_ + "/prefill";
+    if (prepared_.prefill_budget < 1) {
+      prefill.sparse.emplace(SparsePrefill{.env = context_.env,
+                                           .directory = clusters,
+                                           .temp_dir = temp_dir_,
+                                           .budget = prepared_.prefill_budget,
+                                           .num_clustering = num_clustering_});
+    }
     LECTERN_RETURN_IF_ERROR(
         context_.prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
+    if (prefill.sparse) LECTERN_RETURN_IF_ERROR(context_.env.RemoveTree(clusters));
     report_.seconds.prefill = SecondsSince(start);
     return {};
   }
@@ -358,6 +405,7 @@ class Indexer {
     if (options_.stats == "full") return {};  // the older one's rows do not tell these sums
     LECTERN_ASSIGN(const auto row, catalog_.FindReadyByName(options_.name));
     if (!row || row->fingerprint != row_.fingerprint) return {};
+    if (PrefillBudgetOf(*row) != prepared_.prefill_budget) return {};
     LECTERN_ASSIGN(const auto shards, catalog_.Shards(row->generation));
     const auto older =
         Document::Open(context_.env, DocumentDirectory(context_.store, row->id, row->generation),
@@ -563,6 +611,7 @@ class Indexer {
     if (const WeightsType type = context_.model.weights().type(); type != WeightsType::kStored) {
       json["weights"] = Json(WeightsName(type));
     }
+    if (prepared_.prefill_budget < 1) AddPrefill(json, prepared_.prefill_budget);
     if (missed_.is_measured()) {
       json["missed"] = MissedCalibrationJson(missed_, config_.num_layers);
     }
@@ -641,12 +690,12 @@ std::string_view DtypeName(Dtype dtype) {
 }
 
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
-                          const Retention& retention, uint64_t seed) {
+                          const Retention& retention, uint64_t seed, double prefill_budget) {
   Sha256 hash;
   hash.UpdateText(text);
   hash.Update(fingerprint.data(), fingerprint.size());
   hash.UpdateText(DtypeName(kv_dtype));
-  hash.UpdateText(RetentionText(retention, seed));
+  hash.UpdateText(RetentionText(retention, seed) + PrefillText(prefill_budget));
   const std::array<uint8_t, 32> digest = hash.Finish();
   DocumentId id;
   std::copy_n(digest.begin(), id.size(), id.begin());
@@ -658,7 +707,8 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   const auto start = Clock::now();
   LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
   const double read_seconds = SecondsSince(start);
-  IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size());
+  IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
+                              prepared.prefill_budget);
 
   const auto existed = [&](IndexReport report) {
     report.seconds.read = read_seconds;
@@ -705,9 +755,11 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   estimate.peak_bytes_on_disk = cost.peak;
   const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
   estimate.anonymous_bytes =
-      std::max(ActivationBytes(config, chunk),
+      std::max(ActivationBytes(config, chunk) +
+                   (prepared.prefill_budget < 1 ? LookupBytes(config, chunk, tokens) : 0),
                ClusterHeadBytes(config, tokens) * context.threads.num_threads());
-  estimate.flops = PrefillFlops(config, static_cast<double>(tokens), options.stats == "full");
+  estimate.flops = PrefillFlops(config, static_cast<double>(tokens), options.stats == "full",
+                                prepared.prefill_budget);
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
   // Attention and clustering reach about half the speed of a plain product.

@@ -16,9 +16,12 @@ namespace lectern {
 // thread only; other threads ask Stopped().
 class IndexProgressMeter {
  public:
-  IndexProgressMeter(const IndexOptions& options, const ModelConfig& config, uint64_t tokens)
+  // `prefill_budget`: below 1, of a sparse prefill.
+  IndexProgressMeter(const IndexOptions& options, const ModelConfig& config, uint64_t tokens,
+                     double prefill_budget)
       : options_(options),
         config_(config),
+        prefill_budget_(prefill_budget),
         prefill_flops_(FlopsOf(static_cast<double>(tokens))),
         cluster_flops_(
             tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0) {
@@ -58,7 +61,7 @@ class IndexProgressMeter {
   }
 
   double FlopsOf(double tokens) const {
-    return PrefillFlops(config_, tokens, options_.stats == "full");
+    return PrefillFlops(config_, tokens, options_.stats == "full", prefill_budget_);
   }
 
   void Predict() {
@@ -78,6 +81,7 @@ class IndexProgressMeter {
 
   const IndexOptions& options_;
   const ModelConfig& config_;
+  const double prefill_budget_;
   const double prefill_flops_, cluster_flops_;
   const std::thread::id thread_ = std::this_thread::get_id();
   IndexProgress now_{IndexProgress::Stage::kRead, 0, 0, 0, -1};

@@ -116,6 +116,30 @@ std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout&
   return ScoreBlocks(std::move(logs), layout, stored);
 }
 
+// The clusters of a head's `stored` rows but sinks and window.
+Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill, uint32_t layer,
+                                   uint32_t kv_head, const RowLayout& layout,
+                                   std::span<const uint32_t> stored, const BuildOptions& options,
+                                   std::span<const float> frequencies) {
+  const size_t dim = spill.shape().head_dim;
+  HeadClusters clusters;
+  clusters.positions.assign(stored.begin() + layout.num_sinks, stored.end() - layout.num_window);
+  const size_t count = clusters.positions.size();
+  const std::vector<float> keys = FloatRows(backend, spill.Keys(layer, kv_head, layout.num_tokens),
+                                            clusters.positions, layout.dtype);
+  const std::vector<float> values = FloatRows(
+      backend, spill.Values(layer, kv_head, layout.num_tokens), clusters.positions, layout.dtype);
+  BuildOptions build = options;
+  std::vector<float> unrotated;
+  if (!frequencies.empty()) {
+    unrotated = Unrotated(backend, keys, clusters.positions, frequencies);
+    build.assigned_by = {unrotated.data(), count, dim};
+  }
+  LECTERN_ASSIGN(clusters.tree,
+                 BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
+  return clusters;
+}
+
 class LayerShard {
  public:
   LayerShard(ShardWriter& writer, const Backend& backend, const KvSpill& spill, uint32_t layer,
@@ -137,12 +161,11 @@ class LayerShard {
       LECTERN_RETURN_IF_ERROR(WriteLevel(kv_head, level, clusters->tree));
     }
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
-    LECTERN_RETURN_IF_ERROR(Add(SectionKind::kBlockScores, kv_head, 0, clusters->block_scores));
-    LECTERN_RETURN_IF_ERROR(
-        Add(SectionKind::kPlainBlockScores, kv_head, 0, clusters->plain_block_scores));
-    if (!clusters->full_block_scores.empty()) {
-      LECTERN_RETURN_IF_ERROR(
-          Add(SectionKind::kFullBlockScores, kv_head, 0, clusters->full_block_scores));
+    for (const auto& [kind, scores] :
+         {std::pair(SectionKind::kBlockScores, &clusters->block_scores),
+          std::pair(SectionKind::kPlainBlockScores, &clusters->plain_block_scores),
+          std::pair(SectionKind::kFullBlockScores, &clusters->full_block_scores)}) {
+      if (!scores->empty()) LECTERN_RETURN_IF_ERROR(Add(kind, kv_head, 0, *scores));
     }
     if (clusters->tree.row_codes.empty()) return {};
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kRowCodes, kv_head, 0, clusters->tree.row_codes));
@@ -220,21 +243,8 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   const std::vector<uint32_t> stored =
       StoredPositions(backend, spill, layer, kv_head, layout, options.seed);
   const size_t dim = spill.shape().head_dim;
-  HeadClusters clusters;
-  clusters.positions.assign(stored.begin() + layout.num_sinks, stored.end() - layout.num_window);
-  const size_t count = clusters.positions.size();
-  const std::vector<float> keys = FloatRows(backend, spill.Keys(layer, kv_head, layout.num_tokens),
-                                            clusters.positions, layout.dtype);
-  const std::vector<float> values = FloatRows(
-      backend, spill.Values(layer, kv_head, layout.num_tokens), clusters.positions, layout.dtype);
-  BuildOptions build = options;
-  std::vector<float> unrotated;
-  if (!frequencies.empty()) {
-    unrotated = Unrotated(backend, keys, clusters.positions, frequencies);
-    build.assigned_by = {unrotated.data(), count, dim};
-  }
-  LECTERN_ASSIGN(clusters.tree,
-                 BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
+  LECTERN_ASSIGN(HeadClusters clusters, BuildClusters(backend, spill, layer, kv_head, layout,
+                                                      stored, options, frequencies));
   clusters.cluster_seconds = SecondsSince(start);
   start = std::chrono::steady_clock::now();
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);
@@ -249,6 +259,21 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   clusters.plain_block_scores = ScoreBlocks(PlainWindowAttention(window), layout, stored);
   clusters.full_block_scores = ScoreFullBlocks(spill.SquaredSums(layer, kv_head), layout, stored);
   clusters.calibrate_seconds = SecondsSince(start);
+  return clusters;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "not enough memory to cluster a layer; use fewer threads");
+}
+
+Result<HeadClusters> ClusterUnfinishedHead(const Backend& backend, const KvSpill& spill,
+                                           uint32_t layer, uint32_t kv_head,
+                                           const RowLayout& layout,
+                                           const BuildOptions& options) try {
+  constexpr float kLetsPass = -1000;  // of a logarithm: less than any score has
+  std::vector<uint32_t> all(layout.num_tokens);
+  std::iota(all.begin(), all.end(), 0u);
+  LECTERN_ASSIGN(HeadClusters clusters,
+                 BuildClusters(backend, spill, layer, kv_head, layout, all, options, {}));
+  clusters.thresholds.assign(layout.num_levels * kThresholdsPerLevel, kLetsPass);
   return clusters;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to cluster a layer; use fewer threads");

@@ -26,8 +26,8 @@ struct HeadClusters {
   // Of its keys, ascending: those of tokens [num_sinks, num_tokens - num_window) that are stored.
   std::vector<uint32_t> positions;
   std::vector<float> thresholds;
-  // Of all stored rows: index/policies/kv_compress.h. The last: empty unless the spill has sums for
-  // it.
+  // Of all stored rows: index/policies/kv_compress.h. Empty where there are no statistics; the last
+  // also unless the spill has sums for it.
   std::vector<float> block_scores, plain_block_scores, full_block_scores;
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
@@ -40,6 +40,13 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options,
                                  std::span<const float> frequencies = {});
+
+// The same without what the lookups of a finished document know of its last tokens: every threshold
+// lets everything pass, and blocks have no scores. For a document that is still being prefilled, of
+// whose tokens the spill has layout.num_tokens at least.
+Result<HeadClusters> ClusterUnfinishedHead(const Backend& backend, const KvSpill& spill,
+                                           uint32_t layer, uint32_t kv_head,
+                                           const RowLayout& layout, const BuildOptions& options);
 
 // Writes layer-NNN.shard. `heads`: one per kv head, empty when layout.num_levels is 0.
 Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,

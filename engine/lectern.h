@@ -164,6 +164,9 @@ struct IndexOptions {
   std::string_view retention = {};
   double representatives = 0;
   std::string_view stats = {};  // what policies will know: "window" (or empty), "full"
+  // "exact" (or empty), "sparse" and the share that it reads: lectern_index_options. 0: 0.1.
+  std::string_view prefill = {};
+  double prefill_budget = 0;
 };
 
 // lectern_plan_options.
@@ -331,6 +334,7 @@ struct Document {
   double keep = 1;        // share of its rows that is stored
   std::string retention;  // which of them; empty: all
   std::string weights;    // EngineOptions; empty: not known
+  double prefill_budget = 1;  // below 1: it was prefilled sparsely
 };
 struct Shard {
   std::string file;
@@ -586,7 +590,8 @@ class Engine {
             item.bytes_on_disk,
             item.keep,
             {item.retention, item.retention_len},
-            {item.weights, item.weights_len}};
+            {item.weights, item.weights_len},
+            item.prefill_budget};
   }
   static DocumentPlan FromC(const lectern_document_plan& item) {
     const auto numbers = [](const double* first, uint64_t count) {
@@ -659,6 +664,8 @@ class Engine {
     c.retention = options.retention.data(), c.retention_len = options.retention.size();
     c.representatives = options.representatives;
     c.stats = options.stats.data(), c.stats_len = options.stats.size();
+    c.prefill = options.prefill.data(), c.prefill_len = options.prefill.size();
+    c.prefill_budget = options.prefill_budget;
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

@@ -200,6 +200,13 @@ typedef struct lectern_index_options {
    * tokens too, for the policy kv-compress-full: the prefill takes longer. */
   const char* stats;
   size_t stats_len;
+  /* "exact" (or empty): every token of the document attends to all before it. "sparse": those from
+   * the 16,384th on to a share of what lies further back, in [0.02, 1] (0: 0.1), chosen by clusters,
+   * and to stand-ins for the rest: for very long documents. Keys and values are others then: the
+   * document is another one than the same text prefilled exactly. A share of 1 is exact. */
+  const char* prefill;
+  size_t prefill_len;
+  double prefill_budget;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -334,6 +341,8 @@ typedef struct lectern_receipt {
   double keep;              /* share of the document's rows that is stored, in (0, 1] */
   uint64_t session_rows;    /* of the conversation so far that a next question attends to, per layer
                             and kv head in the mean */
+  double prefill_budget; /* lectern_index_options; below 1: what exact mode reads, too, comes of a
+                            sparse prefill */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -409,6 +418,7 @@ typedef struct lectern_document {
   size_t retention_len;
   const char* weights; /* lectern_engine_options; empty: a recovered catalog cannot tell */
   size_t weights_len;
+  double prefill_budget; /* lectern_index_options; below 1: it was prefilled sparsely */
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 

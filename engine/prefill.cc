@@ -5,12 +5,27 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/document_attention.h"
 #include "index/full_attention.h"
 
 namespace lectern {
 namespace {
 
 constexpr size_t kKeysPerItem = 512;  // of the second pass
+// Of a sparse prefill: tokens for which rows are chosen together, and those of them that choose.
+constexpr size_t kBlockTokens = 128, kChoosingOfBlock = 16;
+
+// [tokens * group]: what each query row counts where `choosing` of the tokens choose.
+std::vector<float> BlockWeights(size_t num_tokens, size_t group) {
+  const size_t choosing = std::min(num_tokens, kChoosingOfBlock);
+  std::vector<float> weights(num_tokens * group, 0.0f);
+  for (size_t i = 0; i < choosing; ++i) {
+    const size_t token = (2 * i + 1) * num_tokens / (2 * choosing);
+    std::fill_n(weights.begin() + static_cast<ptrdiff_t>(token * group), group,
+                1 / static_cast<float>(choosing * group));
+  }
+  return weights;
+}
 
 class DocumentPrefill {
  public:
@@ -25,10 +40,15 @@ class DocumentPrefill {
                      transformer.threads().num_threads()) {
     const size_t threads = transformer.threads().num_threads();
     scratch_size_ = AttendScratch(kQueryRowsPerItem, config_.head_dim);
-    scratch_.resize(threads * (scratch_size_ + 2 * kQueryRowsPerItem));
+    scratch_.resize(threads * scratch_size_);
     visible_.resize(activations_.max_tokens * config_.query_group());
     cosines_.resize(activations_.max_tokens);
     lse_.resize(size_t{activations_.max_tokens} * config_.num_heads);
+    max_.resize(lse_.size());
+    sum_.resize(lse_.size());
+    if (options.sparse) {
+      clusters_.emplace(*options.sparse, transformer.backend(), transformer.threads(), spill);
+    }
     buffers_.resize(threads);
   }
 
@@ -62,11 +82,21 @@ class DocumentPrefill {
 
   Status Chunk(uint64_t begin, uint64_t end) {
     const size_t num_tokens = end - begin;
+    num_tokens_ = num_tokens;
     spill_.BeginChunk();
+    if (clusters_) {
+      const Status moved = clusters_->MoveTo(begin, [this] { return IsCancelled(); });
+      if (moved.code() == Code::kCancelled) return Cancelled();
+      LECTERN_RETURN_IF_ERROR(moved);
+      if (options_.on_clusters && clusters_->end() != first_key_) {
+        options_.on_clusters(clusters_->end());
+      }
+      first_key_ = clusters_->end();
+    }
     transformer_.Embed(tokens_.subspan(begin, num_tokens), begin, activations_);
     const size_t group = config_.query_group();
     for (size_t row = 0; row < num_tokens * group; ++row) {
-      visible_[row] = static_cast<uint32_t>(begin + row / group + 1);
+      visible_[row] = static_cast<uint32_t>(begin - first_key_ + row / group + 1);
     }
     for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
       if (IsCancelled()) return Cancelled();
@@ -82,13 +112,14 @@ class DocumentPrefill {
       const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
       const bool is_squared = spill_.shape().squared_sums;
       if (is_last && !is_squared && (!is_counted || first == num_tokens)) break;
-      if (!Attend(layer, begin, end, is_squared ? 0 : first)) return Cancelled();
+      LECTERN_RETURN_IF_ERROR(Attend(layer, begin, end, is_squared ? 0 : first));
       if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
       if (is_counted) residual_ = activations_.residual;
       transformer_.AddAttention(layer, num_tokens, activations_);
       if (is_counted) CountCosines(layer, first, num_tokens);
       if (!is_last) transformer_.AddMlp(layer, num_tokens, activations_);
       if (!options_.keeps_spills) spill_.LetGo(layer);
+      if (!options_.keeps_spills && first_key_ > 0) clusters_->LetGo(layer);
     }
     return {};
   }
@@ -115,8 +146,7 @@ class DocumentPrefill {
   }
 
   // Of the chunk's tokens from `first_token` on. Items are blocks of query rows of one kv head.
-  // False: cancelled.
-  bool Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
+  Status Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const size_t rows = (end - begin) * config_.query_group();
     const size_t skipped = first_token * config_.query_group();
     const size_t blocks = (rows - skipped + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
@@ -127,9 +157,20 @@ class DocumentPrefill {
           if (IsCancelled()) return cancelled.store(true, std::memory_order_relaxed);
           const auto head = static_cast<uint32_t>(item / blocks);
           const size_t first = skipped + item % blocks * kQueryRowsPerItem;
-          AttendBlock(layer, head, end, first, std::min(first + kQueryRowsPerItem, rows), slot);
+          AttendBlock(layer, head, first, std::min(first + kQueryRowsPerItem, rows), slot);
         });
-    return !cancelled;
+    if (cancelled) return Cancelled();
+    for (size_t token = first_token; first_key_ > 0 && token < end - begin; token += kBlockTokens) {
+      const Status added =
+          AddClusters(layer, token, std::min<size_t>(token + kBlockTokens, end - begin));
+      if (added.code() == Code::kCancelled) return Cancelled();
+      LECTERN_RETURN_IF_ERROR(added);
+    }
+    for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
+      const AttentionState state = State(head, skipped, rows);
+      FinishState(state, state.out, std::span(lse_).subspan(head * rows + skipped, rows - skipped));
+    }
+    return {};
   }
 
   // The squared attention that the chunk's tokens pay to all keys. Items are blocks of keys of one
@@ -169,28 +210,51 @@ class DocumentPrefill {
     }
   }
 
-  void AttendBlock(uint32_t layer, uint32_t head, uint64_t end, size_t first, size_t last,
-                   size_t slot) {
-    const size_t num_tokens = (end - spill_.tokens_done());
-    const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens);
-    const Rows<float> output = transformer_.Grouped(activations_.attended, head, num_tokens);
-    float* scratch = scratch_.data() + slot * (scratch_size_ + 2 * kQueryRowsPerItem);
-    const AttentionState state = {output.Slice(first, last),
-                                  {scratch + scratch_size_, last - first},
-                                  {scratch + scratch_size_ + kQueryRowsPerItem, last - first}};
-    const uint32_t seen = visible_[last - 1];  // no row of the block sees more
+  // Of query rows [first, last) of the chunk.
+  AttentionState State(uint32_t head, size_t first, size_t last) {
+    const Rows<float> output = transformer_.Grouped(activations_.attended, head, num_tokens_);
+    const size_t rows = output.num_rows;
+    return {output.Slice(first, last), std::span(max_).subspan(head * rows + first, last - first),
+            std::span(sum_).subspan(head * rows + first, last - first)};
+  }
+
+  // What is not in clusters.
+  void AttendBlock(uint32_t layer, uint32_t head, size_t first, size_t last, size_t slot) {
+    const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens_);
+    const AttentionState state = State(head, first, last);
+    const uint64_t seen = first_key_ + visible_[last - 1];  // no row of the block sees more
     ResetState(state);
     transformer_.backend().attend(
         {.queries = queries.Slice(first, last),
-         .keys = spill_.Keys(layer, head, seen),
-         .values = spill_.Values(layer, head, seen),
+         .keys = spill_.Keys(layer, head, seen).Slice(first_key_, seen),
+         .values = spill_.Values(layer, head, seen).Slice(first_key_, seen),
          .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
          .visible = std::span<const uint32_t>(visible_).subspan(first, last - first),
          .state = state,
          .logits = {},
-         .scratch = {scratch, scratch_size_}});
-    const size_t rows = num_tokens * config_.query_group();
-    FinishState(state, state.out, std::span(lse_).subspan(head * rows + first, last - first));
+         .scratch = {scratch_.data() + slot * scratch_size_, scratch_size_}});
+  }
+
+  // What is, for tokens [first, last) of the chunk.
+  Status AddClusters(uint32_t layer, size_t first, size_t last) {
+    const size_t group = config_.query_group();
+    const std::vector<float> weights = BlockWeights(last - first, group);
+    std::vector<Rows<const float>> queries;
+    std::vector<AttentionState> states;
+    for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
+      queries.push_back(transformer_.Grouped(activations_.queries, head, num_tokens_)
+                            .Slice(first * group, last * group));
+      states.push_back(State(head, first * group, last * group));
+    }
+    return AttendClusters({.backend = transformer_.backend(),
+                           .threads = transformer_.threads(),
+                           .heads = clusters_->Heads(layer),
+                           .queries = queries,
+                           .kv_budget = options_.sparse->budget,
+                           .row_weights = weights,
+                           .states = states,
+                           .is_cancelled = [this] { return IsCancelled(); },
+                           .workspace = &workspace_});
   }
 
   Status Cancelled() const {
@@ -209,8 +273,14 @@ class DocumentPrefill {
   std::vector<double> cosines_;                // [chunk tokens]
   std::vector<float> lse_;                     // [kv heads][chunk tokens * group], of the layer
   std::vector<FullAttentionBuffers> buffers_;  // [threads]
-  std::vector<float> scratch_;                 // [threads][attention scratch, max, sum]
+  std::vector<float> max_, sum_;               // of attention states, likewise
+  std::vector<float> scratch_;                 // [threads][attention scratch]
   size_t scratch_size_;
+  size_t num_tokens_ = 0;  // of the chunk
+  // Of a sparse prefill; keys before the first are in clusters.
+  std::optional<PrefillClusters> clusters_;
+  uint64_t first_key_ = 0;
+  LookupWorkspace workspace_;
 };
 
 }  // namespace

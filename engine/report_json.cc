@@ -76,6 +76,8 @@ Json KvValue(const KvReceipt& kv) {
       {"fallback", kv.fallback},
       {"keep", Share(kv.keep)},
       {"retention", StringOrNull(kv.retention)},
+      {"prefill", kv.prefill_budget < 1 ? "sparse" : "exact"},
+      {"prefill_budget", kv.prefill_budget},
       {"session_rows", kv.session_rows},
   };
 }
@@ -95,6 +97,7 @@ Json::Object DocumentObject(const DocumentRow& row) {
       {"weights", StringOrNull(WeightsOf(row))},
   };
   AddRetention(object, RetentionOf(row));
+  AddPrefill(object, PrefillBudgetOf(row));
   return object;
 }
 
@@ -121,6 +124,24 @@ void AddRetention(Json::Object& object, const Retention& retention) {
   object["keep"] = all ? Json(1.0) : Json(retention.keep);
   object["retention"] = all ? Json() : Json(retention.method);
   object["representatives"] = all ? Json(0.0) : Json(MethodOf(retention).crush.share);
+}
+
+void AddPrefill(Json::Object& object, double prefill_budget) {
+  object["prefill"] = prefill_budget < 1 ? "sparse" : "exact";
+  object["prefill_budget"] = prefill_budget;
+}
+
+std::optional<double> ReadPrefillBudget(const Json& json) {
+  const Json* const budget = json.Find("prefill_budget");
+  if (budget == nullptr) return 1;
+  const double share = budget->number().value_or(0);
+  if (!(share > 0 && share <= 1)) return std::nullopt;
+  return share;
+}
+
+double PrefillBudgetOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  return json.ok() ? ReadPrefillBudget(*json).value_or(1) : 1;
 }
 
 Result<Retention> ReadRetention(const Json& json) {
@@ -205,6 +226,7 @@ std::string IndexReportJson(const IndexReport& report) {
       {"reused_tokens", report.reused_tokens},
   };
   AddRetention(object, report.retention);
+  AddPrefill(object, report.prefill_budget);
   return Json(std::move(object)).Dump();
 }
 

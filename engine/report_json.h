@@ -2,6 +2,7 @@
 #ifndef LECTERN_ENGINE_REPORT_JSON_H_
 #define LECTERN_ENGINE_REPORT_JSON_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,11 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
 // A document's `keep`, `retention` and `representatives`, as its recipe and its report have them,
 // and back: kInvalidArgument where keep is no share. Without them everything is kept.
 void AddRetention(Json::Object& object, const Retention& retention);
+// Likewise its `prefill` ("exact", "sparse") and `prefill_budget`. The second: 1 where they are not
+// there, nothing where they are damaged.
+void AddPrefill(Json::Object& object, double prefill_budget);
+std::optional<double> ReadPrefillBudget(const Json& json);
+double PrefillBudgetOf(const DocumentRow& row);
 Result<Retention> ReadRetention(const Json& json);
 Retention RetentionOf(const DocumentRow& row);
 // EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell.

@@ -150,6 +150,7 @@ std::string ReceiptText(const api::Answer& answer) {
     text += " for the question, " + Percent(receipt.read_fraction_decode) + " per answer token";
   }
   text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
+  if (receipt.prefill_budget < 1) text += "; prefilled sparsely";
   if (!answer.note().empty()) text += "; " + std::string(answer.note());
   return text + "\n";
 }

@@ -40,6 +40,8 @@ struct IndexFlags {
   std::string layer_budget, head_budget, cluster_keys = "stored", stats = "window";
   std::string retention;
   double keep = 0, representatives = 0;
+  std::string prefill = "exact";
+  double prefill_budget = 0;
   uint32_t num_levels = 0;
   bool again = false, estimate = false, yes = false;
 
@@ -55,7 +57,9 @@ struct IndexFlags {
             .keep = keep,
             .retention = retention,
             .representatives = representatives,
-            .stats = stats};
+            .stats = stats,
+            .prefill = prefill,
+            .prefill_budget = prefill_budget};
   }
 };
 
@@ -101,6 +105,16 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
          "tokens, for kv-compress-full: takes longer")
       ->type_name("S")
       ->check(OneOf({"window", "full"}));
+  app.add_option(
+         "--prefill", flags.prefill,
+         "exact (default): every token attends to all before it; sparse: from 16,384 tokens "
+         "on to a share of it, for very long documents: faster, and other keys and values")
+      ->type_name("P")
+      ->check(OneOf({"exact", "sparse"}));
+  app.add_option("--prefill-budget", flags.prefill_budget,
+                 "Share of what is further back that a sparse prefill reads (else 0.1)")
+      ->type_name("F")
+      ->check(Share());
   app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
       ->type_name("N")
       ->check(NumberBetween(1, 3));

@@ -102,13 +102,22 @@ std::string KeptText(const api::Document& document) {
   return std::string(percent) + " % of its rows, by " + document.retention;
 }
 
+// "exact", or "sparse, reading 10 %".
+std::string PrefillText(const api::Document& document) {
+  if (document.prefill_budget >= 1) return "exact";
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.3g", 100 * document.prefill_budget);
+  return std::string("sparse, reading ") + percent + " %";
+}
+
 std::string ListText(const api::DocumentList& list) {
   std::string text;
   for (const api::Document& document : list.documents) {
     const std::string kept = KeptText(document);
     text += document.id + "  " + Grouped(document.tokens) + " tokens  " +
             Bytes(document.bytes_on_disk) + "  " + document.state + "  " + document.name +
-            (kept.empty() ? "" : "  (" + kept + ")") + "\n";
+            (kept.empty() ? "" : "  (" + kept + ")") +
+            (document.prefill_budget < 1 ? "  (" + PrefillText(document) + ")" : "") + "\n";
   }
   return text;
 }
@@ -122,7 +131,8 @@ std::string ShowText(const api::DocumentDetails& details) {
       "\nmodel        " + document.model +
       (document.weights.empty() ? "" : ", weights " + document.weights) + "\nfingerprint  " +
       document.fingerprint + "\ngeneration   " + std::to_string(document.generation) +
-      "\nkept         " + (document.retention.empty() ? "all rows" : KeptText(document)) + "\n";
+      "\nkept         " + (document.retention.empty() ? "all rows" : KeptText(document)) +
+      "\nprefill      " + PrefillText(document) + "\n";
   for (const api::Shard& shard : details.shards) {
     text += "  " + shard.file + "  " + Bytes(shard.bytes) + "\n";
   }

@@ -238,7 +238,7 @@ class BadInputTest(ToolsTest):
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
               "weights", "generation", "levels", "seconds", "existed", "keep", "retention",
-              "representatives", "reused_tokens"}
+              "representatives", "reused_tokens", "prefill", "prefill_budget"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
@@ -285,6 +285,19 @@ class IndexTest(ToolsTest):
         answer = json.loads(out)
         self.assertEqual((answer["kv"]["keep"], answer["kv"]["retention"]), (0.3, "kvcrush"))
         self.assertAlmostEqual(answer["kv"]["read_fraction_prefill"], 0.3, delta=0.01)
+
+    def test_a_sparse_prefill_is_another_document_and_says_so(self):
+        store = ("--store", self.path("sparse"))
+        self.check_error(2, "--prefill", "index-document", *store, "--prefill", "fast", self.lease)
+        self.check_error(2, "--prefill-budget", "index-document", *store, "--prefill", "sparse",
+                         "--prefill-budget", "1.5", self.lease)
+        self.check_error(2, "stats", "index-document", *store, "--prefill", "sparse", "--stats",
+                         "full", self.lease)
+        short = self.index(*store, "--prefill", "sparse", self.lease)
+        self.assertEqual((short["prefill"], short["prefill_budget"]), ("exact", 1))
+        # What is read of it tells nothing here: tests/engine/sparse_prefill_test.cc.
+        out, _ = self.check(0, "lectern-store", *store, "show", "lease.txt")
+        self.assertIn("prefill      exact\n", out)
 
     def test_again_makes_a_new_generation(self):
         store = ("--store", self.path("again"))
@@ -488,7 +501,7 @@ class AskTest(ToolsTest):
                           "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
                           "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention",
-                          "session_rows"})
+                          "session_rows", "prefill", "prefill_budget"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
 
