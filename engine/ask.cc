@@ -221,7 +221,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
     queries.push_back(transformer_.Grouped(activations_->queries, head, num_tokens));
     ResetState(states.all[head]);
   }
-  std::vector<float> question(activations_->queries.size());
+  std::vector<float> question(num_tokens * config.num_heads * config.head_dim);
   LayerStates question_states(config, num_tokens, question.data());
   AttendQuestion(layer, num_tokens, question_states);
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -275,7 +275,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
 Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
                                                   std::vector<float>& output, bool bound) {
-  output.resize(activations_->queries.size());
+  output.resize(num_tokens * model_->config().num_heads * model_->config().head_dim);
   LayerStates states(model_->config(), num_tokens, output.data());
   const Document& document = attended_again != nullptr ? *attended_again : *document_;
   return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, bound, nullptr);
