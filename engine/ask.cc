@@ -513,7 +513,20 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
                       " of the attention: there is no evidence for this answer");
 }
 
-Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) try {
+Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
+  const size_t past = num_past_;
+  const int32_t pending = pending_;
+  try {
+    return Generate(question, options);
+  } catch (const std::bad_alloc&) {
+    Truncate(past);
+    pending_ = pending;
+    return Status(Code::kOutOfMemory,
+                  "not enough memory to answer; close other sessions or ask a shorter question");
+  }
+}
+
+Result<Answer> DocumentSession::Generate(std::string_view question, const AskOptions& options) {
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
   LECTERN_ASSIGN(rule, ReadRule(options));
@@ -627,10 +640,6 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   }
   AddEvidence(options, answer);
   return answer;
-} catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory,
-                "not enough memory to answer; close other sessions or ask a "
-                "shorter question");
 }
 
 }  // namespace lectern

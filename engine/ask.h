@@ -85,6 +85,7 @@ class DocumentSession : public Session {
                   const Backend& backend, std::shared_ptr<ThreadPool> threads);
 
   struct LayerStates;
+  Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
   Status CheckOptions(const AskOptions& options) const;
   Status ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget);
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
