@@ -298,41 +298,31 @@ void DocumentSession::CollectEvidence(uint32_t layer, size_t num_tokens, const D
   }
 }
 
-Status DocumentSession::RunLayers(size_t num_tokens, double kv_budget, bool tail,
-                                  const CancelFlag* cancel) {
+// A layer's attention, and what is counted of it.
+Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
+                                   const CancelFlag* cancel, double& read_fraction) {
   const ModelConfig& config = model_->config();
+  if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
   const bool is_observed = !mass_.empty() || !squared_mass_.empty();
   observed_.num_queries = config.query_group();
-  double read_fraction = 0;
-  for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
-    if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
-    const Document::LayerUse use(*document_, layer);
-    transformer_.Project(layer, num_tokens, *activations_);
-    StoreRows(layer, num_tokens);
-    LayerStates states(config, num_tokens, activations_->attended.data());
-    LECTERN_ASSIGN(const DocumentRead read,
-                   AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states,
-                               /*bound=*/false, is_observed ? &observed_ : nullptr));
-    if (on_layer) {
-      const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
-      on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
-    }
-    if (is_observed) CollectEvidence(layer, num_tokens, read, states);
-    if (max_session_rows > 0) CollectSessionAttention(layer, num_tokens, states);
-    read_fraction +=
-        static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
-    totals_.bytes += read.bytes;
-    totals_.missed += read.missed_mass / config.num_layers;
-    totals_.missed_bound += read.missed_bound / config.num_layers;
-    if (read.bounded && read.missed_bound > max_missed_) bound_held_everywhere_ = false;
-    transformer_.Finish(layer, num_tokens, *activations_);
+  const Document::LayerUse use(*document_, layer);
+  StoreRows(layer, num_tokens);
+  LayerStates states(config, num_tokens, activations_->attended.data());
+  LECTERN_ASSIGN(const DocumentRead read,
+                 AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states,
+                             /*bound=*/false, is_observed ? &observed_ : nullptr));
+  if (on_layer) {
+    const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
+    on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
   }
-  if (in_prefill_) {
-    totals_.read_prefill += read_fraction;
-  } else {
-    totals_.read_decode += read_fraction;
-    ++totals_.decode_steps;
-  }
+  if (is_observed) CollectEvidence(layer, num_tokens, read, states);
+  if (max_session_rows > 0) CollectSessionAttention(layer, num_tokens, states);
+  read_fraction +=
+      static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
+  totals_.bytes += read.bytes;
+  totals_.missed += read.missed_mass / config.num_layers;
+  totals_.missed_bound += read.missed_bound / config.num_layers;
+  if (read.bounded && read.missed_bound > max_missed_) bound_held_everywhere_ = false;
   return {};
 }
 
@@ -345,12 +335,27 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
         std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
   }
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
-  if (Status status = RunLayers(ids.size(), kv_budget, tail, cancel); !status.ok()) {
+  double read_fraction = 0;
+  const auto attend = [&](uint32_t layer) {
+    return AttendStep(layer, ids.size(), kv_budget, tail, cancel, read_fraction);
+  };
+  const bool is_shared = batch_ && ids.size() == 1;
+  const Status status = is_shared ? batch_->Run(seat_, *activations_, logits_, attend, cancel)
+                                  : transformer_.RunLayers(ids.size(), *activations_, attend);
+  if (!status.ok()) {
     Truncate(past);
     return status;
   }
+  if (!is_shared) {
+    transformer_.Logits(ids.size() - 1, 1, *activations_, {logits_.data(), 1, logits_.size()});
+  }
   num_past_ = past + ids.size();
-  transformer_.Logits(ids.size() - 1, *activations_, logits_);
+  if (in_prefill_) {
+    totals_.read_prefill += read_fraction;
+  } else {
+    totals_.read_decode += read_fraction;
+    ++totals_.decode_steps;
+  }
   return std::span<const float>(logits_);
 }
 
@@ -433,8 +438,10 @@ Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double 
   // Sums, and the layer's logits with the last token.
   const uint64_t evidence =
       num_document_tokens * (2 * sizeof(double) + config.num_heads * sizeof(float));
-  const uint64_t bytes = document_->layer_ram() + conversation +
-                         ActivationBytes(config, num_tokens) + lookups + evidence;
+  // And its row of shared steps.
+  const uint64_t activations =
+      ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
+  const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;
   ram_share_ = {};
   LECTERN_ASSIGN(ram_share_,
                  document_->ram()->Reserve(bytes, "the question",
@@ -601,6 +608,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
       return std::move(logits).status();
     }
   }
+  if (batch_) batch_->Leave(seat_);
   (void)show(stream.Flush());
   pending_ = pending;
   CompressRows();

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/evidence.h"
 #include "engine/session_rows.h"
+#include "engine/step_batch.h"
 #include "engine/transformer.h"
 
 namespace lectern {
@@ -28,6 +29,11 @@ class DocumentSession : public Session {
                                                          std::shared_ptr<ThreadPool> threads,
                                                          double open_ms);
 
+  // Steps of one token are taken with those of other sessions of the same model; nullptr, as at
+  // first: alone. Not while it asks.
+  void ShareSteps(std::shared_ptr<StepBatch> batch) { batch_ = std::move(batch); }
+  const std::shared_ptr<StepBatch>& step_batch() const { return batch_; }
+
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return document_->row(); }
   std::string_view text() const override { return document_->text(); }
@@ -39,7 +45,7 @@ class DocumentSession : public Session {
   // Returns the logits of the last one. On error the session stands where it stood.
   Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
                                       const CancelFlag* cancel);
-  // Called in each layer of a step after its attention.
+  // Called in each layer of a step after its attention, by the thread that leads a shared step.
   struct LayerStep {
     uint32_t layer;
     size_t num_tokens;
@@ -96,7 +102,8 @@ class DocumentSession : public Session {
                                    LayerStates& states, bool bound, ObservedLogits* observed);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void StoreRows(uint32_t layer, size_t num_tokens);
-  Status RunLayers(size_t num_tokens, double kv_budget, bool tail, const CancelFlag* cancel);
+  Status AttendStep(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
+                    const CancelFlag* cancel, double& read_fraction);
   // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
   // options.fallback says, is repeated with everything read: `budget` is 1 then.
   Result<std::span<const float>> Prefill(std::span<const int32_t> ids, const AskOptions& options,
@@ -115,6 +122,8 @@ class DocumentSession : public Session {
   const std::shared_ptr<const Model> model_;
   const std::shared_ptr<ThreadPool> threads_;
   const Transformer transformer_;
+  std::shared_ptr<StepBatch> batch_;
+  StepBatch::Seat seat_;
   uint64_t dense_bytes_ = 0;
   double open_ms_ = 0;
   RamLimit::Share ram_share_;  // of the conversation and a step

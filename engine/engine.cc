@@ -92,6 +92,7 @@ class LocalEngine : public Engine {
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
     LECTERN_ASSIGN(auto session,
                    DocumentSession::Create(document, model, backend_, threads_, open.count()));
+    session->ShareSteps(BatchOf(*model));
     return std::unique_ptr<Session>(std::move(session));
   }
 
@@ -324,8 +325,18 @@ class LocalEngine : public Engine {
                                                 .weights = type,
                                                 .quota_bytes = quota_bytes_,
                                                 .threads = threads_.get()}));
+      cached.batch = std::make_shared<StepBatch>(cached.model, backend_, threads_);
     }
     return cached.model;
+  }
+
+  // Of all sessions of a model that ModelFor returned.
+  std::shared_ptr<StepBatch> BatchOf(const Model& model) {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, open] : models_) {
+      if (open.model.get() == &model) return open.batch;
+    }
+    return nullptr;
   }
 
   // Every layer uses its weights in every step: all of them stay.
@@ -365,6 +376,7 @@ class LocalEngine : public Engine {
   std::mutex mutex_;  // guards what follows
   struct OpenModel {
     std::shared_ptr<const Model> model;
+    std::shared_ptr<StepBatch> batch;
     RamLimit::Share ram;
   };
   std::map<std::pair<std::string, WeightsType>, OpenModel> models_;  // by folder

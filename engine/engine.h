@@ -263,7 +263,8 @@ class Session {
 
 // --- the engine -------------------------------------------------------------------------------
 
-// Thread-safe: sessions ask concurrently; one Index at a time, others get kLocked.
+// Thread-safe: sessions ask concurrently, those of one model share passes over its weights; one
+// Index at a time, others get kLocked.
 class Engine {
  public:
   // Opens nothing yet: stores and models are opened when they are needed.

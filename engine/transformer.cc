@@ -184,15 +184,27 @@ void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const 
          {a.residual.data(), num_tokens, hidden}, true, a);
 }
 
-void Transformer::Logits(size_t token, Activations& a, std::span<float> logits) const {
+Status Transformer::RunLayers(size_t num_tokens, Activations& a,
+                              const std::function<Status(uint32_t layer)>& attend) const {
+  for (uint32_t layer = 0; layer < model_.config().num_layers; ++layer) {
+    Project(layer, num_tokens, a);
+    LECTERN_RETURN_IF_ERROR(attend(layer));
+    Finish(layer, num_tokens, a);
+  }
+  return {};
+}
+
+void Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
+                         Rows<float> logits) const {
   const ModelConfig& config = model_.config();
-  const Rows<float> normed(a.normed.data(), 1, config.hidden_size);
-  backend_.rms_norm({.input = Rows<const float>(a.residual.data() + token * config.hidden_size, 1,
-                                                config.hidden_size),
-                     .weight = model_.weights().final_norm(),
-                     .epsilon = config.rms_norm_epsilon,
-                     .output = normed});
-  MatMul(normed, model_.weights().output(), {logits.data(), 1, config.vocab_size}, false, a);
+  const size_t hidden = config.hidden_size;
+  const Rows<float> normed(a.normed.data(), num_tokens, hidden);
+  backend_.rms_norm(
+      {.input = Rows<const float>(a.residual.data() + first * hidden, num_tokens, hidden),
+       .weight = model_.weights().final_norm(),
+       .epsilon = config.rms_norm_epsilon,
+       .output = normed});
+  MatMul(normed, model_.weights().output(), logits, false, a);
 }
 
 }  // namespace lectern

@@ -54,8 +54,11 @@ class Transformer {
   }
   void AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
   void AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
-  // Logits [vocab] of one token's residual.
-  void Logits(size_t token, Activations& a, std::span<float> logits) const;
+  // Every layer: `attend` turns queries, keys and values into attended; its first error ends it.
+  Status RunLayers(size_t num_tokens, Activations& a,
+                   const std::function<Status(uint32_t layer)>& attend) const;
+  // Logits [num_tokens, vocab] of the residuals from row `first` on.
+  void Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
 
   // Rows of one kv head in Activations::queries or attended.
   Rows<float> Grouped(std::vector<float>& grouped, size_t kv_head, size_t num_tokens) const {

@@ -81,8 +81,8 @@ suite checked all
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all config_test json_test
   safetensors_test text_test tokenizer_test weights_test' --tests-regex \
   '^(kernels|store)_|_fuzz_replay$|^(config|json|safetensors|text|tokenizer|weights)_test$'
-suite tsan 'kernels_thread_pool_test concurrent_asks_test' \
-  --tests-regex '^(kernels_thread_pool|concurrent_asks)_test$'
+suite tsan 'kernels_thread_pool_test concurrent_asks_test step_batch_test' \
+  --tests-regex '^(kernels_thread_pool|concurrent_asks|step_batch)_test$'
 
 printf '\n%s\n' "$table"
 echo "$passed passed, $failed failed$([ $skipped -eq 0 ] || echo ", $skipped skipped")"

@@ -19,7 +19,13 @@
 //     "anonymous_kb"},"anonymous_kb"}; times of a token are means over `steps`. `first`: when the
 //     first token is known, on the steady clock, and what the process has used up to it, at most of
 //     resident memory; the other anonymous_kb: at most, from then on.
+//   ask_bench serve MODEL STORE TOKENS THREADS
+//     For each line "SHARED BUDGET QUESTION_TOKENS ANSWER_TOKENS SESSIONS" asks so many different
+//     questions at the same time, steps taken together where SHARED is 1 and each alone where it is
+//     0, and prints {"tokens","passes","cpu_s","clock_s"}: tokens generated after all first ones
+//     were known, passes over the weights for them (0 where they are not shared), and the times.
 #include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +33,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <sstream>
+#include <thread>
 
 #include "engine/ask.h"
 #include "engine/index_document.h"
@@ -64,12 +72,12 @@ Json Numbers(const std::vector<Number>& values) {
 }
 
 // Words, as `encode` counts them `tokens` tokens long. Most words are one token; the last ones are
-// single letters, so that the count can be met.
+// single letters, so that the count can be met. Other ones for another `seed`.
 template <typename Encode>
-Result<std::string> TextOf(size_t tokens, const Encode& encode) {
+Result<std::string> TextOf(size_t tokens, const Encode& encode, uint64_t seed = 1) {
   static const char* const kWords[] = {"the", "of", "and", "in",   "to", "was",  "is", "for",
                                        "on",  "as", "by",  "with", "at", "from", "it", "an"};
-  uint64_t random = 1;
+  uint64_t random = seed;
   const auto word = [&] {
     random = random * 6364136223846793005u + 1442695040888963407u;
     return std::string(kWords[random >> 60]) + " ";
@@ -303,6 +311,78 @@ Status Ask(const std::string& folder, const std::string& store, const std::strin
   return {};
 }
 
+Status ServeOnce(const Model& model, std::span<const std::unique_ptr<Session>> opened,
+                 const std::shared_ptr<StepBatch>& batch, bool is_shared, AskOptions options,
+                 size_t question_tokens) {
+  std::vector<std::string> questions;
+  for (size_t i = 0; i < opened.size(); ++i) {
+    const auto encode = [&](const std::string& text) -> Result<size_t> {
+      LECTERN_ASSIGN(const auto ids, model.EncodeQuestion(text));
+      return ids.size();
+    };
+    LECTERN_ASSIGN(questions.emplace_back(), TextOf(question_tokens, encode, i + 1));
+  }
+  double cpu = 0, clock = 0;
+  uint64_t passes = 0;
+  std::barrier all_first(std::ssize(opened), [&]() noexcept {
+    passes = batch->counts().passes;
+    clock = Seconds(CLOCK_MONOTONIC);
+    cpu = CpuSeconds();
+  });
+  std::vector<std::jthread> threads;
+  std::vector<Status> failed(opened.size());
+  std::vector<uint64_t> tokens(opened.size());
+  for (size_t i = 0; i < opened.size(); ++i) {
+    auto& session = static_cast<DocumentSession&>(*opened[i]);
+    session.Forget();
+    session.ShareSteps(is_shared ? batch : nullptr);
+    session.on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
+    threads.emplace_back([&, i] {
+      const Result<Answer> answer = opened[i]->Ask(questions[i], options);
+      if (!answer.ok()) all_first.arrive_and_drop();
+      failed[i] = answer.status();
+      if (answer.ok()) tokens[i] = answer->answer_tokens - 1;
+    });
+  }
+  threads.clear();
+  cpu = CpuSeconds() - cpu;
+  clock = Seconds(CLOCK_MONOTONIC) - clock;
+  for (const Status& status : failed) LECTERN_RETURN_IF_ERROR(status);
+  std::cout << Json(Json::Object{
+                        {"tokens", Json(std::accumulate(tokens.begin(), tokens.end(), 0ul))},
+                        {"passes", Json(batch->counts().passes - passes)},
+                        {"cpu_s", Json(cpu)},
+                        {"clock_s", Json(clock)}})
+                   .Dump()
+            << std::endl;
+  return {};
+}
+
+Status Serve(const std::string& folder, const std::string& store, const std::string& name,
+             size_t num_threads) {
+  LECTERN_ASSIGN(const auto engine,
+                 Engine::Create({.store = store, .model = folder, .num_threads = num_threads}));
+  LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder, {.store = store}));
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::shared_ptr<StepBatch> batch;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    bool is_shared = false;
+    size_t question = 0, count = 0;
+    AskOptions options;
+    words >> is_shared >> options.kv_budget >> question >> options.max_tokens >> count;
+    ++options.max_tokens;
+    while (sessions.size() < count) {
+      LECTERN_ASSIGN(sessions.emplace_back(), engine->Open(name));
+      if (!batch) batch = static_cast<DocumentSession&>(*sessions.back()).step_batch();
+    }
+    LECTERN_RETURN_IF_ERROR(
+        ServeOnce(*model, std::span(sessions).first(count), batch, is_shared, options, question));
+  }
+  return {};
+}
+
 Status Main(std::span<char*> args) {
   const std::string command = args.empty() ? "" : args[0];
   const bool has_budget = command == "prefill" && args.size() == 7;
@@ -327,9 +407,13 @@ Status Main(std::span<char*> args) {
     const uint64_t max_ram_mib = args.size() == 6 ? std::strtoull(args[5], nullptr, 10) : 0;
     return Ask(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10), max_ram_mib << 20);
   }
+  if (command == "serve" && args.size() == 5) {
+    return Serve(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10));
+  }
   return {Code::kInvalidArgument,
           "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED] | prefill MODEL STORE "
-          "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]"};
+          "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB] | serve "
+          "MODEL STORE TOKENS THREADS"};
 }
 
 }  // namespace
