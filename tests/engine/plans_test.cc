@@ -177,11 +177,11 @@ TEST_P(PlansTest, LayersAndHeadsReadTheirShares) {
     ++layers;
     const auto heads = *document.Heads(step.layer);
     const double share = plan->layers[step.layer];
-    const double read =
+    const double of_layer =
         static_cast<double>(step.read.bytes) / static_cast<double>(step.read.dense_bytes);
     const double least = step.num_tokens > 1 ? 0.93 : 0.6;  // a token reads a few rows less
-    EXPECT_LE(read, 1.05 * share);
-    EXPECT_GT(read, least * share);
+    EXPECT_LE(of_layer, 1.05 * share);
+    EXPECT_GT(of_layer, least * share);
     for (size_t h = 0; !plan->heads.empty() && h < heads.size(); ++h) {
       const double of_head = plan->heads[step.layer * heads.size() + h];
       const double read = static_cast<double>(step.read.heads[h].bytes) /

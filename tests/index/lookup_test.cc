@@ -88,7 +88,9 @@ TEST_P(LookupTest, ReadsTheBudget) {
       const double most = 2 * std::max(0.1, budget) * std::max(0.1, budget) * rows;
       const bool has_read_most = queries.views.front().num_rows <= 8 && read >= std::floor(most);
       EXPECT_TRUE(share > 0.93 || has_read_most) << share << ", " << read << " rows of " << most;
-      if (queries.views.front().num_rows <= 8) EXPECT_LE(read, most);
+      if (queries.views.front().num_rows <= 8) {
+        EXPECT_LE(read, most);
+      }
       EXPECT_LE(share, 1.0);
     } else {
       EXPECT_GE(share, 0.95);
