@@ -154,36 +154,32 @@ struct BlocksCase {
 };
 
 TEST_P(AttentionTest, BlocksAreAttendedAsOne) {
-  const std::vector<std::vector<size_t>> layouts = {
-      {1}, {64}, {65}, {1, 2, 3}, {20, 20, 20, 20, 20}, {63, 1, 64, 130, 7}, {200, 1, 1, 1}};
-  for (const Dtype dtype : kAllDtypes) {
-    for (const size_t head_dim : {32, 64, 96}) {
-      for (const size_t num_rows : {1, 3, 4, 5, 8, 9, 20}) {
-        for (const std::vector<size_t>& sizes : layouts) {
-          SCOPED_TRACE(testing::Message() << num_rows << " rows, " << sizes.size() << " blocks of "
-                                          << sizes[0] << ", head_dim " << head_dim);
-          const BlocksCase c(num_rows, sizes, head_dim, dtype);
-          State state(num_rows, head_dim);
-          Matrix logits(num_rows, c.all.num_keys());
-          c.Run(kernels(), state, logits.rows);
-          const float tolerance = 1e-5f * Largest(c.all.values.ToFloats());
-          ExpectNear(state.Finish(), DenseAttention(c.all), tolerance);
-          State expected(num_rows, head_dim);
-          Matrix expected_logits(num_rows, c.all.num_keys());
-          c.all.Run(*FindBackend("scalar"), expected, expected_logits.rows);
-          ExpectNear(logits, expected_logits, 1e-4);
-          // Joined with what was attended before.
-          c.Run(kernels(), state);
-          c.all.Run(*FindBackend("scalar"), expected);
-          ExpectNear(state.Finish(), expected.Finish(), tolerance);
-          for (size_t r = 0; r < num_rows; ++r) {
-            EXPECT_NEAR(std::log(state.sum[r]) + state.max[r],
-                        std::log(expected.sum[r]) + expected.max[r], 1e-4);
-          }
-        }
-      }
+  const auto check = [&](size_t num_rows, const std::vector<size_t>& sizes, size_t head_dim,
+                         Dtype dtype) {
+    SCOPED_TRACE(testing::Message() << num_rows << " rows, " << sizes.size() << " blocks of "
+                                    << sizes[0] << ", head_dim " << head_dim);
+    const BlocksCase c(num_rows, sizes, head_dim, dtype);
+    State state(num_rows, head_dim), expected(num_rows, head_dim);
+    Matrix logits(num_rows, c.all.num_keys()), expected_logits(num_rows, c.all.num_keys());
+    c.Run(kernels(), state, logits.rows);
+    c.all.Run(*FindBackend("scalar"), expected, expected_logits.rows);
+    ExpectNear(logits, expected_logits, 1e-4);
+    const float tolerance = 1e-5f * Largest(c.all.values.ToFloats());
+    ExpectNear(state.Finish(), DenseAttention(c.all), tolerance);
+    // Joined with what was attended before.
+    c.Run(kernels(), state);
+    ExpectNear(state.Finish(), expected.Finish(), tolerance);
+    for (size_t r = 0; r < num_rows; ++r) {
+      EXPECT_NEAR(std::log(state.sum[r]) + state.max[r],
+                  std::log(2 * expected.sum[r]) + expected.max[r], 1e-4);
     }
+  };
+  for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{
+           {1}, {64}, {65}, {1, 2, 3}, {20, 20, 20, 20}, {63, 1, 64, 7}}) {
+    for (const size_t num_rows : {1, 4, 5}) check(num_rows, sizes, 32, Dtype::kF32);
   }
+  for (const Dtype dtype : kAllDtypes) check(4, {20, 30, 40}, 64, dtype);
+  for (const size_t num_rows : {3, 8, 9}) check(num_rows, {30, 50}, 96, Dtype::kF16);
 }
 
 TEST_P(AttentionTest, MatchesScalarAroundVectorWidths) {

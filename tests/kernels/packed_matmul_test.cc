@@ -97,10 +97,10 @@ void ExpectNearTheValues(const Int8Matrix& input, const PackedRows& weight, cons
 
 TEST_P(PackedMatMulTest, MultipliesWhatRowsAndWeightsAreWorth) {
   for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
-    for (const size_t k : {32, 288, 608}) {
-      for (const size_t n : {1, 7, 15, 16, 17, 33, 70}) {
+    for (const size_t k : {32, 288}) {
+      for (const size_t n : {1, 15, 16, 33}) {
         const PackedMatrix weight(Matrix::Random(n, k, 2), type);
-        for (const size_t m : {1, 2, 7, 13, 29}) {
+        for (const size_t m : {1, 7, 13}) {
           const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, k, 1));
           Matrix defined(m, n, 3), output(m, n, 3);
           const bool accumulate = k == 288;
@@ -144,14 +144,14 @@ TEST_P(PackedMatMulTest, LargestStepsDoNotSaturate) {
 
 // The promise of matmul.h: bits depend on the row and on the weight's row, on nothing else.
 TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
-  constexpr size_t m = 70, n = 150;
-  const Matrix rows = Matrix::Random(m, 320, 1);
+  constexpr size_t m = 29, n = 70;
+  const Matrix rows = Matrix::Random(m, 160, 1);
   const Int8Matrix input(kernels().quantise_rows, rows);
   for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
-    const PackedMatrix weight(Matrix::Random(n, 320, 2), type);
+    const PackedMatrix weight(Matrix::Random(n, 160, 2), type);
     Matrix whole(m, n);
     Multiply(kernels().packed_matmul, input.rows, weight.rows, whole.rows, 0, n);
-    for (const size_t count : {1, 2, 3, 4, 5, 6, 7, 15, 37, 64}) {
+    for (const size_t count : {1, 2, 3, 5, 7, 13}) {
       Matrix output(m, n, NAN);
       for (size_t r = 0; r < m; r += count) {
         const size_t end = std::min(r + count, m);
@@ -160,7 +160,7 @@ TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
       }
       EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << count << " rows at a time";
     }
-    for (const size_t columns : {16, 48, 112}) {
+    for (const size_t columns : {16, 48}) {
       Matrix output(m, n, NAN);
       for (size_t c = 0; c < n; c += columns) {
         Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, c,
