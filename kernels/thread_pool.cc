@@ -4,12 +4,34 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <set>
 #include <utility>
 
+#include "hwy/cache_control.h"
+
 namespace lectern {
+namespace {
+
+// A token has some hundred jobs of a few microseconds each: waking a thread for one takes longer.
+// So whoever waits looks for so long before it sleeps; never longer, as the one it waits for may
+// have to share its core with another process.
+constexpr std::chrono::microseconds kLooksFor(50);
+
+template <typename Condition>
+void LookFor(const Condition& is_true) {
+  const auto end = std::chrono::steady_clock::now() + kLooksFor;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (is_true()) return;
+      hwy::Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+}
+
+}  // namespace
 
 struct ThreadPool::Job {
   Job(size_t n, const std::function<void(size_t, size_t)>& f) : num_items(n), body(f) {}
@@ -20,7 +42,7 @@ struct ThreadPool::Job {
   size_t next_slot = 1;  // guarded by mutex_; the caller has slot 0
   std::mutex done_mutex;
   std::condition_variable done;
-  size_t num_done = 0;
+  std::atomic<size_t> num_done{0};  // written with done_mutex held
   std::exception_ptr thrown;  // guarded by done_mutex: the first
 };
 
@@ -70,6 +92,12 @@ void ThreadPool::RunItems(Job& job, size_t slot) {
 void ThreadPool::WorkerLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
+    if (!stop_ && jobs_.empty()) {
+      const uint64_t seen = num_posted_;
+      lock.unlock();
+      LookFor([&] { return num_posted_ != seen; });
+      lock.lock();
+    }
     work_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (stop_) return;
     const std::shared_ptr<Job> job = jobs_.front();
@@ -96,6 +124,7 @@ void ThreadPool::ParallelFor(size_t num_items,
   {
     std::lock_guard lock(mutex_);
     jobs_.push_back(job);
+    ++num_posted_;
   }
   if (num_items > 2) {
     work_.notify_all();
@@ -103,6 +132,7 @@ void ThreadPool::ParallelFor(size_t num_items,
     work_.notify_one();
   }
   RunItems(*job, 0);
+  LookFor([&] { return job->num_done == num_items; });
   std::unique_lock lock(job->done_mutex);
   job->done.wait(lock, [&] { return job->num_done == job->num_items; });
   lock.unlock();

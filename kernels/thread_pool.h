@@ -2,8 +2,10 @@
 #ifndef LECTERN_KERNELS_THREAD_POOL_H_
 #define LECTERN_KERNELS_THREAD_POOL_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -40,6 +42,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable work_;            // jobs_ may have something, or stop_
   std::vector<std::shared_ptr<Job>> jobs_;  // with items left to hand out
+  std::atomic<uint64_t> num_posted_ = 0;    // jobs ever; written with mutex_ held
   bool stop_ = false;
   std::vector<std::thread> workers_;
 };
