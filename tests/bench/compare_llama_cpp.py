@@ -310,7 +310,9 @@ def save_state(args, folder, depth):
     rival = Rival(folder / "model.gguf", depth, True, args.threads)
     rival.fill(record["tokens"][:min(depth, PREFILLED[args.model])])
     none, path = (llama_cpp.llama_token * 0)(), args.work / f"{args.model}-{depth}.state"
-    assert llama_cpp.llama_state_seq_save_file(rival.context, str(path).encode(), 0, none, 0)
+    unfinished = path.with_suffix(".unfinished")
+    assert llama_cpp.llama_state_seq_save_file(rival.context, str(unfinished).encode(), 0, none, 0)
+    unfinished.rename(path)
 
 
 def cold_rival(args, folder, depth):

@@ -27,7 +27,7 @@ TEST(ConcurrentAsksTest, AnswersAreThoseOfOneAskAtATime) {
   IndexOptions index;
   for (const char* name : {"a", "b"}) {
     index.name = name;
-    ASSERT_TRUE((*engine)->Index(InventedText(8000, name[0]), index).ok());
+    ASSERT_TRUE((*engine)->Index(InventedText(3000, name[0]), index).ok());
   }
   const std::vector<std::string> questions = {"Which road?", "What did the clerk open?",
                                               "Who watched the river?"};
@@ -63,7 +63,7 @@ TEST(ConcurrentAsksTest, RemovingADocumentLeavesItsOpenSessionsWorking) {
   const TempFolder store;
   auto engine = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
   ASSERT_TRUE(engine.ok());
-  ASSERT_TRUE((*engine)->Index(InventedText(8000, 1), {}).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(3000, 1), {}).ok());
   auto session = (*engine)->Open("");
   ASSERT_TRUE(session.ok());
   const auto before = (*session)->Ask("Which road?", Options(0.2f));
@@ -83,19 +83,19 @@ TEST(ConcurrentAsksTest, IndexingAndCancellingBesideAsks) {
   ASSERT_TRUE(engine.ok());
   IndexOptions index;
   index.name = "a";
-  ASSERT_TRUE((*engine)->Index(InventedText(8000, 2), index).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(3000, 2), index).ok());
   CancelFlag cancel = false;
   std::thread indexer([&] {
     IndexOptions options;
     options.name = "long";
     options.cancel = &cancel;
-    const auto report = (*engine)->Index(InventedText(50000, 3), options);
+    const auto report = (*engine)->Index(InventedText(30000, 3), options);
     EXPECT_TRUE(report.ok() || report.status().code() == Code::kCancelled ||
                 report.status().code() == Code::kLocked)
         << report.status().message();
   });
   std::thread second([&] {  // one at a time: the one that comes later is told so
-    const auto report = (*engine)->Index(InventedText(8000, 4), {});
+    const auto report = (*engine)->Index(InventedText(3000, 4), {});
     EXPECT_TRUE(report.ok() || report.status().code() == Code::kLocked)
         << report.status().message();
   });

@@ -84,7 +84,7 @@ class SessionsTogetherTest : public ::testing::Test {
     IndexOptions index;
     for (const char* name : {"a", "b"}) {
       index.name = name;
-      ASSERT_TRUE(engine_->Index(InventedText(8000, static_cast<uint64_t>(name[0])), index).ok());
+      ASSERT_TRUE(engine_->Index(InventedText(3000, static_cast<uint64_t>(name[0])), index).ok());
     }
     auto quantising = Engine::Create(
         {.store = store_->path(), .model = TinyModel(), .num_threads = 2, .weights = "q8"});
