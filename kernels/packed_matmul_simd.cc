@@ -217,12 +217,184 @@ HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
   if constexpr (kRows > 1) MultiplyRows<kType, kRows / 2>(args, row);
 }
 
+// ---- Many rows, where a sum of four products takes three instructions
+//
+// Two products of int16 and their sum are one instruction. So steps of so many k are widened, those
+// of 64 columns for all rows, those of a tile of rows for all of these columns; as pairs of k and
+// k + 2, then of k + 1 and k + 3, which takes no shuffles. The sums are the same whole numbers, and
+// they are scaled and added in the same order.
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+using Int16Tag = hn::Repartition<int16_t, FloatTag>;
+constexpr size_t kWideRows = kLanes == 8 ? 6 : 3;  // all but four of 16 registers are sums
+constexpr size_t kWideDepth = 256, kWideColumns = 64, kWideBlockRows = 96;
+static_assert(kWideBlockRows % kWideRows == 0);
+constexpr size_t kLeastWideRows = 12;
+constexpr size_t kGroupPairs = kPackedGroup / 2;
+
+// Pairs of one vector of steps: kLanes of k and k + 2, and from `to_odd` on those of k + 1 and k + 3.
+HWY_INLINE void Widen(Int8Vector steps, int16_t* to_even, int16_t* to_odd) {
+  const Int16Tag d;
+  const auto both = hn::BitCast(d, steps);
+  hn::Store(hn::ShiftRight<8>(hn::ShiftLeft<8>(both)), d, to_even);
+  hn::Store(hn::ShiftRight<8>(both), d, to_odd);
+}
+
+// Lane i gets sum[i] + w[2i] x[2i] + w[2i+1] x[2i+1].
+HWY_INLINE Int32Vector AddPairs(Int32Vector sum, hn::Vec<Int16Tag> w, hn::Vec<Int16Tag> x) {
+  // As instructions: what GCC 12 makes of the sum reorders it and runs out of registers.
+#if HWY_TARGET == HWY_AVX2
+  asm("vpaddd %1, %0, %0" : "+x"(sum.raw) : "x"(_mm256_madd_epi16(w.raw, x.raw)));
+#else
+  asm("paddd %1, %0" : "+x"(sum.raw) : "x"(_mm_madd_epi16(w.raw, x.raw)));
+#endif
+  return sum;
+}
+
+// A block of k of some panels. Of each group 16 steps over pairs of k, in the order of WidenRows.
+struct WideWeights {
+  HWY_ALIGN int16_t pairs[kWideColumns / kPackedColumns][kWideDepth * kPackedColumns];
+  HWY_ALIGN float scales[kWideColumns / kPackedColumns][kWideDepth / kPackedGroup][kPackedColumns];
+};
+
+template <PackedType kType>
+HWY_INLINE void WidenWeights(const std::byte* group, size_t num_groups, int16_t* pairs,
+                             float (*scales)[kPackedColumns]) {
+  const hn::Rebind<uint16_t, FloatTag> du16;
+  for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
+    for (size_t c = 0; c < kPackedColumns; c += kLanes) {
+      hn::Store(F16ToFloat(LoadBytes(du16, group + c * sizeof(f16))), FloatTag(), scales[g] + c);
+    }
+    const std::byte* steps = group + kPackedScaleBytes;
+    for (size_t four = 0; four < kPackedGroup / 4; ++four, steps += PackedFourBytes(kType)) {
+      const size_t pair = g * kGroupPairs + four / kLanes * 2 * kLanes + four % kLanes;
+      int16_t* const even = pairs + pair * 2 * kPackedColumns;
+      int16_t* const odd = even + kLanes * 2 * kPackedColumns;
+      for (size_t c = 0; c < kPackedColumns; c += kLanes) {
+        Widen(LoadSteps<kType>(steps, c), even + 2 * c, odd + 2 * c);
+      }
+    }
+  }
+}
+
+HWY_INLINE void WidenRow(const int8_t* steps, size_t depth, int32_t* pairs) {
+  auto* to = reinterpret_cast<int16_t*>(pairs);
+  for (size_t k = 0; k < depth; k += 4 * kLanes, to += 4 * kLanes) {
+    Widen(hn::LoadU(Int8Tag(), steps + k), to, to + 2 * kLanes);
+  }
+}
+
+// kWideRows rows of input, `x`, and a panel: adds the block's products to those of output.
+HWY_NOINLINE void MultiplyWideTile(const int32_t (*x)[kWideDepth / 2], const float* x_scales,
+                                   size_t x_scales_stride, const int16_t* w,
+                                   const float (*w_scales)[kPackedColumns], size_t num_groups,
+                                   float (*output)[kWideColumns]) {
+  const FloatTag d;
+  const Int32Tag di;
+  const Int16Tag d16;
+  for (size_t g = 0; g < num_groups; ++g) {
+    Int32Vector sums[kWideRows][kPanelVectors];
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kWideRows; ++r) {
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(di);
+    }
+    const size_t first = g * kGroupPairs;
+    for (size_t i = 0; i < kGroupPairs; ++i) {
+      const size_t pair = first + i;
+      hn::Vec<Int16Tag> weights[kPanelVectors];
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) {
+        weights[v] = hn::Load(d16, w + (pair * kPackedColumns + v * kLanes) * 2);
+      }
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kWideRows; ++r) {
+        const auto input = hn::BitCast(d16, hn::Set(di, x[r][pair]));
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) {
+          sums[r][v] = AddPairs(sums[r][v], weights[v], input);
+        }
+      }
+    }
+    LECTERN_UNROLL_TILE
+    for (size_t v = 0; v < kPanelVectors; ++v) {
+      const FloatVector scales = hn::Load(d, w_scales[g] + v * kLanes);
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kWideRows; ++r) {
+        const FloatVector scale = hn::Mul(hn::Set(d, x_scales[r * x_scales_stride + g]), scales);
+        float* const to = output[r] + v * kLanes;
+        hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
+      }
+    }
+  }
+}
+
+// Rows [row_begin, row_begin + num_rows), at most kWideBlockRows, a multiple of kWideRows; columns
+// [begin, end), at most kWideColumns.
+template <PackedType kType>
+void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t num_rows,
+                       size_t begin, size_t end) {
+  const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
+  WideWeights weights;
+  HWY_ALIGN int32_t x[kWideRows][kWideDepth / 2];
+  HWY_ALIGN float output[kWideBlockRows][kWideColumns] = {};
+  for (size_t r = 0; args.accumulate && r < num_rows; ++r) {
+    std::copy_n(args.output[row_begin + r] + begin, end - begin, output[r]);
+  }
+  for (size_t k = 0; k < depth; k += kWideDepth) {
+    const size_t block = std::min(kWideDepth, depth - k), groups = block / kPackedGroup;
+    for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
+      WidenWeights<kType>(args.weight.group(column, k), groups, weights.pairs[panel],
+                          weights.scales[panel]);
+    }
+    for (size_t row = 0; row < num_rows; row += kWideRows) {
+      const size_t input_row = row_begin + row;
+      for (size_t r = 0; r < kWideRows; ++r) {
+        WidenRow(args.input.steps + (input_row + r) * depth + k, block, x[r]);
+      }
+      const float* const scales = args.input.scales + input_row * num_groups + k / kPackedGroup;
+      for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
+        auto* const to = reinterpret_cast<float(*)[kWideColumns]>(output[row] + column - begin);
+        MultiplyWideTile(x, scales, num_groups, weights.pairs[panel], weights.scales[panel], groups,
+                         to);
+      }
+    }
+  }
+  for (size_t r = 0; r < num_rows; ++r) {
+    std::copy_n(output[r], end - begin, args.output[row_begin + r] + begin);
+  }
+}
+
+// Rows [0, num_rows), a multiple of kWideRows.
+template <PackedType kType>
+void MultiplyWide(const PackedMatMulArgs& args, size_t num_rows) {
+  for (size_t begin = args.column_begin; begin < args.column_end; begin += kWideColumns) {
+    const size_t end = std::min(begin + kWideColumns, args.column_end);
+    for (size_t row = 0; row < num_rows; row += kWideBlockRows) {
+      MultiplyWideBlock<kType>(args, row, std::min(kWideBlockRows, num_rows - row), begin, end);
+    }
+  }
+}
+#endif
+
+template <PackedType kType>
+void MultiplyBy(const PackedMatMulArgs& args) {
+  size_t row = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+  if (args.input.num_rows >= kLeastWideRows) {
+    row = args.input.num_rows / kWideRows * kWideRows;
+    MultiplyWide<kType>(args, row);
+  }
+#endif
+  MultiplyRows<kType, kTileRows>(args, row);
+}
+
 void PackedMatMul(const PackedMatMulArgs& args) {
   switch (args.weight.type) {
     case PackedType::kQ8:
-      return MultiplyRows<PackedType::kQ8, kTileRows>(args, 0);
+      return MultiplyBy<PackedType::kQ8>(args);
     case PackedType::kQ4:
-      return MultiplyRows<PackedType::kQ4, kTileRows>(args, 0);
+      return MultiplyBy<PackedType::kQ4>(args);
   }
 }
 

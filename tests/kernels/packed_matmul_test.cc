@@ -119,20 +119,20 @@ TEST_P(PackedMatMulTest, LargestStepsDoNotSaturate) {
   for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
     const float most = type == PackedType::kQ8 ? 127 : 7,
                 least = type == PackedType::kQ8 ? -127 : -8;
-    Matrix values(20, 64), rows(9, 64);
+    Matrix values(20, 64), rows(15, 64);
     for (size_t c = 0; c < 20; ++c) {
       for (size_t k = 0; k < 64; ++k) values[c][k] = c % 4 < 2 || k % (c % 4) ? most : least;
       if (c % 4 == 1) std::fill_n(values[c], 64, least);
     }
-    for (size_t r = 0; r < 9; ++r) {
+    for (size_t r = 0; r < 15; ++r) {
       for (size_t k = 0; k < 64; ++k) rows[r][k] = r % 3 == 0 || k % (r % 3 + 1) ? 127 : -127;
     }
     const PackedMatrix weight(values, type);
     const Matrix worth = weight.ToFloats();
     const Int8Matrix input(kernels().quantise_rows, rows);
-    Matrix output(9, 20);
+    Matrix output(15, 20);
     Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, 0, 20);
-    for (size_t r = 0; r < 9; ++r) {
+    for (size_t r = 0; r < 15; ++r) {
       for (size_t c = 0; c < 20; ++c) {
         double sum = 0;
         for (size_t k = 0; k < 64; ++k) sum += double{rows[r][k]} * worth[c][k];
@@ -144,14 +144,14 @@ TEST_P(PackedMatMulTest, LargestStepsDoNotSaturate) {
 
 // The promise of matmul.h: bits depend on the row and on the weight's row, on nothing else.
 TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
-  constexpr size_t m = 29, n = 70;
-  const Matrix rows = Matrix::Random(m, 160, 1);
+  constexpr size_t m = 115, n = 70, k = 288;  // more than a block of each
+  const Matrix rows = Matrix::Random(m, k, 1);
   const Int8Matrix input(kernels().quantise_rows, rows);
   for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
-    const PackedMatrix weight(Matrix::Random(n, 160, 2), type);
+    const PackedMatrix weight(Matrix::Random(n, k, 2), type);
     Matrix whole(m, n);
     Multiply(kernels().packed_matmul, input.rows, weight.rows, whole.rows, 0, n);
-    for (const size_t count : {1, 2, 3, 5, 7, 13}) {
+    for (const size_t count : {1, 2, 3, 5, 13, 100}) {
       Matrix output(m, n, NAN);
       for (size_t r = 0; r < m; r += count) {
         const size_t end = std::min(r + count, m);
@@ -172,12 +172,12 @@ TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
 }
 
 TEST_P(PackedMatMulTest, WritesItsColumnsOnly) {
-  const Int8Matrix input(kernels().quantise_rows, Matrix::Random(9, 64, 1));
+  const Int8Matrix input(kernels().quantise_rows, Matrix::Random(15, 64, 1));
   const PackedMatrix weight(Matrix::Random(50, 64, 2), PackedType::kQ8);
-  Matrix output(9, 60, 7);  // rows of 50 columns with a gap of 10
-  Multiply(kernels().packed_matmul, input.rows, weight.rows, Rows<float>(output[0], 9, 50, 60), 16,
+  Matrix output(15, 60, 7);  // rows of 50 columns with a gap of 10
+  Multiply(kernels().packed_matmul, input.rows, weight.rows, Rows<float>(output[0], 15, 50, 60), 16,
            39);
-  for (size_t r = 0; r < 9; ++r) {
+  for (size_t r = 0; r < 15; ++r) {
     for (size_t c = 0; c < 60; ++c) EXPECT_EQ(output[r][c] == 7, c < 16 || c >= 39);
   }
 }
