@@ -1,4 +1,5 @@
-// The lookup of one kv head, level after level; index/lookup.cc decides what is opened and read.
+// The lookup of one kv head: level after level (head_lookup.cc), then row after row (head_rows.cc).
+// index/lookup.cc decides what is opened and read.
 #ifndef LECTERN_INDEX_HEAD_LOOKUP_H_
 #define LECTERN_INDEX_HEAD_LOOKUP_H_
 
@@ -94,10 +95,16 @@ class HeadLookup {
   HeadSelection& selection() { return selection_; }
 
  private:
+  static constexpr float kNoMass = 1e-30f;  // of everything: less cannot be told from none
+  // Logits are sums in float, and the rotation rounds: what exact values may exceed them by.
+  static constexpr float kLogitSlack = 4e-3f;
+
   // scale * q . C of open clusters.
   void CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits);
   // What their variances add, for queries of these norms.
   void AddSecondOrder(std::span<const float> norms, Rows<float> logits) const;
+  // Calls body(logits [rows, open clusters], begin, end) for tiles of query rows; with what the
+  // variances add.
   template <typename Body>
   void ForEachTile(size_t level, const Body& body);
   template <typename Body>
@@ -179,8 +186,41 @@ class HeadLookup {
   HeadSelection selection_;
 };
 
-// Ascending numbers as ranges.
+// --- ascending numbers ----------------------------------------------------------------------------
+
 std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending);
+// Members of `ranges` that are not in `chosen`.
+std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
+                              const std::vector<uint32_t>& chosen);
+// Positions, in the order of `ranges`, of those members that are in `chosen`.
+std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
+                                const std::vector<uint32_t>& chosen);
+
+// --- implementation -------------------------------------------------------------------------------
+
+template <typename Body>
+void HeadLookup::ForEachTile(size_t level, const Body& body) {
+  // All query rows, where their logits fit into so many floats.
+  constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
+  const size_t num_open = log_counts_.size();
+  const size_t tile = std::min(
+      std::max(kFewestTileRows, kTileFloats / std::max<size_t>(1, num_open)), queries_.num_rows);
+  float* data = buffers_.logits.Resize(tile * num_open).data();
+  float* centroid_data = buffers_.centroid_logits.Resize(tile * num_open).data();
+  const bool has_logits = has_logits_ && tile == queries_.num_rows;
+  for (size_t begin = 0; begin < queries_.num_rows; begin += tile) {
+    const size_t end = std::min(begin + tile, queries_.num_rows);
+    const Rows<float> logits(data, end - begin, num_open);
+    if (!has_logits) {
+      const Rows<float> centroid_logits(centroid_data, end - begin, num_open);
+      CentroidLogits(level, queries_.Slice(begin, end), centroid_logits);
+      std::copy_n(centroid_data, (end - begin) * num_open, data);
+      AddSecondOrder(Tile(norms_, begin, end), logits);
+    }
+    body(logits, begin, end);
+  }
+  has_logits_ = tile == queries_.num_rows;
+}
 
 }  // namespace lectern
 
