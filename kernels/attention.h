@@ -32,7 +32,7 @@ struct AttendArgs {
   Rows<const float> queries;           // [R, head_dim]; after RoPE, not scaled
   TypedRows keys;                      // [n, head_dim]; any dtype
   TypedRows values;                    // [n, head_dim]; any dtype
-  float scale;                         // logit s_rj = scale * q_r . k_j
+  float scale;                         // > 0; logit s_rj = scale * q_r . k_j
   std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
   AttentionState state;                // in: what was attended before; out: with this run added
   Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: not wanted

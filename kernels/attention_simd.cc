@@ -58,39 +58,38 @@ size_t MaxVisible(const AttendArgs& args, size_t begin, size_t end) {
   return max;
 }
 
-// logits[j] <- scale * logits[j] for j < num_visible and -inf up to the next whole vector. Returns
-// the largest.
-HWY_INLINE float FinishLogits(const AttendArgs& args, size_t num_visible, float* logits) {
+// The largest of dots[j], j < num_visible.
+HWY_INLINE float Largest(const float* dots, size_t num_visible) {
   const FloatTag d;
-  const FloatVector scale = hn::Set(d, args.scale), nothing = hn::Set(d, kNothing);
-  FloatVector max = nothing;
+  FloatVector max = hn::Set(d, kNothing);
   size_t j = 0;
-  for (; j + kLanes <= num_visible; j += kLanes) {
-    const FloatVector s = hn::Mul(hn::LoadU(d, logits + j), scale);
-    hn::StoreU(s, d, logits + j);
-    max = hn::Max(max, s);
-  }
+  for (; j + kLanes <= num_visible; j += kLanes) max = hn::Max(max, hn::LoadU(d, dots + j));
   if (j < num_visible) {
-    const FloatVector s = hn::Mul(hn::LoadU(d, logits + j), scale);
-    const FloatVector seen = hn::IfThenElse(hn::FirstN(d, num_visible - j), s, nothing);
-    hn::StoreU(seen, d, logits + j);
-    max = hn::Max(max, seen);
+    const auto seen = hn::FirstN(d, num_visible - j);
+    max = hn::Max(max, hn::IfThenElse(seen, hn::LoadU(d, dots + j), hn::Set(d, kNothing)));
   }
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
-// weights[j] <- exp(weights[j] - max) for j < num_visible, 0 up to kTileKeys. Returns their sum.
-HWY_INLINE float Exponentiate(float* weights, size_t num_visible, float max) {
+// dots[j] <- exp(scale * dots[j] - max) for j < num_visible, 0 up to kTileKeys. Returns their sum.
+HWY_INLINE float Exponentiate(float* dots, size_t num_visible, float scale, float max) {
   const FloatTag d;
-  const FloatVector shift = hn::Set(d, max);
+  const FloatVector factor = hn::Set(d, scale), shift = hn::Set(d, max);
   FloatVector sum = hn::Zero(d);
   size_t j = 0;
-  for (; j < num_visible; j += kLanes) {
-    const FloatVector weight = FastExp(hn::Sub(hn::LoadU(d, weights + j), shift));
-    hn::StoreU(weight, d, weights + j);
+  for (; j + kLanes <= num_visible; j += kLanes) {
+    const FloatVector weight = FastExp(hn::MulSub(hn::LoadU(d, dots + j), factor, shift));
+    hn::StoreU(weight, d, dots + j);
     sum = hn::Add(sum, weight);
   }
-  for (; j < kTileKeys; j += kLanes) hn::StoreU(hn::Zero(d), d, weights + j);
+  if (j < num_visible) {
+    const FloatVector weight = FastExp(hn::MulSub(hn::LoadU(d, dots + j), factor, shift));
+    const FloatVector seen = hn::IfThenElseZero(hn::FirstN(d, num_visible - j), weight);
+    hn::StoreU(seen, d, dots + j);
+    sum = hn::Add(sum, seen);
+    j += kLanes;
+  }
+  for (; j < kTileKeys; j += kLanes) hn::StoreU(hn::Zero(d), d, dots + j);
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
@@ -108,10 +107,10 @@ void ScaleRow(float* row, size_t num_cols, float factor) {
 HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r, float* weights) {
   const size_t seen = NumVisible(args, r);
   const size_t num_visible = seen <= tile.begin ? 0 : std::min(seen - tile.begin, tile.num_keys);
-  const float tile_max = FinishLogits(args, num_visible, weights);
+  const float tile_max = args.scale * Largest(weights, num_visible);
   if (args.logits.data != nullptr) {
     float* logits = args.logits[r] + tile.begin;
-    std::copy_n(weights, num_visible, logits);
+    for (size_t j = 0; j < num_visible; ++j) logits[j] = args.scale * weights[j];
     std::fill_n(logits + num_visible, tile.num_keys - num_visible, kNothing);
   }
   float& max = args.state.max[r];
@@ -126,7 +125,7 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
     args.state.sum[r] *= factor;
     ScaleRow(args.state.out[r], args.state.out.num_cols, factor);
   }
-  args.state.sum[r] += Exponentiate(weights, num_visible, max);
+  args.state.sum[r] += Exponentiate(weights, num_visible, args.scale, max);
 }
 
 template <Dtype kDtype>
@@ -386,7 +385,7 @@ size_t AttendScratch(size_t /*num_queries*/, size_t head_dim) {
 }
 
 void AttendSimd(const AttendArgs& args) {
-  assert(args.queries.num_rows >= 1 && args.keys.num_rows >= 1);
+  assert(args.queries.num_rows >= 1 && args.keys.num_rows >= 1 && args.scale > 0);
   assert(args.queries.num_cols == args.keys.num_cols);
   assert(args.values.num_rows == args.keys.num_rows);
   assert(args.values.num_cols == args.state.out.num_cols);
@@ -398,7 +397,7 @@ void AttendSimd(const AttendArgs& args) {
 }
 
 void AttendBlocksSimd(const AttendBlocksArgs& args) {
-  assert(args.queries.num_rows >= 1 && !args.blocks.empty());
+  assert(args.queries.num_rows >= 1 && !args.blocks.empty() && args.scale > 0);
   assert(args.state.num_rows() == args.queries.num_rows);
   assert(args.scratch.size() >=
          AttendScratch(args.queries.num_rows,

@@ -14,20 +14,22 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 
 // exp(x) for x <= 80, within 1e-6 relative; 0 below -87; NaN of NaN. 2^(k + f), |f| <= 1/2, with a
-// Taylor polynomial of degree 6: half of the work of hn::Exp, which is exact to the last bit.
+// Taylor polynomial of degree 6: a third of the work of hn::Exp, which is exact to the last bit.
 HWY_INLINE FloatVector FastExp(FloatVector x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
-  const FloatVector least = hn::Set(d, -87.0f);
-  const FloatVector k = hn::Round(hn::Mul(hn::Max(x, least), hn::Set(d, 1.44269504f)));
+  // Added to a number below 2^22 it leaves nothing behind the point: k in the lowest bits.
+  const FloatVector rounder = hn::Set(d, 0x1.8p23f);
+  const FloatVector rounded = hn::MulAdd(x, hn::Set(d, 1.44269504f), rounder);
+  const FloatVector k = hn::Sub(rounded, rounder);
   const FloatVector f = hn::NegMulAdd(k, hn::Set(d, 0.693147181f), x);
   FloatVector p = hn::Set(d, 1.0f / 720);
   for (const float c : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
     p = hn::MulAdd(p, f, hn::Set(d, c));
   }
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(di, k));
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, rounded));
   const FloatVector result = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, least), result);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), result);
 }
 
 }  // namespace HWY_NAMESPACE
