@@ -68,7 +68,7 @@ class HeadLookup {
   HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers);
 
   const HeadIndex& head() const { return head_; }
-  size_t num_scored() const { return scored_.size(); }  // query rows
+  size_t num_scored() const { return scored_.size(); }           // query rows
   const std::vector<IndexRange>& open() const { return open_; }  // clusters of the current level
   const std::vector<float>& scores() const { return scores_; }   // S, in the order of open()
 
@@ -186,7 +186,8 @@ class HeadLookup {
   HeadSelection selection_;
 };
 
-// --- ascending numbers ----------------------------------------------------------------------------
+// --- ascending numbers
+// ----------------------------------------------------------------------------
 
 std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending);
 // Members of `ranges` that are not in `chosen`.
@@ -196,7 +197,8 @@ std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
 std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
                                 const std::vector<uint32_t>& chosen);
 
-// --- implementation -------------------------------------------------------------------------------
+// --- implementation
+// -------------------------------------------------------------------------------
 
 template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {

@@ -1,5 +1,5 @@
-// Below the finest clusters: rows that are scored by their codes, chosen one by one, and what stands
-// for the others.
+// Below the finest clusters: rows that are scored by their codes, chosen one by one, and what
+// stands for the others.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -243,7 +243,8 @@ void HeadLookup::AddToGroups(size_t begin, size_t first, size_t group, Rows<cons
   std::vector<uint32_t> begins;
   size_t end = group;
   for (; end < groups_.size() && groups_[end].begin_row < first + masses.num_cols; ++end) {
-    begins.push_back(static_cast<uint32_t>(std::max<size_t>(groups_[end].begin_row, first) - first));
+    begins.push_back(
+        static_cast<uint32_t>(std::max<size_t>(groups_[end].begin_row, first) - first));
   }
   begins.push_back(static_cast<uint32_t>(masses.num_cols));
   const size_t rows = masses.num_rows;
@@ -368,9 +369,8 @@ Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
   if (num_refined == 0) return {};
   const size_t all_bytes = num_refined * plane_bytes;
   const std::span<std::byte> codes = buffers_.fine_codes.Resize(3 * all_bytes);
-  const std::array<std::span<std::byte>, 3> planes = {codes.first(all_bytes),
-                                                      codes.subspan(all_bytes, all_bytes),
-                                                      codes.last(all_bytes)};
+  const std::array<std::span<std::byte>, 3> planes = {
+      codes.first(all_bytes), codes.subspan(all_bytes, all_bytes), codes.last(all_bytes)};
   const std::span<float> factors = buffers_.fine_factors.Resize(num_refined);
   refined_columns_.resize(num_refined);
   refined_groups_.resize(num_refined);
@@ -493,8 +493,8 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
   FillLogitTail(kept, left);
 }
 
-// exp(logit - reference) of the clusters of each group that are not coded, by centroid and variance,
-// for query rows from `begin` on; of these clusters `bias` is ln N, of the others -inf.
+// exp(logit - reference) of the clusters of each group that are not coded, by centroid and
+// variance, for query rows from `begin` on; of these clusters `bias` is ln N, of the others -inf.
 Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
                                             std::span<const float> bias, size_t begin) {
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;

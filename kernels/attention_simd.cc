@@ -131,10 +131,15 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
 template <Dtype kDtype>
 void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows,
                      ptrdiff_t ahead) {
-  const StoredSource<kDtype> source = {values.data, values.row_bytes(), ahead};
-  MultiplyBlock(Product<StoredSource<kDtype> >{p.a, p.a_stride, source, p.depth, p.c, p.c_stride,
-                                               p.num_columns, p.accumulate},
-                num_rows);
+  StoredSource<kDtype> source = {values.data, values.row_bytes(), ahead};
+  for (size_t row = 0; row < num_rows; row += kFewRows) {
+    MultiplySomeRows<kFewRows>(
+        Product<StoredSource<kDtype> >{p.a + row * p.a_stride, p.a_stride, source, p.depth,
+                                       p.c + row * p.c_stride, p.c_stride, p.num_columns,
+                                       p.accumulate},
+        std::min(kFewRows, num_rows - row));
+    source.ahead = 0;
+  }
 }
 
 // The same whatever they are stored as. `next`: what is read after these values. (Documents are

@@ -1,10 +1,8 @@
 // The product of tile-inl.h for few rows of A: C[rows, columns] (+)= A[rows, depth] * stored^T.
-//
 // Where each stored row is needed once or twice, the way through packed scratch costs more than the
-// product. Here kLanes stored rows of kLanes elements are converted, transposed within registers
-// and used at once. Each element of C is the same chain of multiply-adds as there: the same bits.
+// product.
 //
-// Per-target header of Highway, included as tile-inl.h is.
+// Per-target header of Highway, included as tile-inl.h is; few_rows_simd.cc has what it declares.
 #include "kernels/tile-inl.h"
 
 #if defined(LECTERN_KERNELS_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -14,55 +12,12 @@
 #define LECTERN_KERNELS_FEW_ROWS_INL_H_
 #endif
 
-#include "hwy/cache_control.h"
-
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 
 constexpr size_t kFewRows = 4;
-
-// out[j], of 128-bit block b: element 4 * b + j of four rows.
-HWY_INLINE void TransposeFour(const FloatVector* rows, FloatVector* out) {
-  const FloatTag d;
-  const hn::Repartition<uint64_t, FloatTag> pairs;
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0], rows[1]));
-  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2], rows[3]));
-  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0], rows[1]));
-  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2], rows[3]));
-  out[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
-  out[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
-  out[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
-  out[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
-}
-
-// rows[i][j] <-> rows[j][i], of kLanes vectors.
-HWY_INLINE void Transpose(FloatVector* rows) {
-  const FloatTag d;
-  FloatVector quads[kLanes];
-  LECTERN_UNROLL_TILE
-  for (size_t i = 0; i < kLanes; i += 4) TransposeFour(rows + i, quads + i);
-  LECTERN_UNROLL_TILE
-  for (size_t j = 0; j < 4; ++j) {
-    if constexpr (kLanes == 4) {
-      rows[j] = quads[j];
-    } else if constexpr (kLanes == 8) {
-      rows[j] = hn::ConcatLowerLower(d, quads[4 + j], quads[j]);
-      rows[4 + j] = hn::ConcatUpperUpper(d, quads[4 + j], quads[j]);
-    } else {
-      static_assert(kLanes == 16 || kLanes == 4 || kLanes == 8);
-      const auto even01 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(quads[4 + j]), quads[j]);
-      const auto odd01 = hn::OddEvenBlocks(quads[4 + j], hn::SwapAdjacentBlocks(quads[j]));
-      const auto even23 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(quads[12 + j]), quads[8 + j]);
-      const auto odd23 = hn::OddEvenBlocks(quads[12 + j], hn::SwapAdjacentBlocks(quads[8 + j]));
-      rows[j] = hn::ConcatLowerLower(d, even23, even01);
-      rows[4 + j] = hn::ConcatLowerLower(d, odd23, odd01);
-      rows[8 + j] = hn::ConcatUpperUpper(d, even23, even01);
-      rows[12 + j] = hn::ConcatUpperUpper(d, odd23, odd01);
-    }
-  }
-}
 
 struct FewRowsProduct {
   const float* a;  // [num_rows, depth]
@@ -77,205 +32,13 @@ struct FewRowsProduct {
   ptrdiff_t ahead = 0;
 };
 
-// sum[g][r] += A[r, k … k + count) * the columns first + g * kLanes … of B. count <= kLanes.
-template <Dtype kDtype, size_t kRows, size_t kGroups, bool kWhole>
-HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* columns, size_t k,
-                         size_t count, FloatVector (*sum)[kRows]) {
-  const FloatTag d;
-  if (kWhole && p.ahead != 0) {
-    const size_t bytes = p.b.stride * kGroups * kLanes / p.depth;  // of all rows, per element
-    const std::byte* const next = columns[0] + p.ahead + k * bytes;
-    for (size_t i = 0; i < kLanes * bytes; i += 64) hwy::Prefetch(next + i);
-  }
-  LECTERN_UNROLL_TILE
-  for (size_t g = 0; g < kGroups; ++g) {
-    FloatVector block[kLanes];
-    LECTERN_UNROLL_TILE
-    for (size_t i = 0; i < kLanes; ++i) {
-      const std::byte* row = columns[g * kLanes + i];
-      block[i] = kWhole ? LoadVector<kDtype>(row, k) : LoadPartial<kDtype>(row, k, count);
-    }
-    Transpose(block);
-    LECTERN_UNROLL_TILE
-    for (size_t j = 0; j < kLanes; ++j) {
-      if (!kWhole && j == count) break;
-      LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kRows; ++r) {
-        sum[g][r] = hn::MulAdd(hn::Set(d, p.a[r * p.a_stride + k + j]), block[j], sum[g][r]);
-      }
-    }
-  }
-}
+// 1 <= num_rows <= kFewRows. Each element of C is the same chain of multiply-adds as in tile-inl.h:
+// the same bits.
+void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows);
 
-// Columns [column, column + kGroups * kLanes), written at c. Past the last one it is repeated.
-template <Dtype kDtype, size_t kRows, size_t kGroups>
-HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c, size_t c_stride) {
-  const FloatTag d;
-  const std::byte* columns[kGroups * kLanes];
-  for (size_t i = 0; i < kGroups * kLanes; ++i) {
-    columns[i] = p.b.row(std::min(column + i, p.b.num_rows - 1));
-  }
-  FloatVector sum[kGroups][kRows];
-  LECTERN_UNROLL_TILE
-  for (size_t g = 0; g < kGroups; ++g) {
-    LECTERN_UNROLL_TILE
-    for (size_t r = 0; r < kRows; ++r) {
-      sum[g][r] = p.accumulate ? hn::LoadU(d, c + r * c_stride + g * kLanes) : hn::Zero(d);
-    }
-  }
-  size_t k = 0;
-  for (; k + kLanes <= p.depth; k += kLanes) {
-    AddBlock<kDtype, kRows, kGroups, true>(p, columns, k, kLanes, sum);
-  }
-  if (k < p.depth) AddBlock<kDtype, kRows, kGroups, false>(p, columns, k, p.depth - k, sum);
-  LECTERN_UNROLL_TILE
-  for (size_t g = 0; g < kGroups; ++g) {
-    LECTERN_UNROLL_TILE
-    for (size_t r = 0; r < kRows; ++r) hn::StoreU(sum[g][r], d, c + r * c_stride + g * kLanes);
-  }
-}
-
-template <Dtype kDtype, size_t kRows, size_t kGroups>
-HWY_NOINLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
-  size_t column = 0;
-  for (; column + kGroups * kLanes <= p.b.num_rows; column += kGroups * kLanes) {
-    MultiplyColumns<kDtype, kRows, kGroups>(p, column, p.c + column, p.c_stride);
-  }
-  for (; column < p.b.num_rows; column += kLanes) {
-    const size_t bytes = std::min(kLanes, p.b.num_rows - column) * sizeof(float);
-    float c[kRows][kLanes] = {};
-    for (size_t r = 0; r < kRows; ++r) std::memcpy(c[r], p.c + r * p.c_stride + column, bytes);
-    MultiplyColumns<kDtype, kRows, 1>(p, column, c[0], kLanes);
-    for (size_t r = 0; r < kRows; ++r) std::memcpy(p.c + r * p.c_stride + column, c[r], bytes);
-  }
-}
-
-// A single chain of multiply-adds waits for itself, so one row takes two groups of columns at once;
-// but rows of B that lie a multiple of 2 KiB apart fall into the same few lines of L1, which hold
-// one group only.
-template <Dtype kDtype, size_t kRows>
-HWY_INLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
-  if (kRows == 1 && p.b.stride % 2048 != 0) return MultiplyFewRowsOf<kDtype, kRows, 2>(p);
-  MultiplyFewRowsOf<kDtype, kRows, 1>(p);
-}
-
-template <Dtype kDtype, size_t kRows = kFewRows>
-HWY_INLINE void MultiplySomeFewRows(const FewRowsProduct& p, size_t num_rows) {
-  if (num_rows == kRows) return MultiplyFewRowsOf<kDtype, kRows>(p);
-  if constexpr (kRows > 1) MultiplySomeFewRows<kDtype, kRows - 1>(p, num_rows);
-}
-
-// 1 <= num_rows <= kFewRows.
-inline void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return MultiplySomeFewRows<Dtype::kF32>(p, num_rows);
-    case Dtype::kF16:
-      return MultiplySomeFewRows<Dtype::kF16>(p, num_rows);
-    case Dtype::kBf16:
-      return MultiplySomeFewRows<Dtype::kBf16>(p, num_rows);
-    case Dtype::kQ8:
-      return MultiplySomeFewRows<Dtype::kQ8>(p, num_rows);
-  }
-}
-
-// ---- The same by dots
-
-// totals[i] = the sum of sums[i]'s lanes, i < 8.
-HWY_INLINE void SumLanesOfEight(const FloatVector* sums, float* totals) {
-  const FloatTag d;
-  FloatVector quads[2];  // lane j of block b: what block b of sums[4 * q + j] adds up to
-  for (size_t q = 0; q < 2; ++q) {
-    FloatVector parts[4];
-    TransposeFour(sums + 4 * q, parts);
-    quads[q] = hn::Add(hn::Add(parts[0], parts[1]), hn::Add(parts[2], parts[3]));
-  }
-  if constexpr (kLanes == 8) {
-    hn::StoreU(hn::Add(hn::ConcatLowerLower(d, quads[1], quads[0]),
-                       hn::ConcatUpperUpper(d, quads[1], quads[0])),
-               d, totals);
-  } else {
-    float blocks[2][kLanes];
-    for (size_t q = 0; q < 2; ++q) hn::StoreU(quads[q], d, blocks[q]);
-    for (size_t i = 0; i < 8; ++i) {
-      totals[i] = 0;
-      for (size_t b = 0; b < kLanes; b += 4) totals[i] += blocks[i / 4][b + i % 4];
-    }
-  }
-}
-
-// Columns [column, column + kColumns).
-template <Dtype kDtype, size_t kRows, size_t kColumns>
-HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
-  const FloatTag d;
-  FloatVector sums[8];
-  LECTERN_UNROLL_TILE
-  for (size_t i = 0; i < 8; ++i) sums[i] = hn::Zero(d);
-  const std::byte* columns[kColumns];
-  LECTERN_UNROLL_TILE
-  for (size_t j = 0; j < kColumns; ++j) columns[j] = p.b.row(column + j);
-  for (size_t i = 0; p.ahead != 0 && i < kColumns * p.b.stride; i += 64) {
-    hwy::Prefetch(columns[0] + p.ahead + i);
-  }
-  size_t k = 0;
-  for (; k + kLanes <= p.depth; k += kLanes) {
-    LECTERN_UNROLL_TILE
-    for (size_t j = 0; j < kColumns; ++j) {
-      const FloatVector stored = LoadVector<kDtype>(columns[j], k);
-      LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kRows; ++r) {
-        FloatVector& sum = sums[j * kRows + r];
-        sum = hn::MulAdd(hn::LoadU(d, p.a + r * p.a_stride + k), stored, sum);
-      }
-    }
-  }
-  for (size_t j = 0; k < p.depth && j < kColumns; ++j) {
-    const FloatVector stored = LoadPartial<kDtype>(columns[j], k, p.depth - k);
-    for (size_t r = 0; r < kRows; ++r) {
-      FloatVector& sum = sums[j * kRows + r];
-      const auto* const row = reinterpret_cast<const std::byte*>(p.a + r * p.a_stride);
-      sum = hn::MulAdd(LoadPartial<Dtype::kF32>(row, k, p.depth - k), stored, sum);
-    }
-  }
-  float totals[8];
-  SumLanesOfEight(sums, totals);
-  LECTERN_UNROLL_TILE
-  for (size_t r = 0; r < kRows; ++r) {
-    LECTERN_UNROLL_TILE
-    for (size_t j = 0; j < kColumns; ++j) {
-      p.c[r * p.c_stride + column + j] = totals[j * kRows + r];
-    }
-  }
-}
-
-template <Dtype kDtype, size_t kRows = kFewRows>
-HWY_INLINE void DotSomeFewRows(const FewRowsProduct& p, size_t num_rows) {
-  if (num_rows == kRows) {
-    constexpr size_t kColumns = 8 / kRows;
-    size_t column = 0;
-    for (; column + kColumns <= p.b.num_rows; column += kColumns) {
-      DotColumns<kDtype, kRows, kColumns>(p, column);
-    }
-    for (; column < p.b.num_rows; ++column) DotColumns<kDtype, kRows, 1>(p, column);
-    return;
-  }
-  if constexpr (kRows > 1) DotSomeFewRows<kDtype, kRows - 1>(p, num_rows);
-}
-
-// C = A * stored^T as MultiplyFewRows finds it, but with kLanes partial sums for each element: other
-// bits, and fewer instructions, as no stored row has to be turned.
-inline void DotFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return DotSomeFewRows<Dtype::kF32>(p, num_rows);
-    case Dtype::kF16:
-      return DotSomeFewRows<Dtype::kF16>(p, num_rows);
-    case Dtype::kBf16:
-      return DotSomeFewRows<Dtype::kBf16>(p, num_rows);
-    case Dtype::kQ8:
-      return DotSomeFewRows<Dtype::kQ8>(p, num_rows);
-  }
-}
+// C = A * stored^T, but with kLanes partial sums for each element: other bits, and fewer
+// instructions, as no stored row has to be turned.
+void DotFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace lectern
