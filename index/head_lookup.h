@@ -186,8 +186,7 @@ class HeadLookup {
   HeadSelection selection_;
 };
 
-// --- ascending numbers
-// ----------------------------------------------------------------------------
+// ---- Ascending numbers
 
 std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending);
 // Members of `ranges` that are not in `chosen`.
@@ -197,8 +196,7 @@ std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
 std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
                                 const std::vector<uint32_t>& chosen);
 
-// --- implementation
-// -------------------------------------------------------------------------------
+// ---- Implementation
 
 template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
