@@ -58,6 +58,9 @@ struct HeadBuffers {
   std::array<Reused<std::byte>, 3> fine_planes;
   Reused<float> factors, fine_factors;
   Reused<float> refined_factors;  // of row codes
+  // HeadLookup's, of the same names, and what index/lookup.cc finds.
+  Reused<uint32_t> coded_rows, refined_columns, refined_groups, found;
+  Reused<float> row_scores, refined_scores;
 };
 
 // One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
@@ -144,8 +147,8 @@ class HeadLookup {
   Status AddClusterBound(size_t level, const std::vector<uint32_t>& not_read);
   void AddRowBound(const std::vector<uint32_t>& read);
   void CountBytes();
-  static std::span<float> Tile(std::vector<float>& x, size_t begin, size_t end) {
-    return std::span<float>(x).subspan(begin, end - begin);
+  static std::span<float> Tile(std::span<float> x, size_t begin, size_t end) {
+    return x.subspan(begin, end - begin);
   }
   bool scores_all() const { return queries_.num_rows == all_queries_.num_rows; }
   size_t finest() const { return head_.levels().size() - 1; }
@@ -166,17 +169,17 @@ class HeadLookup {
   // current level; of the first with that of open clusters that are not coded.
   std::vector<float> rejected_lse_, reference_, rest_lse_;
 
-  std::vector<uint32_t> coded_;            // clusters, ascending
-  std::vector<uint32_t> coded_columns_;    // of coded clusters, in open_
-  std::vector<uint32_t> coded_begin_;      // [coded + 1]: their rows, in coded_rows_
-  std::vector<uint32_t> coded_rows_;       // stored rows
-  std::vector<float> row_scores_;          // S of each coded row, by its row code
-  std::vector<uint32_t> refined_;          // coded rows whose fine codes were read
-  std::vector<uint32_t> refined_columns_;  // the columns of their clusters, in open_
-  std::vector<uint32_t> refined_groups_;   // and their groups
-  std::vector<float> refined_scores_;      // S of them, by fine codes
-  std::vector<Group> groups_;              // that partition the coded rows
-  std::vector<double> coded_mass_;         // [R], exp(logit - reference) of all coded rows
+  std::vector<uint32_t> coded_;          // clusters, ascending
+  std::vector<uint32_t> coded_columns_;  // of coded clusters, in open_
+  std::vector<uint32_t> coded_begin_;    // [coded + 1]: their rows, in coded_rows_
+  std::span<uint32_t> coded_rows_;       // stored rows
+  std::span<float> row_scores_;          // S of each coded row, by its row code
+  std::vector<uint32_t> refined_;        // coded rows whose fine codes were read
+  std::span<uint32_t> refined_columns_;  // the columns of their clusters, in open_
+  std::span<uint32_t> refined_groups_;   // and their groups
+  std::span<float> refined_scores_;      // S of them, by fine codes
+  std::vector<Group> groups_;            // that partition the coded rows
+  std::vector<double> coded_mass_;       // [R], exp(logit - reference) of all coded rows
 
   HeadBuffers& buffers_;
   bool has_logits_ =

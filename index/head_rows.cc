@@ -210,7 +210,8 @@ void HeadLookup::ForEachPart(const Body& body) {
 // everything: this only orders the rows.)
 void HeadLookup::ScoreCodedRows() {
   const size_t num_rows = coded_rows_.size(), num_groups = groups_.size();
-  row_scores_.assign(num_rows, 0.0f);
+  row_scores_ = buffers_.row_scores.Resize(num_rows);
+  std::fill(row_scores_.begin(), row_scores_.end(), 0.0f);
   coded_mass_.assign(queries_.num_rows, 0.0);
   const std::span<float> all_groups = buffers_.group_masses.Resize(queries_.num_rows * num_groups);
   std::fill(all_groups.begin(), all_groups.end(), 0.0f);
@@ -261,7 +262,8 @@ void HeadLookup::AddToGroups(size_t begin, size_t first, size_t group, Rows<cons
 // and as what they draw. (What the others draw stays as it was: only refined rows are chosen from.)
 void HeadLookup::ScoreRefinedRows() {
   const size_t num_refined = refined_.size();
-  refined_scores_.assign(num_refined, 0.0f);
+  refined_scores_ = buffers_.refined_scores.Resize(num_refined);
+  std::fill(refined_scores_.begin(), refined_scores_.end(), 0.0f);
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
   std::vector<uint32_t> begins;  // of groups, among the refined rows
@@ -337,7 +339,7 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
     coded_begin_.push_back(coded_begin_.back() + rows.size());
   }
-  coded_rows_.resize(coded_begin_.back());
+  coded_rows_ = buffers_.coded_rows.Resize(coded_begin_.back());
   for (size_t i = 0; i < coded.size(); ++i) {
     std::iota(coded_rows_.begin() + coded_begin_[i], coded_rows_.begin() + coded_begin_[i + 1],
               head_.ClusterRows(coded[i]).begin);
@@ -372,8 +374,8 @@ Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
   const std::array<std::span<std::byte>, 3> planes = {
       codes.first(all_bytes), codes.subspan(all_bytes, all_bytes), codes.last(all_bytes)};
   const std::span<float> factors = buffers_.fine_factors.Resize(num_refined);
-  refined_columns_.resize(num_refined);
-  refined_groups_.resize(num_refined);
+  refined_columns_ = buffers_.refined_columns.Resize(num_refined);
+  refined_groups_ = buffers_.refined_groups.Resize(num_refined);
   selection_.refined.resize(num_refined);
   const uint32_t first_row = head_.num_exact();
   const std::byte* const row_codes = head_.RowCodes(first_row);

@@ -22,8 +22,8 @@ constexpr double kMostCoded = 6;  // … of at most so many rows for one of the 
                                   // longer and finds no better ones
 constexpr double kFineShare = 0.35;   // of what is left then, for fine codes …
 constexpr double kMostRefined = 1.8;  // … likewise
-// For few query rows, as of one token's step, less of both, and of rows: choosing and gathering take
-// most of its time, its errors are small, and most of them come from codes that are not read.
+// For few query rows, as of one token's step, less of both, and of rows: choosing and gathering
+// take most of its time, its errors are small, and most of them come from codes that are not read.
 // Measured on 16 questions to 8K and 32K tokens at budget 0.1: mean error of answers' steps from
 // 0.012 to 0.029 (of questions 0.070).
 constexpr size_t kFewQueryRows = 8;
@@ -109,7 +109,10 @@ using ScoreCounts = std::array<std::array<uint32_t, kScoreBuckets>, 2>;
 class LayerLookup {
  public:
   explicit LayerLookup(const LookupArgs& args)
-      : args_(args), calibrated_args_(args), terms_(TermsOf(args.rule.kind)) {
+      : args_(args),
+        calibrated_args_(args),
+        terms_(TermsOf(args.rule.kind)),
+        buffers_((args.workspace ? *args.workspace : own_).heads()) {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
     uint64_t exact_bytes = 0;
@@ -127,9 +130,8 @@ class LayerLookup {
       spent_ = static_cast<double>(exact_bytes) + FlatBytes();
     }
     lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
-    std::vector<HeadBuffers>& buffers = (args.workspace ? *args.workspace : own_).heads();
-    buffers.resize(std::max(buffers.size(), 2 * args.heads.size()));
-    AddLookups(args, buffers);
+    buffers_.resize(std::max(buffers_.size(), 2 * args.heads.size()));
+    AddLookups(args);
     if (args.rule.kind == Rule::kThreshold) {
       // What is known, what a row counts and variances are no part of T, so they must not be of S.
       calibrated_args_.known_lse = {};
@@ -137,7 +139,7 @@ class LayerLookup {
       calibrated_args_.second_order = false;
       calibrated_args_.bound = false;
       first_ranked_ = lookups_.size();
-      AddLookups(calibrated_args_, buffers);
+      AddLookups(calibrated_args_);
     }
   }
 
@@ -173,9 +175,9 @@ class LayerLookup {
   }
 
  private:
-  void AddLookups(const LookupArgs& args, std::vector<HeadBuffers>& buffers) {
+  void AddLookups(const LookupArgs& args) {
     for (size_t h = 0; h < args.heads.size(); ++h) {
-      lookups_.emplace_back(args, h, first_level_, buffers[lookups_.size()]);
+      lookups_.emplace_back(args, h, first_level_, buffers_[lookups_.size()]);
     }
   }
 
@@ -229,8 +231,8 @@ class LayerLookup {
                                  lookups_[first_ranked_ + head].num_scored(), kept_share));
   }
 
-  // All open clusters of the layer, best first, equal ones by head and place; `kept_share` picks the
-  // threshold.
+  // All open clusters of the layer, best first, equal ones by head and place; `kept_share` picks
+  // the threshold.
   std::vector<Candidate> Rank(size_t level, double kept_share) const {
     const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
     std::vector<Candidate> candidates;
@@ -318,9 +320,8 @@ class LayerLookup {
   PerHead ChooseCoded() {
     const double most = kMostForCodes * (budget_ - spent_);
     const auto row_code_bytes = static_cast<double>(args_.heads.front().row_code_bytes());
-    const double allowed =
-        std::min(kCodesShare * (budget_ - spent_),
-                 MostOf(kMostCoded, kMostCodedByFew) * row_code_bytes);
+    const double allowed = std::min(kCodesShare * (budget_ - spent_),
+                                    MostOf(kMostCoded, kMostCodedByFew) * row_code_bytes);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size());
     for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
@@ -354,7 +355,8 @@ class LayerLookup {
       --last;
       for (const ScoreCounts& counts : counts_) reached += counts[0][last] + counts[1][last];
     }
-    ForEachHead([&](size_t h) { chosen[h] = ScoresFrom(scores_of(h), LeastOf(last)); });
+    ForEachHead(
+        [&](size_t h) { chosen[h] = ScoresFrom(scores_of(h), LeastOf(last), buffers_[h].found); });
     size_t found = 0;
     for (const std::vector<uint32_t>& indices : chosen) found += indices.size();
     if (found > kept) DropLeast(found - kept, LeastOf(last + 1), scores_of, chosen);
@@ -376,8 +378,8 @@ class LayerLookup {
     edge_.resize(count);
     const auto cut = edge_.begin() + static_cast<ptrdiff_t>(surplus - 1);
     std::nth_element(edge_.begin(), cut, edge_.end());
-    const float most = *cut;                                       // of those that go
-    auto equals = std::count(edge_.begin(), cut + 1, most);        // of it as many go
+    const float most = *cut;                                 // of those that go
+    auto equals = std::count(edge_.begin(), cut + 1, most);  // of it as many go
     for (size_t h = chosen.size(); h-- > 0;) {
       const std::span<const float> scores = scores_of(h);
       auto end = chosen[h].end();
@@ -397,15 +399,15 @@ class LayerLookup {
   }
 
   // Indices of scores of at least `least`.
-  static std::vector<uint32_t> ScoresFrom(std::span<const float> scores, float least) {
-    std::vector<uint32_t> found(scores.size() + 1);
+  static std::vector<uint32_t> ScoresFrom(std::span<const float> scores, float least,
+                                          Reused<uint32_t>& buffer) {
+    const std::span<uint32_t> found = buffer.Resize(scores.size() + 1);
     size_t count = 0;
     for (uint32_t i = 0; i < scores.size(); ++i) {
       found[count] = i;
       count += scores[i] >= least;
     }
-    found.resize(count);
-    return found;
+    return {found.begin(), found.begin() + static_cast<ptrdiff_t>(count)};
   }
 
   template <typename Body>
@@ -455,6 +457,7 @@ class LayerLookup {
   LookupArgs calibrated_args_;
   const RuleTerms terms_;
   LookupWorkspace own_;
+  std::vector<HeadBuffers>& buffers_;  // one for each of lookups_
   // Of each kv head; the scores of those from `first_ranked_` on are ranked.
   std::vector<HeadLookup> lookups_;
   size_t first_ranked_ = 0;
