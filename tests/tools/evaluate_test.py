@@ -371,11 +371,11 @@ class DriverTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="lectern-evaluate-") as folder:
             run = lambda: subprocess.run(
                 [ROOT / "tools/evaluate/run.sh", folder, "4096"], capture_output=True, text=True,
-                timeout=600, env={**os.environ, "BIN": str(BIN), "DOCUMENTS": "2", "QUESTIONS": "20",
+                timeout=600, env={**os.environ, "BIN": str(BIN), "DOCUMENTS": "2", "QUESTIONS": "8",
                                   "ERROR_QUESTIONS": "1", "PAPER_QUESTIONS": "1"})
             done = run()
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("| 4K | default | 0.05 | 2 | 40 |", done.stdout)
+            self.assertIn("| 4K | default | 0.05 | 2 | 16 |", done.stdout)
             for mode in MODES:
                 self.assertIn(f"| 4K | {mode} | 0.1 | 2 | 2 |", done.stdout)
             lines = [json.loads(line) for path in pathlib.Path(folder).glob("raw-?.jsonl")
