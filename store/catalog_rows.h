@@ -1,0 +1,90 @@
+// The catalog's tables and rows: FORMAT.md. Internal to store/.
+#ifndef LECTERN_STORE_CATALOG_ROWS_H_
+#define LECTERN_STORE_CATALOG_ROWS_H_
+
+#include <cstring>
+#include <string_view>
+
+#include "store/catalog.h"
+#include "store/sqlite.h"
+
+namespace lectern {
+
+// The text is normative (FORMAT.md) and compared with what a file holds.
+inline constexpr int kApplicationId = 0x4C454354;  // "LECT"
+inline constexpr int kSchemaVersion = 1;
+
+struct Table {
+  const char* name;
+  const char* sql;
+};
+
+inline constexpr Table kTables[] = {
+    // by name
+    {"counters",
+     "CREATE TABLE counters(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL, "
+     "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
+    {"documents",
+     "CREATE TABLE documents(generation INTEGER PRIMARY KEY, id BLOB NOT NULL, "
+     "state INTEGER NOT NULL, fingerprint BLOB NOT NULL, model_path TEXT NOT NULL, "
+     "num_tokens INTEGER NOT NULL, text_bytes INTEGER NOT NULL, replaced_bytes INTEGER NOT NULL, "
+     "bytes_on_disk INTEGER NOT NULL, report_json TEXT NOT NULL, num_shards INTEGER NOT NULL, "
+     "crc INTEGER NOT NULL) STRICT"},
+    {"names",
+     "CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, "
+     "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
+    {"shards",
+     "CREATE TABLE shards(generation INTEGER NOT NULL REFERENCES documents(generation), "
+     "file TEXT NOT NULL, bytes INTEGER NOT NULL, table_crc INTEGER NOT NULL, "
+     "header_crc INTEGER NOT NULL, crc INTEGER NOT NULL, "
+     "PRIMARY KEY(generation, file)) STRICT, WITHOUT ROWID"},
+};
+
+template <size_t N>
+std::string_view View(const std::array<uint8_t, N>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), N};
+}
+
+// A blob of another length fails the row's CRC, so a cut copy does no harm.
+template <size_t N>
+void CopyTo(std::string_view from, std::array<uint8_t, N>& to) {
+  if (!from.empty()) std::memcpy(to.data(), from.data(), std::min(N, from.size()));
+}
+
+// A document with what only the catalog knows.
+struct StoredDocument {
+  DocumentRow row;
+  int64_t num_shards = 0;
+  bool intact = false;  // its CRC fits
+};
+
+struct StoredName {
+  std::string name;
+  DocumentId id{};
+  bool intact = false;
+};
+
+// CRC-32C over the table's name and the columns in order: text and blobs as u64 length + bytes,
+// integers as i64, little-endian.
+uint32_t DocumentCrc(const DocumentRow& row, std::string_view id, std::string_view fingerprint,
+                     int64_t num_shards);
+uint32_t NameCrc(std::string_view name, std::string_view id);
+uint32_t CounterCrc(std::string_view name, int64_t value);
+uint32_t ShardCrc(int64_t generation, const ShardSummary& shard);
+
+inline constexpr char kSelectDocuments[] =
+    "SELECT generation, id, state, fingerprint, model_path, num_tokens, text_bytes, "
+    "replaced_bytes, bytes_on_disk, report_json, num_shards, crc FROM documents "
+    "ORDER BY generation";
+
+// A row of kSelectDocuments.
+StoredDocument ReadDocument(const Statement& s);
+// A row of file, bytes, table_crc, header_crc, crc. False: the CRC does not fit, or the file would
+// lie elsewhere.
+bool ReadShard(const Statement& s, int64_t generation, ShardSummary& shard);
+// SQLite's integers are signed. kLimitExceeded.
+Status CheckRange(const DocumentRow& row);
+
+}  // namespace lectern
+
+#endif  // LECTERN_STORE_CATALOG_ROWS_H_

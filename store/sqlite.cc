@@ -1,0 +1,130 @@
+#include "store/sqlite.h"
+
+#include <utility>
+
+namespace lectern {
+namespace {
+
+// "file:" with every byte escaped that has a meaning in a URI.
+std::string ImmutableUri(const std::string& path) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string uri = path[0] == '/' ? "file://" : "file:";
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '-' || c == '_';
+    if (plain) {
+      uri += c;
+    } else {
+      uri += '%';
+      uri += kDigits[static_cast<uint8_t>(c) >> 4];
+      uri += kDigits[static_cast<uint8_t>(c) & 15];
+    }
+  }
+  return uri + "?mode=ro&immutable=1";
+}
+
+// A link, directory or FIFO in place of the catalog is refused.
+Result<bool> CatalogExists(Env& env, const std::string& path) {
+  LECTERN_ASSIGN(const FileInfo info, env.Info(path));
+  if (info.type == FileInfo::Type::kNone || info.type == FileInfo::Type::kRegular) {
+    return info.type == FileInfo::Type::kRegular;
+  }
+  return Status(Code::kCorrupt, path + ": not a regular file; move it away and try again");
+}
+
+// Ours alone, before SQLite makes it readable for others.
+Status CreateFile(Env& env, const std::string& path) {
+  LECTERN_ASSIGN(const auto file, env.OpenWritable(path, /*exclusive=*/true));
+  LECTERN_RETURN_IF_ERROR(file->Close());
+  return env.SyncDirectory(ParentDirectory(path));
+}
+
+}  // namespace
+
+Code SqliteCode(sqlite3* db, int rc) {
+  switch (rc & 0xFF) {
+    case SQLITE_FULL:
+      return Code::kNoSpace;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+      return Code::kLocked;
+    case SQLITE_READONLY:
+      return rc == SQLITE_READONLY_ROLLBACK ? Code::kLocked : Code::kReadOnly;
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return Code::kReadOnly;
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_CORRUPT:
+    case SQLITE_ERROR:  // our SQL is fixed: what does not fit it is the file
+    case SQLITE_SCHEMA:
+      return Code::kCorrupt;
+    case SQLITE_NOMEM:
+      return Code::kOutOfMemory;
+    case SQLITE_TOOBIG:
+      return Code::kLimitExceeded;
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR: {
+      if (rc == SQLITE_IOERR_NOMEM) return Code::kOutOfMemory;
+      const int error = db != nullptr ? sqlite3_system_errno(db) : 0;
+      if (error != 0) return ErrnoStatus(error, "write", "").code();
+      return (rc & 0xFF) == SQLITE_CANTOPEN ? Code::kReadOnly : Code::kIoError;
+    }
+    default:
+      return Code::kInternal;
+  }
+}
+
+const char* WayOut(Code code, int rc) {
+  if (rc == SQLITE_READONLY_ROLLBACK) {
+    return "; a write was not finished: open the store once where it can be written";
+  }
+  switch (code) {
+    case Code::kNoSpace:
+      return "; free some disk space and try again";
+    case Code::kLocked:
+      return "; another process is writing the store: try again";
+    case Code::kReadOnly:
+      return "; the store cannot be written";
+    case Code::kCorrupt:
+      return "; rebuild the catalog from its shards: lectern-store recover";
+    default:
+      return "";
+  }
+}
+
+Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return Status(Code::kInvalidArgument, "the catalog's path is empty or holds a NUL byte");
+  }
+  LECTERN_ASSIGN(const bool exists, CatalogExists(env, path));
+  if (!exists && !writes) return Status(Code::kNotFound, path + ": there is no store here");
+  const Access access = env.AccessTo(ParentDirectory(path));
+  if (writes && access != Access::kWritable) {
+    return Status(Code::kReadOnly, path + ": the store cannot be written");
+  }
+  // "./": neither ":memory:" nor "file:…" may mean something else than a file.
+  OpenPlan plan{path[0] == '/' ? path : "./" + path, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE};
+  if (access == Access::kReadOnlyMedia) {
+    // `immutable` ignores journals, so there must not be one.
+    for (const char* journal : {"-journal", "-wal"}) {
+      LECTERN_ASSIGN(const FileInfo info, env.Info(path + journal));
+      if (info.bytes == 0) continue;
+      return Status(Code::kLocked,
+                    path +
+                        ": a write was not finished and the medium is read-only; copy the store "
+                        "to a writable place and open it there once");
+    }
+    plan.name = ImmutableUri(path);
+    plan.flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+  } else if (access == Access::kNotWritable) {
+    plan.flags |= SQLITE_OPEN_READONLY;
+  } else {  // a reader may have to roll back what a killed writer left
+    plan.flags |= SQLITE_OPEN_READWRITE;
+    if (!exists) LECTERN_RETURN_IF_ERROR(CreateFile(env, path));
+  }
+  return plan;
+}
+
+}  // namespace lectern

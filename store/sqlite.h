@@ -1,0 +1,122 @@
+// SQLite as the catalog uses it: errors as Status, values bound, files of strangers refused.
+// Internal to store/.
+#ifndef LECTERN_STORE_SQLITE_H_
+#define LECTERN_STORE_SQLITE_H_
+
+#include <sqlite3.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Of what a call on `db` (may be nullptr) returned.
+Code SqliteCode(sqlite3* db, int rc);
+// What the user can do about it, to be put behind the message; may be empty.
+const char* WayOut(Code code, int rc);
+
+// A prepared statement: every value is bound, none is pasted into SQL. Ask for status() at the end:
+// errors of any step are kept.
+class Statement {
+ public:
+  Statement(sqlite3* db, const std::string& path, const char* sql) : db_(db), path_(path) {
+    rc_ = sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& Bind(int64_t value) {
+    if (rc_ == SQLITE_OK) rc_ = sqlite3_bind_int64(statement_, ++bound_, value);
+    return *this;
+  }
+  Statement& Bind(std::string_view text) {
+    const char* data = text.empty() ? "" : text.data();
+    if (rc_ == SQLITE_OK) {
+      rc_ = sqlite3_bind_text64(statement_, ++bound_, data, text.size(), SQLITE_TRANSIENT,
+                                SQLITE_UTF8);
+    }
+    return *this;
+  }
+  template <size_t N>
+  Statement& Bind(const std::array<uint8_t, N>& blob) {
+    if (rc_ == SQLITE_OK) {
+      rc_ = sqlite3_bind_blob64(statement_, ++bound_, blob.data(), N, SQLITE_TRANSIENT);
+    }
+    return *this;
+  }
+
+  // True: a row is there. False: no more rows, or an error.
+  bool Step() {
+    if (rc_ != SQLITE_OK && rc_ != SQLITE_ROW) return false;
+    rc_ = sqlite3_step(statement_);
+    return rc_ == SQLITE_ROW;
+  }
+  int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
+  // Valid until the next Step.
+  std::string_view Bytes(int column) const {
+    const void* data = sqlite3_column_blob(statement_, column);
+    const int size = sqlite3_column_bytes(statement_, column);
+    return {data == nullptr ? "" : static_cast<const char*>(data),
+            data == nullptr ? 0 : static_cast<size_t>(size)};
+  }
+
+  Status status() const {
+    if (rc_ == SQLITE_OK || rc_ == SQLITE_ROW || rc_ == SQLITE_DONE) return {};
+    const Code code = SqliteCode(db_, rc_);
+    return Status(code, path_ + ": " + sqlite3_errmsg(db_) + WayOut(code, rc_));
+  }
+  Status Run() {
+    while (Step()) {
+    }
+    return status();
+  }
+
+ private:
+  sqlite3* db_;
+  const std::string& path_;
+  sqlite3_stmt* statement_ = nullptr;
+  int rc_ = SQLITE_OK;
+  int bound_ = 0;
+};
+
+// Rolls back unless committed.
+class Transaction {
+ public:
+  enum class Kind { kRead, kWrite };
+  Transaction(sqlite3* db, const std::string& path, Kind kind)
+      : db_(db),
+        path_(path),
+        begun_(Statement(db, path, kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN").Run()) {}
+  ~Transaction() {
+    if (begun_.ok() && !sqlite3_get_autocommit(db_)) {
+      sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+    }
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  const Status& begun() const { return begun_; }
+  Status Commit() { return Statement(db_, path_, "COMMIT").Run(); }
+
+ private:
+  sqlite3* db_;
+  const std::string& path_;
+  Status begun_;
+};
+
+// How to open a file that may be anything, or nothing.
+struct OpenPlan {
+  std::string name;  // for sqlite3_open_v2
+  int flags = 0;
+};
+// Makes the file where it is missing and is to be written. kNotFound, kReadOnly, kCorrupt (no
+// regular file), kLocked (a journal that cannot be rolled back), kInvalidArgument.
+Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes);
+
+}  // namespace lectern
+
+#endif  // LECTERN_STORE_SQLITE_H_
