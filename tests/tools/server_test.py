@@ -249,7 +249,8 @@ class ServerTest(unittest.TestCase):
         self.assertEqual((part["type"], part["text"]), ("output_text", plain["answer"]))
         self.assertEqual([note["passage"] for note in part["annotations"]], plain["evidence"])
         self.assertTrue(all(note["type"] == "file_citation" and
-                            note["file_id"] == plain["document"]
+                            note["file_id"] == plain["document"] and
+                            note["filename"] == "lease.txt"
                             for note in part["annotations"]))
         self.assertEqual(response["usage"]["input_tokens"],
                          plain["tokens"]["document"] + plain["tokens"]["question"])
@@ -395,6 +396,9 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(refused[1]["Allow"], "POST")
         refused = self.server.call("POST", "/v1/documents/none", {})
         self.assertEqual((refused[0], refused[1]["Allow"]), (405, "GET, DELETE"))
+        for path in ("/health", "/v1/documents/none"):  # before what is wrong with its body
+            self.assertEqual(self.server.call("POST", path, "x", {"Content-Type": "text/plain"})[0],
+                             405)
         refused = self.server.call("PUT", "/v1/ask")
         self.assertEqual((refused[0], refused[1]["Allow"]), (405, "GET, POST, DELETE"))
 
@@ -522,7 +526,13 @@ class ServerTest(unittest.TestCase):
         self.assertGreaterEqual(len(self.ATTACKS), 40)
         for name, (request, status) in self.ATTACKS.items():
             with self.subTest(name):
-                answer = self.server.raw(request, wait=15)
+                answers = []
+                attacker = threading.Thread(
+                    target=lambda: answers.append(self.server.raw(request, wait=15)))
+                attacker.start()
+                self.assertEqual(self.server.call("GET", "/v1/documents", timeout=5)[0], 200)
+                attacker.join()
+                [answer] = answers
                 self.assertTrue(answer.startswith(b"HTTP/1.1 %d " % status), (name, answer[:200]))
                 self.assertEqual(answer.count(b"HTTP/1.1 "), 1, name)
                 self.assertNotIn(b"Access-Control-Allow", answer)

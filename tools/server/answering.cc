@@ -50,6 +50,11 @@ HttpResponse Answering::ErrorResponse(const api::Error& error, const HttpRequest
   return response;
 }
 
+std::string Answering::DocumentName(const std::string& document) {
+  auto details = engine_.Show(document);
+  return details.ok() && !details->document.name.empty() ? details->document.name : document;
+}
+
 HttpResponse Answering::BusyResponse(const HttpRequest& request) const {
   HttpResponse response = RefusalResponse(
       {503, "overloaded", "all places are taken; try again later"}, request.request_id);
@@ -88,13 +93,13 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
              if (events) events->KeepAlive();
            }});
   options_.on_text = [&](std::string_view piece) {
-    return scope.ended_by() == EndedBy::kNothing && on_text(piece);
+    return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() && on_text(piece);
   };
   auto answer = session_.Ask(question_, options_);
   const bool is_ended = scope.ended_by() != EndedBy::kNothing ||
                         (answer.ok() && answer->finish_reason() == "cancelled");
   if (is_ended) {
-    answering_.metrics_.CountCancelled();
+    answering_.metrics_.CountCancelled(answer.ok() ? answer->receipt().answer_tokens : 0);
     return RefusalResponse(WhyEnded(scope.ended_by()), request_.request_id);
   }
   if (!answer.ok()) return answering_.ErrorResponse(answer.error(), request_);

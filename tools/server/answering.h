@@ -63,6 +63,9 @@ class Answering {
                                                           api::AskOptions options,
                                                           const HttpRequest& request);
 
+  // Of a document by name or id; `document` itself where it has none.
+  std::string DocumentName(const std::string& document);
+
   HttpResponse ErrorResponse(const api::Error& error, const HttpRequest& request) const;
 
   Metrics& metrics() { return metrics_; }

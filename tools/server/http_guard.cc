@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -25,6 +26,7 @@ constexpr int kBacklog = 1024;  // httplib's 5 makes a burst of clients wait a s
 // What a refused client still sends is taken, up to this, so that it comes to read why.
 constexpr size_t kLingerBytes = 2 << 20;
 constexpr int kLingerMs = 100;  // without a byte
+constexpr size_t kIdleThreads = 32;
 constexpr auto kLinger = std::chrono::seconds(2);
 
 int MillisecondsUntil(Clock::time_point deadline) {
@@ -115,15 +117,19 @@ class Replay : public httplib::Stream {
   std::string_view request_;
 };
 
-// A thread for each connection that is open, kept for the next one.
+// A thread for each connection that is open; some are kept for the next ones.
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override {
-    std::unique_lock lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (tasks_.size() > idle_) threads_.emplace_back(&ConnectionThreads::Work, this);
-    lock.unlock();
+    std::list<std::thread> ended;
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+      if (tasks_.size() > idle_) Begin();
+      ended.swap(ended_);
+    }
     changed_.notify_one();
+    for (std::thread& thread : ended) thread.join();
   }
   void shutdown() override {
     {
@@ -132,12 +138,27 @@ class ConnectionThreads : public httplib::TaskQueue {
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    for (std::thread& thread : ended_) thread.join();
   }
 
  private:
-  void Work() {
+  void Begin() {
+    const auto place = threads_.emplace(threads_.end());
+    try {
+      *place = std::thread(&ConnectionThreads::Work, this, place);
+    } catch (const std::system_error&) {  // no more to be had: one that is there comes to the task
+      threads_.erase(place);
+      if (threads_.empty()) throw;
+    }
+  }
+
+  void Work(std::list<std::thread>::iterator self) {
     std::unique_lock lock(mutex_);
     for (;;) {
+      if (idle_ >= kIdleThreads && tasks_.empty() && !is_ending_) {
+        ended_.splice(ended_.end(), threads_, self);
+        return;
+      }
       ++idle_;
       changed_.wait(lock, [this] { return is_ending_ || !tasks_.empty(); });
       --idle_;
@@ -153,7 +174,7 @@ class ConnectionThreads : public httplib::TaskQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
-  std::vector<std::thread> threads_;
+  std::list<std::thread> threads_, ended_;
   size_t idle_ = 0;
   bool is_ending_ = false;
 };
@@ -295,6 +316,9 @@ class HttpGuard::Server : public httplib::Server {
     if (const auto id = PlainRequestId(request.head); !id.empty()) request.request_id = id;
     if (Refusal refusal = CheckAccess(request.head, options_.access); refusal.status != 0) {
       return refusal;
+    }
+    if (options_.refuse) {
+      if (auto refusal = options_.refuse(request.head)) return refusal;
     }
     if (rest.size() > request.head.content_length) {
       return Refusal{400, "bad_request", "one request a connection; bytes follow the first"};

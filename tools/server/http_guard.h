@@ -5,6 +5,7 @@
 #ifndef LECTERN_TOOLS_SERVER_HTTP_GUARD_H_
 #define LECTERN_TOOLS_SERVER_HTTP_GUARD_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@ struct GuardOptions {
   std::string host = "127.0.0.1";  // address to listen on
   uint16_t port = 0;               // 0: any free one
   AccessRules access;
+  // Why a request that access was given to is not handled; asked before its body is read. Any
+  // thread; may be empty.
+  std::function<std::optional<Refusal>(const RequestHead&)> refuse;
   HeadLimits head;
   uint64_t max_body_bytes = 1 << 20;
   // POST of application/octet-stream to this path goes to a file in `upload_folder` instead of

@@ -175,6 +175,7 @@ int Serve(Flags flags) {
   flags.service.answering.store = flags.service.index.store = flags.engine.store;
   flags.service.answering.model = flags.service.index.model = flags.engine.model;
   Service service(*engine, indexer ? &*indexer : nullptr, flags.service);
+  flags.guard.refuse = [&](const RequestHead& head) { return service.Refuse(head); };
   auto listening = HttpGuard::Listen(
       flags.guard, [&](const HttpRequest& request) { return service.Handle(request); });
   if (const auto* const refusal = std::get_if<Refusal>(&listening)) {

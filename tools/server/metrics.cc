@@ -55,6 +55,12 @@ void Metrics::CountAnswer(const Asked& asked) {
   total_.Add(asked.total_seconds);
 }
 
+void Metrics::CountCancelled(uint64_t answer_tokens) {
+  const std::lock_guard lock(mutex_);
+  ++cancelled_;
+  answer_tokens_ += answer_tokens;
+}
+
 std::string Metrics::Text(const Now& now) const {
   const std::lock_guard lock(mutex_);
   std::string text = Head("lectern_requests_total", "counter", "Requests, by route and status.");

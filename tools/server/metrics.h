@@ -3,7 +3,6 @@
 #define LECTERN_TOOLS_SERVER_METRICS_H_
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -20,7 +19,7 @@ class Metrics {
     double first_token_seconds, total_seconds;
   };
   void CountAnswer(const Asked& asked);
-  void CountCancelled() { ++cancelled_; }
+  void CountCancelled(uint64_t answer_tokens);
 
   struct Now {
     uint32_t running, waiting, connections;
@@ -40,8 +39,8 @@ class Metrics {
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, int>, uint64_t> requests_;
   uint64_t question_tokens_ = 0, answer_tokens_ = 0, bytes_read_ = 0;
+  uint64_t cancelled_ = 0;
   Histogram first_token_, total_;
-  std::atomic<uint64_t> cancelled_ = 0;
 };
 
 }  // namespace lectern::server

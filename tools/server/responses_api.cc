@@ -49,14 +49,14 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   return read;
 }
 
-Json Annotations(const Json& receipt) {
+Json Annotations(const Json& receipt, const std::string& filename) {
   Json::Array annotations;
   const Json *const evidence = receipt.Find("evidence"), *const document = receipt.Find("document");
   if (!evidence || !evidence->array() || !document) return Json(std::move(annotations));
   for (const Json& passage : *evidence->array()) {
     annotations.emplace_back(Json::Object{{"type", "file_citation"},
                                           {"file_id", *document},
-                                          {"filename", *document},
+                                          {"filename", filename},
                                           {"index", 0},
                                           {"passage", passage}});
   }
@@ -66,20 +66,22 @@ Json Annotations(const Json& receipt) {
 // The objects of one response, as far as it has come.
 class Response {
  public:
-  Response(const std::string& id, std::string model)
-      : id_(id), base_{{"id", "resp_" + id},
-                       {"object", "response"},
-                       {"created_at", Now()},
-                       {"model", std::move(model)},
-                       {"error", nullptr},
-                       {"incomplete_details", nullptr},
-                       {"instructions", nullptr},
-                       {"metadata", Json::Object()},
-                       {"parallel_tool_calls", false},
-                       {"tool_choice", "none"},
-                       {"tools", Json::Array()}} {}
+  // `filename`: the document's name.
+  Response(const std::string& id, std::string model, std::string filename)
+      : id_(id), filename_(std::move(filename)), base_{{"id", "resp_" + id},
+                                                       {"object", "response"},
+                                                       {"created_at", Now()},
+                                                       {"model", std::move(model)},
+                                                       {"error", nullptr},
+                                                       {"incomplete_details", nullptr},
+                                                       {"instructions", nullptr},
+                                                       {"metadata", Json::Object()},
+                                                       {"parallel_tool_calls", false},
+                                                       {"tool_choice", "none"},
+                                                       {"tools", Json::Array()}} {}
 
   std::string message_id() const { return "msg_" + id_; }
+  const std::string& filename() const { return filename_; }
 
   Json InProgress() const {
     Json::Object object = base_;
@@ -103,8 +105,8 @@ class Response {
     const bool is_cut = answer.finish_reason() == "length";
     object["status"] = is_cut ? "incomplete" : "completed";
     if (is_cut) object["incomplete_details"] = Json::Object{{"reason", "max_output_tokens"}};
-    object["output"] = Json::Array{
-        Message(is_cut ? "incomplete" : "completed", {Part(answer.text(), Annotations(receipt))})};
+    object["output"] = Json::Array{Message(is_cut ? "incomplete" : "completed",
+                                           {Part(answer.text(), Annotations(receipt, filename_))})};
     const lectern_receipt read = answer.receipt();
     const uint64_t input = read.document_tokens + read.question_tokens;
     object["usage"] = Json::Object{
@@ -118,7 +120,7 @@ class Response {
   }
 
  private:
-  const std::string id_;
+  const std::string id_, filename_;
   const Json::Object base_;
 };
 
@@ -150,7 +152,8 @@ class ResponseEvents {
   }
   void End(const api::Answer& answer) {
     const Json receipt = ReceiptJson(answer);
-    const Json annotations = Annotations(receipt), done = response_.Done(answer, receipt);
+    const Json annotations = Annotations(receipt, response_.filename()),
+               done = response_.Done(answer, receipt);
     for (size_t i = 0; i < annotations.array()->size(); ++i) {
       SendPart("response.output_text.annotation.added",
                {{"annotation_index", uint64_t{i}}, {"annotation", (*annotations.array())[i]}});
@@ -196,7 +199,8 @@ HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request) {
   auto begun = answering.Begin(read->document, read->question, read->options, request);
   if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
   auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
-  const Response description(request.request_id, read->document);
+  const Response description(request.request_id, read->document,
+                             answering.DocumentName(read->document));
   if (read->stream) return StreamResponses(std::move(turn), description);
   auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
   if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);

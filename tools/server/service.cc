@@ -88,24 +88,29 @@ const std::vector<Service::Route>& Service::Routes() {
   return routes;
 }
 
-HttpResponse Service::Handle(const HttpRequest& request) {
+std::optional<Refusal> Service::Refuse(const RequestHead& head) {
   std::string allowed;  // methods of the path
   for (const Route& route : Routes()) {
-    const auto id = Match(route.path, request.head.path);
-    if (!id) continue;
+    if (!Match(route.path, head.path)) continue;
+    if (head.method == route.method) return std::nullopt;
     allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
-    if (request.head.method != route.method) continue;
+  }
+  answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
+  if (!allowed.empty()) {
+    return Refusal{405, "method_not_allowed", "that path has another method", allowed};
+  }
+  return Refusal{404, "not_found", "there is no such path; see /openapi.json"};
+}
+
+HttpResponse Service::Handle(const HttpRequest& request) {
+  for (const Route& route : Routes()) {
+    const auto id = Match(route.path, request.head.path);
+    if (!id || request.head.method != route.method) continue;
     HttpResponse response = (this->*route.handler)(request, *id);
     answering_.metrics().CountRequest(route.path, response.status);
     return response;
   }
-  answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
-  if (!allowed.empty()) {
-    return RefusalResponse({405, "method_not_allowed", "that path has another method", allowed},
-                           request.request_id);
-  }
-  return RefusalResponse({404, "not_found", "there is no such path; see /openapi.json"},
-                         request.request_id);
+  return RefusalResponse(*Refuse(request.head), request.request_id);
 }
 
 void Service::EndAll() {

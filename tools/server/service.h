@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ class Service {
   // Both must outlive it.
   Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options);
 
-  // Any thread.
+  // Any thread. A path that is not there, or has another method; nothing where Handle may be
+  // called.
+  std::optional<Refusal> Refuse(const RequestHead& head);
   HttpResponse Handle(const HttpRequest& request);
 
   // Everything that runs ends soon with an error that says so; what comes later is refused.
