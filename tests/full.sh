@@ -25,6 +25,9 @@
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   page          the server's page in Chromium
+#   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
+#                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
+#   schemathesis  the server against its own description (PYTHON with schemathesis): 5,000 cases
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
@@ -41,7 +44,8 @@ build() {  # PRESET TARGET…
 declare -A parsers=(
   [bundle]=store/bundle.cc [checkpoint]=engine/kv_spill.cc
   [catalog]='store/catalog.cc store/catalog_rows.cc store/sqlite.cc'
-  [config]=engine/config.cc [json]=engine/json.cc [safetensors]=engine/safetensors.cc
+  [config]=engine/config.cc [json]=engine/json.cc [request_head]=tools/server/request_head.cc
+  [safetensors]=engine/safetensors.cc
   [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
   [tokenizer_model]='engine/tokenizer_model.cc engine/charsmap.cc')
 
@@ -250,6 +254,19 @@ page() {
     /usr/bin/python3 tests/tools/page_test.py --verbose
 }
 
+serve() {
+  build release lectern-server index-document fake_generator
+  LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+    LECTERN_FAKE_GENERATOR=build-release/tests/tools/fake_generator \
+    tests/tools/server_load.py --soak "${SOAK_SECONDS:-600}"
+}
+
+schemathesis() {
+  build release lectern-server index-document
+  LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+    "${PYTHON:-python3}" tests/tools/schemathesis_test.py
+}
+
 reader() {
   "${PYTHON:-python3}" tests/reader/train_test.py --verbose
 }
@@ -270,7 +287,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | sparse) ;;
+    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -21,7 +21,7 @@ struct Refusal {
 
 // Request line and headers of HTTP/1.1, by the rules of ParseHead.
 struct RequestHead {
-  std::string method;  // GET, POST or DELETE
+  std::string method;  // any token
   std::string path;    // decoded, begins with '/'
   std::map<std::string, std::string, std::less<>> query;
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case, each once

@@ -320,6 +320,9 @@ class HttpGuard::Server : public httplib::Server {
     if (options_.refuse) {
       if (auto refusal = options_.refuse(request.head)) return refusal;
     }
+    if (request.head.method != "POST" && request.head.content_length > 0) {
+      return Refusal{400, "bad_request", "only a POST may have a body"};
+    }
     if (rest.size() > request.head.content_length) {
       return Refusal{400, "bad_request", "one request a connection; bytes follow the first"};
     }

@@ -94,9 +94,9 @@ class Parser {
         std::all_of(line.begin(), line.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
     if (!is_visible) return Refuse(Bad("the request line has other than visible ASCII"));
     head_.method = line.substr(0, first);
-    if (head_.method != "GET" && head_.method != "POST" && head_.method != "DELETE") {
-      return Refuse(
-          {405, "method_not_allowed", "only GET, POST and DELETE are served", "GET, POST, DELETE"});
+    if (head_.method.empty() ||
+        !std::all_of(head_.method.begin(), head_.method.end(), IsTokenCharacter)) {
+      return Refuse(Bad("the method is no token"));
     }
     return ParseTarget(line.substr(first + 1, last - first - 1));
   }
@@ -167,9 +167,6 @@ class Parser {
       std::from_chars(text.data(), text.data() + text.size(), head_.content_length);
     } else if (head_.method == "POST") {
       return Refusal{411, "length_required", "a POST needs a Content-Length"};
-    }
-    if (head_.method != "POST" && head_.content_length > 0) {
-      return Bad("only a POST may have a body");
     }
     return std::move(head_);
   }

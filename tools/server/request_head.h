@@ -17,12 +17,11 @@ struct HeadLimits {
   size_t max_target = 2048;
 };
 
-// `bytes`: up to and with the empty line. Refused: versions other than HTTP/1.1, methods other than
-// GET, POST and DELETE, targets that do not begin with '/', control characters, bad percent codes
-// and a decoded NUL, names that are no tokens, folded lines, two of what decides (Host,
-// Content-Length, Authorization, Content-Type, Origin; of others the first counts),
-// Transfer-Encoding, Content-Encoding, Expect, Upgrade, a POST without a Content-Length, a body
-// elsewhere.
+// `bytes`: up to and with the empty line. Any method is taken: what a path has is for others to
+// say. Refused: versions other than HTTP/1.1, targets that do not begin with '/', control
+// characters, bad percent codes and a decoded NUL, names that are no tokens, folded lines, two of
+// what decides (Host, Content-Length, Authorization, Content-Type, Origin; of others the first
+// counts), Transfer-Encoding, Content-Encoding, Expect, Upgrade, a POST without a Content-Length.
 std::variant<RequestHead, Refusal> ParseHead(std::string_view bytes, const HeadLimits& limits = {});
 
 // What every request must show before its body is read.
