@@ -22,7 +22,9 @@ int Serve(uint32_t num_slots, int num_tokens, int token_ms) {
   GenerationSlots slots(num_slots, /*max_waiting=*/100000);
   const auto ask = [&](const HttpRequest& request) {
     auto taken = slots.Take([&] { return request.peer->IsGone(); });
-    if (!std::holds_alternative<GenerationSlots::Slot>(taken)) return HttpResponse{.status = 503};
+    if (!std::holds_alternative<GenerationSlots::Slot>(taken)) {
+      return RefusalResponse({503, "gone", "the client went away"}, request.request_id);
+    }
     const auto slot =
         std::make_shared<GenerationSlots::Slot>(std::move(std::get<GenerationSlots::Slot>(taken)));
     return EventsResponse([=](EventStream& events) {

@@ -1,4 +1,5 @@
 // lectern-server: the REST endpoint and its page.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -205,6 +206,9 @@ int Serve(Flags flags) {
 }
 
 int Main(int argc, char** argv) {
+  // One for each of eight threads a core keeps more of what was freed: at most 26 MB of anonymous
+  // memory where four ask at a time, 14 with two arenas.
+  mallopt(M_ARENA_MAX, 2);
   CLI::App app("Answers questions about indexed documents over HTTP.", kTool);
   app.footer(kExamples);
   Flags flags;

@@ -77,6 +77,7 @@ std::string Metrics::Text(const Now& now) const {
   text += One("lectern_generations_running", "gauge", "Answers being generated.", now.running);
   text += One("lectern_generations_waiting", "gauge", "Questions waiting.", now.waiting);
   text += One("lectern_connections", "gauge", "Connections open.", now.connections);
+  text += One("lectern_heap_bytes", "gauge", "Memory allocated and not freed.", now.heap_bytes);
   text += first_token_.Text("lectern_first_token_seconds", "From the question to its first token.");
   return text + total_.Text("lectern_answer_seconds", "From the question to the whole answer.");
 }

@@ -23,6 +23,7 @@ class Metrics {
 
   struct Now {
     uint32_t running, waiting, connections;
+    uint64_t heap_bytes;  // allocated and not freed
   };
   std::string Text(const Now& now) const;
 

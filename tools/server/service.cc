@@ -1,5 +1,7 @@
 #include "tools/server/service.h"
 
+#include <malloc.h>
+
 #include <charconv>
 #include <optional>
 
@@ -157,10 +159,13 @@ HttpResponse Service::Version(const HttpRequest&, const std::string&) {
 
 HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
   const GenerationSlots::Load load = answering_.load();
+  const struct mallinfo2 heap = mallinfo2();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = answering_.metrics().Text(
-      {load.running, load.waiting, num_connections ? num_connections() : 0});
+  response.body = answering_.metrics().Text({.running = load.running,
+                                             .waiting = load.waiting,
+                                             .connections = num_connections ? num_connections() : 0,
+                                             .heap_bytes = heap.uordblks + heap.hblkhd});
   return response;
 }
 
