@@ -27,7 +27,7 @@
 #   page          the server's page in Chromium
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
-#   schemathesis  the server against its own description (PYTHON with schemathesis): 5,000 cases
+#   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
