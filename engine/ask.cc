@@ -512,8 +512,8 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
 
 void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) const {
   if (options.max_evidence == 0) return;
-  answer.evidence =
-      FindEvidence(document_->text(), document_->ranges(), squared_mass_, options.max_evidence);
+  answer.evidence = FindEvidence(document_->text(), document_->ranges(), squared_mass_,
+                                 options.max_evidence, document_->pages());
   if (!answer.evidence.empty()) return;
   answer.warnings.push_back("no_evidence");
   AddNote(answer, "no passage got " + Percent(kMinPassageMass) +

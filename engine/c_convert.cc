@@ -35,6 +35,16 @@ Result<Dtype> ReadKvType(int32_t kv_type) {
   }
 }
 
+Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t num_pages) {
+  if (num_pages > 0 && !pages) return InvalidArgument("pages", "pages is NULL");
+  std::vector<PageMapEntry> read;
+  for (size_t i = 0; i < num_pages; ++i) {
+    if (pages[i].page > UINT32_MAX) return InvalidArgument("pages", "a page is beyond 2^32 - 1");
+    read.push_back({pages[i].text_begin, static_cast<uint32_t>(pages[i].page), 0});
+  }
+  return read;
+}
+
 bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
   const std::string stage(StageName(progress.stage));
   const lectern_progress event = {
@@ -101,6 +111,7 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   LECTERN_ASSIGN(const std::string prefill, Copy(read.prefill, read.prefill_len, "prefill"));
   if (!prefill.empty()) options.prefill = prefill;
   if (read.prefill_budget != 0) options.prefill_budget = read.prefill_budget;
+  LECTERN_ASSIGN(options.pages, ReadPages(read.pages, read.num_pages));
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);

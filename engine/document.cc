@@ -91,6 +91,12 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       !RangesFit(document->ranges_, text.size())) {
     return Corrupt(shard.path(), "text, tokens and their ranges contradict each other");
   }
+  if (shard.Find(SectionKind::kPageMap, 0, 0) != nullptr) {
+    LECTERN_ASSIGN(document->pages_, shard.Array<PageMapEntry>(SectionKind::kPageMap, 0, 0));
+    if (!IsPageMap(document->pages_, text.size())) {
+      return Corrupt(shard.path(), "its page map is damaged");
+    }
+  }
   LECTERN_ASSIGN(const auto model, shard.Section(SectionKind::kModel, 0, 0));
   const Result<Json> json = ParseJson({reinterpret_cast<const char*>(model.data()), model.size()});
   const Json* budget = json.ok() ? json->Find("kv_budget") : nullptr;

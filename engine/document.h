@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/json.h"
 #include "engine/missed_calibration.h"
+#include "engine/page_map.h"
 #include "engine/ram_limit.h"
 #include "engine/tokenizer.h"
 #include "engine/weights.h"
@@ -46,6 +47,7 @@ class Document {
   std::string_view text() const { return text_; }
   std::span<const int32_t> tokens() const { return tokens_; }  // of the fixed context
   std::span<const TokenizedText::Range> ranges() const { return ranges_; }
+  std::span<const PageMapEntry> pages() const { return pages_; }  // empty: it has none
   const ShardHeader& shape() const { return document_shard_->header(); }
   uint32_t num_layers() const { return shape().num_layers; }
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
@@ -143,6 +145,7 @@ class Document {
   std::vector<double> cosines_;  // [layers], or empty
   std::span<const int32_t> tokens_;
   std::span<const TokenizedText::Range> ranges_;
+  std::span<const PageMapEntry> pages_;
 };
 
 }  // namespace lectern

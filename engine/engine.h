@@ -17,6 +17,7 @@
 #include "kernels/types.h"
 #include "store/bundle.h"
 #include "store/catalog.h"
+#include "store/shard_format.h"
 #include "store/status.h"
 #include "store/store.h"
 
@@ -97,6 +98,11 @@ struct IndexOptions {
   // document is: other shares of the same text are other documents. One of under 2,048 tokens keeps
   // everything.
   Retention retention;
+  // Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
+  // each begins (engine/page_map.h). No part of what the document is, as the name: one that is
+  // there with other pages is indexed once more, from its own rows; without any given it keeps its
+  // own.
+  std::vector<PageMapEntry> pages = {};
 };
 
 // How asks of a document that name nothing share out its budget, and what policies know of it.
@@ -200,7 +206,7 @@ struct Evidence {
   uint64_t begin = 0, end = 0;   // bytes [begin, end) of the stored text
   std::string text;              // exactly those bytes
   float mass = 0;                // share of the squared attention to the text, in (0, 1]
-  std::optional<uint32_t> page;  // 1-based, when the document has pages
+  std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
 };
 
 struct KvReceipt {

@@ -68,7 +68,8 @@ double Distribute(std::span<const TokenizedText::Range> ranges, std::span<const 
 }
 
 // The best sentences, neighbours joined, largest mass first.
-std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_t max_passages) {
+std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_t max_passages,
+                                  std::span<const PageMapEntry> pages) {
   std::vector<size_t> best(sentences.size());
   std::iota(best.begin(), best.end(), size_t{0});
   std::stable_sort(best.begin(), best.end(),
@@ -82,7 +83,8 @@ std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_
     const Passage& sentence = sentences[i];
     if (!(sentence.mass > 0)) continue;
     if (!passages.empty() && i == previous + 1 &&
-        sentence.end - passages.back().begin <= kMaxPassageBytes) {
+        sentence.end - passages.back().begin <= kMaxPassageBytes &&
+        PageAt(pages, sentence.begin) == PageAt(pages, passages.back().begin)) {
       passages.back().end = sentence.end;
       passages.back().mass += sentence.mass;
     } else {
@@ -99,16 +101,18 @@ std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_
 
 std::vector<Evidence> FindEvidence(std::string_view text,
                                    std::span<const TokenizedText::Range> ranges,
-                                   std::span<const double> mass, uint32_t max_passages) {
+                                   std::span<const double> mass, uint32_t max_passages,
+                                   std::span<const PageMapEntry> pages) {
   if (max_passages == 0) return {};  // `mass` was not collected
   std::vector<Passage> sentences = Sentences(text);
   const double total = Distribute(ranges, mass, sentences);
   std::vector<Evidence> evidence;
-  for (const Passage& passage : BestPassages(sentences, max_passages)) {
+  for (const Passage& passage : BestPassages(sentences, max_passages, pages)) {
     if (passage.mass < kMinPassageMass * total) break;
     evidence.push_back({passage.begin, passage.end,
                         std::string(text.substr(passage.begin, passage.end - passage.begin)),
-                        static_cast<float>(std::min(1.0, passage.mass / total)), std::nullopt});
+                        static_cast<float>(std::min(1.0, passage.mass / total)),
+                        PageAt(pages, passage.begin)});
   }
   return evidence;
 }
@@ -125,7 +129,7 @@ Spread FindSpread(std::string_view text, std::span<const TokenizedText::Range> r
   const double missed = std::max(0.0, document_mass - read);  // clustered rows: all of the text
   const double total = read_text + missed;
   if (!(total > 0)) return {.best_passage = 1};  // nothing of the text was asked for
-  const std::vector<Passage> best = BestPassages(sentences, kSpreadSentences);
+  const std::vector<Passage> best = BestPassages(sentences, kSpreadSentences, {});
   return {.best_passage = best.empty() ? 0 : best.front().mass / total, .missed = missed / total};
 }
 

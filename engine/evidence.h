@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/page_map.h"
 #include "engine/tokenizer.h"
 
 namespace lectern {
@@ -20,9 +21,10 @@ inline constexpr double kMinPassageMass = 0.2;
 // `mass` [tokens of the fixed context]: squares of the attention probabilities that the answer's
 // steps gave to each, summed over layers and heads; unnormalised. `ranges` [tokens]: their bytes;
 // template tokens have none. Passages are sentences (cut at kMaxPassageBytes), the best
-// `max_passages` of them by mass, with neighbours joined while they stay within that length; those
-// of at least kMinPassageMass, largest first. A passage's mass is its share of what the whole text
-// got. Attention shows what was used; it does not prove support.
+// `max_passages` of them by mass, with neighbours joined while they stay within that length and on
+// one of `pages`; those of at least kMinPassageMass, largest first. They say where they begin. A
+// passage's mass is its share of what the whole text got. Attention shows what was used; it does
+// not prove support.
 //
 // Squares, because heads that retrieve look at few tokens: each probability counts by itself, and
 // heads that look everywhere hardly count, without a table of heads. Measured on documents of 4K
@@ -33,7 +35,8 @@ inline constexpr double kMinPassageMass = 0.2;
 // 89 of 90).
 std::vector<Evidence> FindEvidence(std::string_view text,
                                    std::span<const TokenizedText::Range> ranges,
-                                   std::span<const double> mass, uint32_t max_passages);
+                                   std::span<const double> mass, uint32_t max_passages,
+                                   std::span<const PageMapEntry> pages = {});
 
 // How widely the last token of a question attends to the text, from its prefill at a budget: a
 // question about the whole document (count, summarise) has no passage that stands out, or much of

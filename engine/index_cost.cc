@@ -75,7 +75,7 @@ uint64_t DocumentShardBytes(const ModelConfig& c, uint64_t tokens, uint64_t text
   const uint64_t token = sizeof(int32_t) + 2 * sizeof(uint64_t);
   const uint64_t sums = tokens / kChunkTokens * c.num_layers * sizeof(double);
   constexpr uint64_t kOptionsBytes = 2048;  // JSON and the name
-  return FileBytes(text_bytes + tokens * token + sums + kOptionsBytes + 24 * c.num_layers, 8);
+  return FileBytes(text_bytes + tokens * token + sums + kOptionsBytes + 24 * c.num_layers, 9);
 }
 
 uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {

@@ -19,6 +19,7 @@
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
 #include "engine/measure_missed.h"
+#include "engine/page_map.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
 #include "engine/reuse_kv.h"
@@ -97,6 +98,17 @@ Result<Prepared> Prepare(const Model& model, std::string_view bytes, const Index
   if (prepared.clean.text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return Status(Code::kEmptyDocument, "the document is empty; give a file with text in it");
   }
+  if (!options.pages.empty()) {
+    if (prepared.clean.text.size() != bytes.size() || prepared.clean.replaced_bytes > 0) {
+      return Status(Code::kInvalidArgument, "a text with pages must be valid UTF-8, without a mark")
+          .WithParam("pages");
+    }
+    if (!IsPageMap(options.pages, bytes.size())) {
+      return Status(Code::kInvalidArgument,
+                    "pages must ascend, from 1, and begin at ascending places inside the text")
+          .WithParam("pages");
+    }
+  }
   LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text));
   const uint64_t limit = model.config().max_positions;
   if (prepared.tokens.ids.size() + 1 >= limit) {
@@ -129,8 +141,12 @@ uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, 
 struct DiskCost {
   uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
 };
-DiskCost CostOnDisk(const ModelConfig& config, Dtype dtype, const Prepared& prepared) {
-  const uint64_t tokens = prepared.tokens.ids.size(), text_bytes = prepared.clean.text.size();
+DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
+                    const Prepared& prepared) {
+  const Dtype dtype = options.kv_dtype;
+  const uint64_t tokens = prepared.tokens.ids.size();
+  const uint64_t text_bytes =
+      prepared.clean.text.size() + options.pages.size() * sizeof(PageMapEntry);
   const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
   const auto kept_bytes = static_cast<uint64_t>(
       std::ceil(prepared.retention.keep * static_cast<double>(config.num_layers * layer_bytes)));
@@ -225,6 +241,27 @@ Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const 
   if (catalog.status().code() == Code::kNotFound) return std::optional<DocumentRow>();
   LECTERN_RETURN_IF_ERROR(catalog.status());
   return catalog.value()->FindReady(id);
+}
+
+// Of a ready document; empty: it has none, or they cannot be read.
+std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row) {
+  const auto shard = ShardReader::Open(
+      context.env, DocumentDirectory(context.store, row.id, row.generation) + "/" + kDocumentFile,
+      {.kind = ShardKind::kDocument,
+       .layer = 0,
+       .document_id = row.id.data(),
+       .fingerprint = row.fingerprint.data(),
+       .generation = row.generation,
+       .table_crc = std::nullopt},
+      Io::kPread);
+  if (!shard.ok()) return {};
+  const auto pages = shard.value()->Array<PageMapEntry>(SectionKind::kPageMap, 0, 0);
+  if (!pages.ok() || !IsPageMap(*pages, row.text_bytes)) return {};
+  return {pages->begin(), pages->end()};
+}
+
+bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options) {
+  return options.pages.empty() || StoredPages(context, row) == options.pages;
 }
 
 // --- indexing ---------------------------------------------------------------------------------
@@ -339,7 +376,7 @@ class Indexer {
   }
 
   Status CheckSpace(bool resumes) {
-    const uint64_t needed = CostOnDisk(config_, layout_.dtype, prepared_).peak;
+    const uint64_t needed = CostOnDisk(config_, options_, prepared_).peak;
     if (!resumes) LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
     const std::string there =
         resumes ? DocumentDirectory(context_.store, row_.id, row_.generation) : "";
@@ -572,6 +609,10 @@ class Indexer {
                                 PromptTemplate::kPrefix.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, options_.name.data(), options_.name.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
+    if (!options_.pages.empty()) {
+      LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, options_.pages.data(),
+                                  options_.pages.size() * sizeof(PageMapEntry)));
+    }
     if (layout_.num_levels > 0) {
       const std::string statistics = StatisticsJson();
       LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));
@@ -717,14 +758,15 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   };
   // A document that is there needs no lock and no store that can be written.
   LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
-  if (ready && !options.again && (options.name.empty() || options.name == ready->name)) {
+  if (ready && !options.again && (options.name.empty() || options.name == ready->name) &&
+      HasPages(context, *ready, options)) {
     return existed(ExistingReport(*ready));
   }
   LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
-  if (existing && !options.again) {
+  if (existing && !options.again && HasPages(context, *existing, options)) {
     DocumentRow row = *existing;
     if (!options.name.empty() && row.name != options.name) {
       LECTERN_RETURN_IF_ERROR(catalog->MoveName(options.name, row.id));
@@ -734,6 +776,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   }
   IndexOptions chosen = options;
   if (existing && chosen.name.empty()) chosen.name = existing->name;
+  if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
   Indexer indexer(context, chosen, prepared, *catalog, progress);
   indexer.report().seconds.read = read_seconds;
   LECTERN_ASSIGN(IndexReport report, indexer.Run());
@@ -750,7 +793,7 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const uint64_t tokens = prepared.tokens.ids.size();
   IndexEstimate estimate;
   estimate.tokens = tokens;
-  const DiskCost cost = CostOnDisk(config, options.kv_dtype, prepared);
+  const DiskCost cost = CostOnDisk(config, options, prepared);
   estimate.bytes_on_disk = cost.finished;
   estimate.peak_bytes_on_disk = cost.peak;
   const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
@@ -775,7 +818,7 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   }
   LECTERN_ASSIGN(estimate.free_bytes, context.env.FreeBytes(existing));
   LECTERN_ASSIGN(const auto row, FindReady(context, prepared.id));
-  estimate.existed = row.has_value() && !options.again;
+  estimate.existed = row.has_value() && !options.again && HasPages(context, *row, options);
   return estimate;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to read the document");

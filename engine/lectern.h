@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -167,6 +168,7 @@ struct IndexOptions {
   // "exact" (or empty), "sparse" and the share that it reads: lectern_index_options. 0: 0.1.
   std::string_view prefill = {};
   double prefill_budget = 0;
+  std::span<const lectern_page> pages = {};  // of the source; not kept after the call
 };
 
 // lectern_plan_options.
@@ -666,6 +668,7 @@ class Engine {
     c.stats = options.stats.data(), c.stats_len = options.stats.size();
     c.prefill = options.prefill.data(), c.prefill_len = options.prefill.size();
     c.prefill_budget = options.prefill_budget;
+    c.pages = options.pages.data(), c.num_pages = options.pages.size();
     c.progress_user = &callback;
     if (options.on_progress) {
       c.on_progress = [](const lectern_progress* item, void* user) {

@@ -167,6 +167,11 @@ typedef struct lectern_progress {
 /* 0: go on; anything else cancels. */
 typedef int32_t (*lectern_progress_fn)(const lectern_progress* progress, void* user);
 
+typedef struct lectern_page { /* never grows: it comes in arrays */
+  uint64_t text_begin;        /* byte of the text where the page begins */
+  uint64_t page;              /* from 1, below 2^32 */
+} lectern_page;
+
 typedef struct lectern_index_options {
   size_t struct_size;
   const char* name; /* points to the document afterwards; empty: none */
@@ -207,6 +212,12 @@ typedef struct lectern_index_options {
   const char* prefill;
   size_t prefill_len;
   double prefill_budget;
+  /* Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
+   * they begin. Pages and places ascend; a page without text has no entry. Passages then say their
+   * page. No part of what the document is, as the name: one that is there with other pages is
+   * indexed once more, taking over its own rows; without any given it keeps its own. */
+  const lectern_page* pages;
+  size_t num_pages;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -315,7 +326,7 @@ typedef struct lectern_evidence {
   const char* text; /* exactly those bytes; valid until the answer is freed */
   size_t text_len;
   double mass;   /* share of the squared attention paid to the text, in [0, 1] */
-  uint64_t page; /* 1-based; 0: the document has no pages */
+  uint64_t page; /* where it begins, from 1; 0: the document has no pages */
 } lectern_evidence;
 
 typedef struct lectern_receipt {

@@ -49,7 +49,7 @@ enum class SectionKind : uint32_t {
   kThresholds = 32,  // see FORMAT.md "Thresholds"
   kFirstOptional = 1024,
   kStatistics = 1025,  // what budget policies need; JSON in document.shard
-  kPageMap = 1027,     // {u64 text_begin, u32 page, u32 0}[pages]
+  kPageMap = 1027,     // PageMapEntry[pages that have text]
   // one of each per kv head: codes per clustered row; see FORMAT.md "Row codes"
   kRowCodes = 1028,
   kFineCodes = 1029,
@@ -98,6 +98,14 @@ struct SectionEntry {
   uint64_t bytes;
 };
 static_assert(sizeof(SectionEntry) == 32);
+
+struct PageMapEntry {
+  uint64_t text_begin;  // where the page begins in the text; ascending
+  uint32_t page;        // from 1; ascending
+  uint32_t reserved;    // 0
+  bool operator==(const PageMapEntry&) const = default;
+};
+static_assert(sizeof(PageMapEntry) == 16);
 
 struct ShardFooter {
   uint64_t file_bytes;

@@ -42,6 +42,7 @@ build() {  # PRESET TARGET…
 
 # What each target is about; the rest of the library is not its to cover.
 declare -A parsers=(
+  [bbox_text]=tools/ingest/bbox_text.cc [html]='tools/ingest/html.cc tools/ingest/html_charset.cc'
   [bundle]=store/bundle.cc [checkpoint]=engine/kv_spill.cc
   [catalog]='store/catalog.cc store/catalog_rows.cc store/sqlite.cc'
   [config]=engine/config.cc [json]=engine/json.cc [request_head]=tools/server/request_head.cc
@@ -106,7 +107,7 @@ coverage() {
   local work=$PWD/build-coverage/run binaries=() name binary targets status=0
   local tests=(store_test store_catalog_test store_damage_test store_system_calls_test
     store_every_call_test store_env_errors_test config_test json_test kv_spill_test
-    safetensors_test text_test tokenizer_test)
+    safetensors_test text_test tokenizer_test ingest_test)
   install_packages "${fuzz_packages[@]}"
   targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^./||; s/_fuzz.cc//')
   # shellcheck disable=SC2046,SC2086

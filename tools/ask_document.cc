@@ -136,7 +136,7 @@ std::string PassagesText(const api::Answer& answer) {
   for (const lectern_evidence& passage : answer.evidence()) {
     text += "[" + std::to_string(++number) + "] " + Percent(passage.mass) + ", bytes " +
             std::to_string(passage.begin) + "-" + std::to_string(passage.end);
-    if (passage.page > 0) text += ", page " + std::to_string(passage.page);
+    if (passage.page > 0) text += ", p. " + std::to_string(passage.page);
     text += ": \"" + OnOneLine({passage.text, passage.text_len}) + "\"\n";
   }
   return text;

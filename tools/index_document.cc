@@ -1,10 +1,11 @@
-// index-document: reads a text once and stores what questions about it need.
+// index-document: reads a document once and stores what questions about it need.
 #include <filesystem>
 #include <map>
 #include <string>
 
 #include "engine/lectern.h"
 #include "tools/command_line.h"
+#include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/interrupts.h"
 #include "tools/progress.h"
@@ -21,7 +22,8 @@ constexpr char kExamples[] = R"(
 Examples:
   index-document contract.txt                 index a file under its own name
   index-document --estimate contract.txt      time, disk and memory; does nothing
-  pdftotext report.pdf - | index-document --name report -
+  index-document report.pdf                   its text by pdftotext, with page numbers
+  curl … | index-document --name news --format html -
   ask-document --document contract.txt "Who pays for repairs?"
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
@@ -34,7 +36,7 @@ const std::map<std::string, lectern_kv_type> kKvTypes = {{"f16", LECTERN_KV_F16}
 
 struct IndexFlags {
   EngineFlags engine;
-  std::string file, name;
+  std::string file, name, format = "auto";
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
   std::string layer_budget, head_budget, cluster_keys = "stored", stats = "window";
@@ -68,6 +70,11 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
   AddQuotaFlag(app, flags.engine);
   AddModelFlags(app, flags.engine);
   app.add_option("--name", flags.name, "Name of the document (else the file's name)");
+  app.add_option("--format", flags.format,
+                 "Of the file: auto (default: by its content, else its name), text, markdown, "
+                 "html, pdf")
+      ->type_name("F")
+      ->check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
   app.add_option("--kv-type", flags.kv_type,
                  "Of stored keys and values: f16 (default), bf16, f32, q8")
       ->type_name("TYPE")
@@ -130,7 +137,9 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
   app.add_option("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")
       ->type_name("M")
       ->check(OneOf(ProgressStyles()));
-  app.add_option("FILE", flags.file, "Text file; - for stdin")->required()->type_name("");
+  app.add_option("FILE", flags.file, "Text, Markdown, HTML or PDF; - for stdin")
+      ->required()
+      ->type_name("");
 }
 
 std::string NameOrId(const api::IndexReport& report) {
@@ -185,33 +194,53 @@ class IndexDocument {
       : flags_(flags), interrupts_(interrupts) {}
 
   int Run() {
-    auto text = ReadInputFile(flags_.file);
-    if (!text.ok()) return Fail(text.error());
+    auto ingested = Read();
+    if (!ingested.ok()) return Fail(ingested.error());
+    document_ = std::move(*ingested);
     auto engine = api::Engine::Create(flags_.engine.options());
     if (!engine.ok()) return Fail(engine.error());
-    if (flags_.estimate) return PrintEstimate(*engine, *text);
+    if (flags_.estimate) return PrintEstimate(*engine);
     if (!flags_.yes && flags_.file != "-" && CanConfirm()) {
-      auto agreed = AskWhenLong(*engine, *text);
+      auto agreed = AskWhenLong(*engine);
       if (!agreed.ok()) return Fail(agreed.error());
       if (!*agreed) return 1;
     }
-    return Index(*engine, *text);
+    return Index(*engine);
   }
 
  private:
+  api::Result<Ingested> Read() {
+    auto bytes = ReadInputFile(flags_.file);
+    if (!bytes.ok()) return bytes.error();
+    const Interrupts::Scope scope(interrupts_, [] {});
+    auto ingested =
+        Ingest(std::move(*bytes), {.format = flags_.format,
+                                   .file_name = flags_.file == "-" ? "" : flags_.file,
+                                   .is_cancelled = [this] { return interrupts_.requested(); }});
+    if (ingested.ok() && interrupts_.requested())
+      return api::Error{LECTERN_CANCELLED, "cancelled", ""};
+    return ingested;
+  }
+
+  api::IndexOptions Options() const {
+    api::IndexOptions options = flags_.options();
+    options.pages = document_.pages;
+    return options;
+  }
+
   int Fail(const api::Error& error) const {
     const int status = PrintError(kTool, error, flags_.engine.style);
     const bool is_cancelled = error.code == LECTERN_CANCELLED && interrupts_.requested();
     return is_cancelled ? interrupts_.exit_status() : status;
   }
 
-  api::Result<lectern_index_estimate> Estimate(api::Engine& engine, const std::string& text) {
+  api::Result<lectern_index_estimate> Estimate(api::Engine& engine) {
     const Interrupts::Scope scope(interrupts_, [&engine] { engine.Cancel(); });
-    return engine.Estimate(text, flags_.options());
+    return engine.Estimate(document_.text, Options());
   }
 
-  int PrintEstimate(api::Engine& engine, const std::string& text) {
-    auto estimate = Estimate(engine, text);
+  int PrintEstimate(api::Engine& engine) {
+    auto estimate = Estimate(engine);
     if (!estimate.ok()) return Fail(estimate.error());
     if (!flags_.engine.json()) return Print(EstimateText(*estimate));
     auto json = api::ToJson(*estimate);
@@ -219,28 +248,38 @@ class IndexDocument {
   }
 
   // True: go on.
-  api::Result<bool> AskWhenLong(api::Engine& engine, const std::string& text) {
-    auto estimate = Estimate(engine, text);
+  api::Result<bool> AskWhenLong(api::Engine& engine) {
+    auto estimate = Estimate(engine);
     if (!estimate.ok()) return estimate.error();
     if (estimate->existed || estimate->seconds <= kAskAboveSeconds) return true;
     return Confirm(EstimateText(*estimate) + "Index it now?");
   }
 
-  int Index(api::Engine& engine, const std::string& text) {
+  int Index(api::Engine& engine) {
     ProgressDisplay display(ProgressStyles().at(flags_.progress));
-    api::IndexOptions options = flags_.options();
+    api::IndexOptions options = Options();
     options.on_progress = [&](const api::Progress& progress) {
       display.Show(progress);
       return !interrupts_.requested();
     };
     const Interrupts::Scope scope(interrupts_, [&engine] { engine.Cancel(); });
-    auto report = engine.Index(text, options);
+    auto report = engine.Index(document_.text, options);
     display.Clear();
     if (!report.ok()) return Fail(Explained(report.error()));
     const int status =
         Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
-    if (!flags_.engine.json()) PrintNotes(*report);
+    if (!flags_.engine.json()) {
+      PrintPagesNote();
+      PrintNotes(*report);
+    }
     return status;
+  }
+
+  void PrintPagesNote() const {
+    const uint64_t without = document_.num_pages - document_.pages.size();
+    if (without == 0) return;
+    PrintNote(kTool, Grouped(without) + " of " + Grouped(document_.num_pages) +
+                         " pages have no text: scans are not read");
   }
 
   static api::Error Explained(api::Error error) {
@@ -258,10 +297,11 @@ class IndexDocument {
 
   const IndexFlags& flags_;
   Interrupts& interrupts_;
+  Ingested document_;
 };
 
 int Main(int argc, char** argv) {
-  CLI::App app("Reads a text once and stores what questions about it need.", kTool);
+  CLI::App app("Reads a document once and stores what questions about it need.", kTool);
   app.footer(kExamples);
   IndexFlags flags;
   AddFlags(app, flags);

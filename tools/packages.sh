@@ -7,12 +7,14 @@ product_packages=(
   libcli11-dev          # command lines
   libcpp-httplib-dev    # the server, behind our guard
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
+  libgumbo-dev          # HTML
   libhwy-dev            # SIMD
   libopenblas-dev       # BLAS and LAPACK
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog
   libssl-dev            # SHA-256
-  nlohmann-json3-dev)
+  nlohmann-json3-dev
+  poppler-utils)        # pdftotext, run as a process of its own
 # shellcheck disable=SC2034
 test_packages=(libbenchmark-dev libgtest-dev python3)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one

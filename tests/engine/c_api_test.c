@@ -247,6 +247,14 @@ static void TestBadArguments(const char* store) {
   options.retention_len = 4; /* of NULL */
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
               lectern_engine_index(engine, "text", 4, &options, &report, &error), report, error);
+  lectern_index_options no_pages = {.struct_size = sizeof no_pages, .num_pages = 2};
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_engine_index(engine, "text", 4, &no_pages, &report, &error), report, error);
+  const lectern_page beyond = {.text_begin = 0, .page = UINT64_C(1) << 32};
+  no_pages.pages = &beyond;
+  no_pages.num_pages = 1;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_engine_index(engine, "text", 4, &no_pages, &report, &error), report, error);
   CHECK(lectern_engine_index(engine, "text", 4, NULL, &report, &error) != LECTERN_OK);
   CHECK(report == NULL && error != NULL); /* there is no such model */
   CHECK(lectern_error_free(error) == LECTERN_OK);
@@ -311,6 +319,7 @@ static void TestConcurrentFree(void) {
 /* --- with a model ---------------------------------------------------------------------------- */
 
 static char document[40000];
+static const lectern_page pages[] = {{0, 1}, {900, 3}, {5000, 4}};
 
 static void MakeDocument(void) {
   size_t len = 0;
@@ -335,7 +344,9 @@ static void TestIndexing(lectern_engine* engine) {
                                    .name = "lease",
                                    .name_len = 5,
                                    .cluster_keys = "stored",
-                                   .cluster_keys_len = 6};
+                                   .cluster_keys_len = 6,
+                                   .pages = pages,
+                                   .num_pages = sizeof pages / sizeof *pages};
   CHECK_FAILS(LECTERN_EMPTY_DOCUMENT, lectern_engine_index(engine, NULL, 0, NULL, &report, &error),
               report, error);
   options.on_progress = CancelAtOnce;
@@ -414,6 +425,7 @@ static void CheckAnswer(const lectern_answer* answer) {
   CHECK(evidence.end - evidence.begin == evidence.text_len && evidence.text_len > 0);
   CHECK(memcmp(document + evidence.begin, evidence.text, evidence.text_len) == 0);
   CHECK(evidence.mass >= 0 && evidence.mass <= 1);
+  CHECK(evidence.page == (evidence.begin < 900 ? 1U : evidence.begin < 5000 ? 3U : 4U));
   CHECK(lectern_answer_evidence(answer, 1000, &evidence) == LECTERN_INVALID_ARGUMENT);
   /* An older caller gets the fields that it knows, and no byte more. */
   memset(&evidence, 0x5A, sizeof evidence);

@@ -26,7 +26,7 @@ class EvidenceTest : public ::testing::Test {
       mass.insert(mass.end(), sentence.size(), 0.0);
       mass[mass.size() - sentence.size()] = 2 * shares[i];
     }
-    return FindEvidence(text_, BytesAsTokens(text_), mass, max_passages);
+    return FindEvidence(text_, BytesAsTokens(text_), mass, max_passages, pages_);
   }
   // As many sentences of the same small mass as make up what is left of 1.
   static std::vector<double> WithEvenRest(std::vector<double> shares) {
@@ -36,6 +36,7 @@ class EvidenceTest : public ::testing::Test {
     return shares;
   }
   std::string text_;
+  std::vector<PageMapEntry> pages_;
 };
 
 TEST_F(EvidenceTest, MassIsTheShareOfWhatTheTextGot) {
@@ -53,6 +54,16 @@ TEST_F(EvidenceTest, NeighboursAreOnePassage) {
   ASSERT_EQ(evidence.size(), 2u);
   EXPECT_EQ(evidence[0].text, "Sentence a. Sentence b.");
   EXPECT_FLOAT_EQ(evidence[0].mass, 0.8f);
+}
+
+TEST_F(EvidenceTest, NeighboursOnTwoPagesAreTwoPassages) {
+  pages_ = {{0, 1, 0}, {12, 3, 0}};  // "Sentence b."
+  const auto evidence = Find({0.5, 0.3, 0.2});
+  ASSERT_EQ(evidence.size(), 2u);
+  EXPECT_EQ(evidence[0].text, "Sentence a.");
+  EXPECT_EQ(evidence[0].page, 1u);
+  EXPECT_EQ(evidence[1].text, "Sentence b. Sentence c.");
+  EXPECT_EQ(evidence[1].page, 3u);
 }
 
 TEST_F(EvidenceTest, APassageBelowTheThresholdIsLeftOut) {

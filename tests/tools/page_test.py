@@ -16,6 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from make_pdf import make_pdf
 from server_test import BIN, MODEL, Server
 
 # What would be noticed where a text or a name were inserted as HTML.
@@ -59,8 +60,8 @@ class PageTest(unittest.TestCase):
     @classmethod
     def add(cls, name, text):
         path = os.path.join(cls.folder.name, name)
-        with open(path, "w") as file:
-            file.write(text)
+        with open(path, "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
         cls.browser.get(cls.url())
         cls.wait(lambda: cls.find("add").is_displayed())
         cls.find("file").send_keys(path)
@@ -102,6 +103,14 @@ class PageTest(unittest.TestCase):
             "for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) { ++n;"
             " if (d[i + 3] > best) { best = d[i + 3]; rgb = d.slice(i, i + 3).join(); } }"
             "return [n, rgb]")
+
+    def test_a_pdf_is_added_and_its_passages_say_their_page(self):
+        self.add("report.pdf", make_pdf([["The report is about committees."], [FACT]]))
+        self.find("documents").send_keys("report.pdf")
+        self.wait(lambda: FACT in self.find("text").text)
+        self.find("question").click()
+        passages = self.ask().find_elements(By.CSS_SELECTOR, ".passages button")
+        self.assertRegex(passages[0].text, r"(?s)^\d+ %, p\. 2.*" + FACT)
 
     def test_text_and_names_are_text(self):
         self.assertIn(SCRIPT, self.find("text").text)

@@ -18,6 +18,8 @@ import threading
 import time
 import unittest
 
+from make_pdf import make_pdf
+
 BIN = os.environ.get("LECTERN_BIN", "")
 MODEL = os.environ.get("LECTERN_TEST_MODEL", "")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -315,9 +317,9 @@ class ServerTest(unittest.TestCase):
         self.assert_error(self.server.call("DELETE", "/v1/documents/none"), 404, "not_found",
                           "document")
 
-    def upload(self, data, name="new.txt", server=None):
+    def upload(self, data, name="new.txt", server=None, query=""):
         return (server or self.server).call(
-            "POST", "/v1/documents?name=" + name, data,
+            "POST", "/v1/documents?name=" + name + query, data,
             {"Content-Type": "application/octet-stream"})
 
     def test_upload_index_ask_remove(self):
@@ -334,6 +336,31 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.server.call("DELETE", "/v1/documents/new.txt")[0], 200)
         self.assert_error(self.server.ask(document="new.txt", question="Who?"), 404, "not_found",
                           "document")
+
+    def indexed(self, *args, **options):
+        """The last event of an upload's job."""
+        status, headers, job = self.upload(*args, **options)
+        self.assertEqual(status, 202, job)
+        return self.server.events("GET", headers["Location"] + "/events")[-1][1]
+
+    def test_upload_of_a_pdf_and_of_html(self):
+        pages = [["The report is about mills."], ["The Fethol bridge was designed by Mara Tolvin."]]
+        last = self.indexed(make_pdf(pages), "report")
+        self.assertEqual(last["state"], "done", last)
+        text = "".join(line + "\n\n" for [line] in pages)[:-1]
+        self.assertEqual(self.server.call("GET", "/v1/documents/report/text")[2], text)
+        answer = self.server.ask(document="report", question="Who designed the Fethol bridge?")[2]
+        self.assertEqual(answer["evidence"][0]["page"], 2)
+        self.assertEqual(answer["evidence"][0]["text"], pages[1][0])
+        last = self.indexed(b"<p>Mills stand in Osk.", "page", query="&format=html")
+        self.assertEqual(self.server.call("GET", "/v1/documents/page/text")[2],
+                         "Mills stand in Osk.\n", last)
+        last = self.indexed(make_pdf([[]]), "scan")
+        self.assertEqual((last["state"], last["error"]["code"]), ("failed", "empty_document"))
+        self.assertIn('"scan" has no text on its 1 pages', last["error"]["message"])
+        self.assert_error(self.upload(b"x", query="&format=docx"), 400, "invalid_argument", "format")
+        for name in ("report", "page"):
+            self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200)
 
     def test_uploads_that_cannot_be(self):
         self.assert_error(self.upload(b"x" * 1000001), 413, "payload_too_large")
@@ -370,6 +397,10 @@ class ServerTest(unittest.TestCase):
             said = self.server.ask(question="x", **{name: "none"})[2]["error"]["message"]
             known = re.search(r"one of ([a-z, -]+), not", said).group(1).split(", ")
             self.assertEqual(fields[name]["enum"], [*known, None])
+        formats = next(p for p in api["paths"]["/v1/documents"]["post"]["parameters"]
+                       if p["name"] == "format")["schema"]["enum"]
+        said = self.upload(b"x", query="&format=none")[2]["error"]["message"]
+        self.assertEqual(re.findall(r"\w+", said.split("one of ")[1].replace(" or ", " ")), formats)
         source = os.path.join(HERE, "../../tools/server/service.cc")
         with open(source, encoding="utf-8") as file:
             served = set(re.findall(r'\{"(GET|POST|DELETE)", "([^"]+)"', file.read()))

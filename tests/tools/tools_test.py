@@ -19,6 +19,8 @@ import tempfile
 import time
 import unittest
 
+from make_pdf import make_pdf
+
 BIN = os.environ.get("LECTERN_BIN", "")
 MODEL = os.environ.get("LECTERN_TEST_MODEL", "")
 TIMEOUT = 300
@@ -233,6 +235,100 @@ class BadInputTest(ToolsTest):
         process, terminal = self.on_terminal("index-document", "\x1b[31mred")
         self.assertIn(b"\\x1B[31mred", self.read_until(terminal, rb"red.*\n"))
         self.assertEqual(process.wait(TIMEOUT), 3)
+
+
+class FormatsTest(ToolsTest):
+    PAGES = [["The report is about bridges & mills (and <towers>).", "It was written in Osk."],
+             [],
+             ["The Fethol bridge was designed by Mara Tolvin.", "", "It is 120 metres long."],
+             ["The owner of the Lund mill is Ben Carrow. It costs 5 \u20ac."]]
+    TEXT = ("The report is about bridges & mills (and <towers>). It was written in Osk.\n\n"
+            "The Fethol bridge was designed by Mara Tolvin.\n\nIt is 120 metres long.\n\n"
+            "The owner of the Lund mill is Ben Carrow. It costs 5 \u20ac.\n")
+
+    def index(self, *args, **options):
+        return json.loads(self.check(0, "index-document", "--json", "--progress", "none", *args,
+                                     **options)[0])
+
+    def ask(self, name, question):
+        return json.loads(self.check(0, "ask-document", "--json", "--document", name, question)[0])
+
+    def check_pages(self, name, *flags):
+        """Each passage says its page, and is the text there."""
+        text = self.TEXT.encode()
+        for question, fact, page in (
+                ("Who designed the Fethol bridge?", "The Fethol bridge was", 3),
+                ("Who is the owner of the Lund mill?", "The owner of the Lund", 4)):
+            answer = json.loads(self.check(0, "ask-document", "--json", *flags, "--document", name,
+                                           question)[0])
+            self.assertTrue(answer["evidence"], answer)
+            for passage in answer["evidence"]:
+                self.assertEqual(text[passage["begin"]:passage["end"]].decode(), passage["text"])
+                self.assertIn(passage["page"], (1, 3, 4))
+            self.assertTrue(answer["evidence"][0]["text"].startswith(fact), answer)
+            self.assertEqual(answer["evidence"][0]["page"], page)
+
+    def test_a_pdf_is_asked_and_its_pages_are_told(self):
+        path = self.write("report.pdf", make_pdf(self.PAGES))
+        out, err = self.check(0, "index-document", "--progress", "none", path)
+        self.assertIn("1 of 4 pages have no text", err)
+        self.check_pages("report.pdf")
+        out, _ = self.check(0, "ask-document", "--document", "report.pdf",
+                            "Who designed the Fethol bridge?")
+        self.assertRegex(out, r"\n\[1\] [\d.]+ %, bytes \d+-\d+, p\. 3: \"The Fethol bridge")
+        # The same again does nothing; anew, as one file and without a catalog it has its pages.
+        self.assertTrue(self.index(path)["existed"])
+        self.index("--again", path)
+        self.check_pages("report.pdf")
+        bundle, other = self.path("report.lectern"), ("--store", self.path("other"))
+        self.check(0, "lectern-store", "export", "report.pdf", bundle)
+        self.check(0, "lectern-store", *other, "import", bundle)
+        os.remove(os.path.join(self.path("other"), "catalog.db"))
+        self.check(0, "lectern-store", *other, "recover")
+        self.check_pages("report.pdf", *other)
+        # From stdin, and its text alone: one document, that keeps the pages.
+        with open(path, "rb") as file:
+            self.assertTrue(self.index("--name", "report.pdf", "-", stdin=file.read())["existed"])
+        self.assertTrue(self.index(self.write("report.txt", self.TEXT))["existed"])
+        self.check_pages("report.txt")
+
+    def test_pdfs_that_cannot_be_read(self):
+        def refused(status, expected, name, data, *flags, **options):
+            self.check_error(status, expected, "index-document", "--progress", "none", *flags,
+                             self.write(name, data), **options)
+        whole = make_pdf(self.PAGES)
+        refused(2, r'"\S*scan.pdf" has no text on its 2 pages.*ocrmypdf', "scan.pdf",
+                make_pdf([[], []]))
+        refused(2, "secret.pdf.*password", "secret.pdf", make_pdf(self.PAGES, encrypted=True))
+        refused(2, "broken.pdf.*damaged", "broken.pdf", b"%PDF-1.4 and nothing else")
+        refused(2, "text.pdf.*damaged", "text.pdf", "no PDF at all")
+        refused(3, "apt install poppler-utils", "whole.pdf", whole, env={"PATH": "/nowhere"})
+        refused(2, "format", "whole.pdf", whole, "--format", "docx")
+        error = json.loads(self.check(2, "index-document", "--json", self.write(
+            "scan.pdf", make_pdf([[]])))[1])["error"]
+        self.assertEqual((error["code"], error["param"]), ("empty_document", "file"))
+        self.assertFalse(any("report" in name for name in os.listdir(self.folder.name)
+                             if name.startswith("store/")))
+
+    def test_html_and_what_is_forced(self):
+        page = ("<!doctype html><meta charset=latin1><nav>Home</nav><main><h1>Mills</h1>"
+                "<p>The owner of the Lund mill is J\u00e9r\u00f4me Carrow.</main>").encode("latin-1")
+        path = self.write("mills", page)
+        report = self.index(path)
+        text = "Mills\n\nThe owner of the Lund mill is J\u00e9r\u00f4me Carrow.\n"
+        self.assertEqual(self.index(self.write("mills.txt", text))["document"], report["document"])
+        [passage, *_] = self.ask("mills.txt", "Who is the owner of the Lund mill?")["evidence"]
+        self.assertIn("J\u00e9r\u00f4me", passage["text"])
+        self.assertIsNone(passage["page"])
+        raw = self.index("--format", "text", "--name", "raw", path)
+        self.assertNotEqual(raw["document"], report["document"])
+        self.assertGreater(raw["replaced_bytes"], 0)
+        self.check_error(2, "shift_jis", "index-document", self.write(
+            "x.html", "<meta charset=shift_jis><p>x"))
+        # Markdown stays as it is.
+        markdown = "# Mills\n\n<b>One</b> stands in Osk.\n"
+        self.assertEqual(self.index(self.write("mills.md", markdown))["document"],
+                         self.index("--format", "text", self.path("mills.md"))["document"])
 
 
 class IndexTest(ToolsTest):

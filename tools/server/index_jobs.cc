@@ -7,6 +7,7 @@
 #include <random>
 
 #include "engine/json.h"
+#include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/server/messages.h"
 
@@ -34,7 +35,8 @@ void IndexJobs::Set(Job& job, const std::function<void()>& what) {
   changed_.notify_all();
 }
 
-std::optional<std::string> IndexJobs::Add(const std::string& path, const std::string& name) {
+std::optional<std::string> IndexJobs::Add(const std::string& path, const std::string& name,
+                                          const std::string& format) {
   const std::lock_guard lock(mutex_);
   const auto waiting =
       std::count_if(jobs_.begin(), jobs_.end(), [](const Job& job) { return !job.is_over(); });
@@ -47,6 +49,7 @@ std::optional<std::string> IndexJobs::Add(const std::string& path, const std::st
   Job& job = jobs_.emplace_back();
   job.id = id;
   job.name = name;
+  job.format = format;
   job.file = file;
   ForgetOld();
   changed_.notify_all();
@@ -146,13 +149,20 @@ void IndexJobs::Work() {
 }
 
 void IndexJobs::Run(Job& job) {
+  const auto fail = [&](const api::Error& error) {
+    api::Result<api::IndexReport> failed = error;
+    Finish(job, failed);
+  };
   auto bytes = tools::ReadInputFile(job.file);
-  if (!bytes.ok()) {
-    api::Result<api::IndexReport> failed = bytes.error();
-    return Finish(job, failed);
-  }
+  if (!bytes.ok()) return fail(bytes.error());
+  auto document = tools::Ingest(
+      std::move(*bytes), {.format = job.format, .file_name = job.name, .is_cancelled = [&job] {
+                            return job.is_cancelled.load();
+                          }});
+  if (!document.ok()) return fail(document.error());
   api::IndexOptions options;
   options.name = job.name;
+  options.pages = document->pages;
   options.on_progress = [&](const api::Progress& progress) {
     Set(job, [&] {
       job.stage = progress.stage;
@@ -162,7 +172,7 @@ void IndexJobs::Run(Job& job) {
     });
     return !job.is_cancelled;
   };
-  auto report = engine_.Index(*bytes, options);
+  auto report = engine_.Index(document->text, options);
   Finish(job, report);
 }
 

@@ -29,8 +29,10 @@ class IndexJobs {
   IndexJobs(api::Engine& engine, Options options);
   ~IndexJobs();
 
-  // Takes the file away from `path`. The job's id; nothing: too many wait, or it cannot be moved.
-  std::optional<std::string> Add(const std::string& path, const std::string& name);
+  // Takes the file away from `path`; `format` as IngestOptions. The job's id; nothing: too many
+  // wait, or it cannot be moved.
+  std::optional<std::string> Add(const std::string& path, const std::string& name,
+                                 const std::string& format);
   // {"id","name","state","stage","done","total","eta_seconds","report","error"}; state: "waiting",
   // "running", "done", "failed", "cancelled". Nothing: no such job.
   std::optional<std::string> Json(const std::string& id) const;
@@ -47,7 +49,7 @@ class IndexJobs {
 
  private:
   struct Job {
-    std::string id, name, file, state = "waiting", stage, report, error;
+    std::string id, name, format, file, state = "waiting", stage, report, error;
     uint64_t done = 0, total = 0, version = 0;
     double eta_seconds = -1;
     std::atomic<bool> is_cancelled = false;

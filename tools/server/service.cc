@@ -7,6 +7,7 @@
 
 #include "engine/json.h"
 #include "engine/report_json.h"
+#include "tools/ingest/ingest.h"
 #include "tools/server/embedded_files.h"
 
 namespace lectern::server {
@@ -253,9 +254,18 @@ HttpResponse Service::IndexDocument(const HttpRequest& request, const std::strin
                             "send the document's bytes as Content-Type: application/octet-stream"},
                            request.request_id);
   }
-  const auto name = request.head.query.find("name");
-  const std::string wanted = name == request.head.query.end() ? std::string() : name->second;
-  auto id = jobs_->Add(request.body_file, wanted);
+  const auto query = [&request](const char* name, const char* otherwise) {
+    const auto found = request.head.query.find(name);
+    return found == request.head.query.end() ? std::string(otherwise) : found->second;
+  };
+  const std::string format = query("format", "auto");
+  if (format != "auto" && !tools::ParseFormat(format)) {
+    return StatusResponse(
+        Status(Code::kInvalidArgument, "format is one of " + std::string(tools::kFormatNames))
+            .WithParam("format"),
+        request);
+  }
+  auto id = jobs_->Add(request.body_file, query("name", ""), format);
   if (!id) {
     return RefusalResponse({503, "overloaded", "too many documents wait to be indexed"},
                            request.request_id);

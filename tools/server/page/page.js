@@ -185,7 +185,8 @@ function showPassages(turn, evidence) {
   const items = evidence.slice(0, 3).map((passage, i) => {
     const button = element('button');
     button.type = 'button';
-    button.append(element('span', percent(passage.mass) + '  ', 'label'),
+    const where = passage.page ? `, p. ${passage.page}` : '';
+    button.append(element('span', percent(passage.mass) + where + '  ', 'label'),
                   document.createTextNode(passage.text.trim()));
     button.addEventListener('click', () => {
       markPassages(evidence, i);

@@ -1,0 +1,497 @@
+// Documents as users have them: what pdftotext prints, a pdftotext that misbehaves, HTML.
+#include "tools/ingest/ingest.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "engine/text.h"
+#include "tools/ingest/bbox_text.h"
+#include "tools/ingest/html.h"
+#include "tools/ingest/limited_child.h"
+#include "tools/ingest/pdf.h"
+
+namespace lectern::tools {
+namespace {
+
+std::string Head() {
+  return "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0 Transitional//EN\" \"http://x\">"
+         "<html xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<title>A < B</title>\n"
+         "<meta name=\"Producer\" content=\"x\"/>\n</head>\n<body>\n";
+}
+std::string Word(const std::string& text) {
+  return "          <word xMin=\"72.0\" yMin=\"64.1\" xMax=\"97.0\" yMax=\"74.2\">" + text +
+         "</word>\n";
+}
+std::string Line(const std::string& words) {
+  return "<line xMin=\"72.0\">\n" + words + "</line>\n";
+}
+std::string Block(const std::string& lines) {
+  return "<block xMin=\"72.0\">\n" + lines + "</block>\n";
+}
+std::string Page(const std::string& blocks) {
+  return "  <page width=\"612.0\" height=\"792.0\">\n<flow>\n" + blocks + "</flow>\n</page>\n";
+}
+std::string Output(const std::string& pages) {
+  return Head() + "<doc>\n" + pages + "</doc>\n</body>\n</html>\n";
+}
+// Three pages, the second without text.
+std::string ThreePages() {
+  return Output(Page(Block(Line(Word("A") + Word("B")) + Line(Word("C&amp;&#x41;&#66;&lt;"))) +
+                     Block(Line(Word("Ä")))) +
+                "  <page width=\"612.0\">\n  </page>\n" + Page(Block(Line(Word("last")))));
+}
+
+// --- what pdftotext prints ----------------------------------------------------------------------
+
+std::optional<PagedText> Parse(const std::string& output, size_t piece = SIZE_MAX) {
+  BboxText parser;
+  for (size_t i = 0; i < output.size(); i += std::min(piece, output.size() - i)) {
+    if (!parser.Take(std::string_view(output).substr(i, piece))) return std::nullopt;
+  }
+  PagedText paged;
+  if (!parser.Finish(paged)) return std::nullopt;
+  return paged;
+}
+
+TEST(BboxTextTest, WordsLinesBlocksAndPages) {
+  const auto paged = Parse(ThreePages());
+  ASSERT_TRUE(paged);
+  EXPECT_EQ(paged->text, "A B C&AB<\n\nÄ\n\nlast\n");
+  EXPECT_EQ(paged->num_pages, 3u);
+  ASSERT_EQ(paged->pages.size(), 2u);
+  EXPECT_EQ(paged->pages[0].text_begin, 0u);
+  EXPECT_EQ(paged->pages[0].page, 1u);
+  EXPECT_EQ(paged->text.substr(paged->pages[1].text_begin), "last\n");
+  EXPECT_EQ(paged->pages[1].page, 3u);
+}
+
+TEST(BboxTextTest, PiecesOfAnySizeSayTheSame) {
+  for (const size_t piece : {1, 2, 3, 7, 64}) {
+    const auto paged = Parse(ThreePages(), piece);
+    ASSERT_TRUE(paged) << piece;
+    EXPECT_EQ(paged->text, "A B C&AB<\n\nÄ\n\nlast\n");
+  }
+}
+
+// Of a line that ends at `end`, in a block that ends at 200.
+std::string Ending(int end, const std::string& words) {
+  return "<line xMin=\"100\" xMax=\"" + std::to_string(end) + "\">" + words + "</line>";
+}
+std::string Wide(int width, const std::string& text) {
+  return "<word xMin=\"100.5\" yMin=\"1\" xMax=\"" + std::to_string(100 + width) + ".5\">" + text +
+         "</word>";
+}
+
+TEST(BboxTextTest, LinesThatWereEndedOnPurposeStayLines) {
+  const auto text = [](const std::string& lines) {
+    const auto paged =
+        Parse(Output(Page("<block xMin=\"100\" xMax=\"200\">" + lines + "</block>")));
+    return paged ? paged->text : "refused";
+  };
+  EXPECT_EQ(text(Ending(200, Wide(90, "full")) + Ending(190, Wide(20, "next"))), "full next\n");
+  EXPECT_EQ(text(Ending(185, Wide(80, "ragged")) + Ending(190, Wide(20, "next"))), "ragged next\n");
+  EXPECT_EQ(text(Ending(179, Wide(79, "tight")) + Ending(190, Wide(20, "next"))), "tight next\n");
+  EXPECT_EQ(text(Ending(140, Wide(40, "item")) + Ending(190, Wide(20, "next"))), "item\nnext\n");
+  // An empty line between them is none.
+  EXPECT_EQ(text(Ending(140, Wide(40, "item")) + Ending(200, "") + Ending(190, Wide(20, "next"))),
+            "item\nnext\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "exam-")) + Ending(190, Wide(20, "ple"))), "example\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "1990-")) + Ending(190, Wide(20, "1995"))), "1990- 1995\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "-")) + Ending(190, Wide(20, "x"))), "- x\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "Ann-")) + Ending(190, Wide(20, "Ford"))), "Ann- Ford\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "für-")) + Ending(190, Wide(20, "ängstlich"))),
+            "fürängstlich\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "{x}-")) + Ending(190, Wide(20, "y"))), "{x}- y\n");
+  // Numbers that are none say nothing.
+  EXPECT_EQ(text("<line xMax=\"nan\">" + Wide(1, "a") +
+                 "</line><line><word xMin=\"-inf\" "
+                 "xMax=\"1e999\">b</word></line>"),
+            "a b\n");
+}
+
+TEST(BboxTextTest, EveryTruncationIsSeen) {
+  const std::string whole = ThreePages();
+  const size_t last = whole.find("</doc>") + 6;
+  for (size_t size = 0; size < last; ++size) EXPECT_FALSE(Parse(whole.substr(0, size))) << size;
+  EXPECT_TRUE(Parse(whole.substr(0, last)));
+}
+
+TEST(BboxTextTest, OtherThingsAreRefused) {
+  const std::string line = Line(Word("x"));
+  for (const std::string& wrong : {
+           std::string("plain text"),
+           Output(line),                           // a line without a page
+           Output(Page(line)),                     // without a block
+           Output(Page(Block("text" + line))),     // text between elements
+           Output(Page(Block("<word>x</word>"))),  // a word without a line
+           Output(Page(Block(Line("<word>a<word>b</word></word>")))),
+           Output(Page(Block(Line("<word/>")))),
+           Output(Page(Block(Line("<word x=\"1\"/>")))),
+           Output(Page(Block(Line(Word("&#;"))))),
+           Output(Page(Block(Line(Word("&#12x;"))))),
+           Output(Page(Block("<script>x</script>"))),
+           Output(Page(Block(Line(Word("&nbsp;"))))),
+           Output(Page(Block(Line(Word("&#x110000;"))))),
+           Output(Page(Block(Line(Word("a & b"))))),
+           Output("</page>"),
+           Output("<page></flow>"),
+           Head() + "<doc>" + std::string(3 << 20, ' ') + "<" + std::string(2 << 20, 'x'),
+           std::string(2 << 20, 'x') + "<doc></doc>",
+       }) {
+    EXPECT_FALSE(Parse(wrong, 65536)) << wrong.substr(0, 400);
+  }
+}
+
+TEST(BboxTextTest, WordsAreLimitedAndAFailureStays) {
+  EXPECT_FALSE(Parse(Output(Page(Block(Line(Word(std::string(2 << 20, 'x'))))))));
+  EXPECT_TRUE(Parse(Output("\r\n\t<page>\r\n</page>")));
+  BboxText failed;
+  EXPECT_FALSE(failed.Take("<doc>x<"));
+  EXPECT_FALSE(failed.Take(ThreePages()));
+  PagedText paged;
+  EXPECT_FALSE(failed.Finish(paged));
+}
+
+TEST(BboxTextTest, TextIsValidUtf8WithoutControls) {
+  const auto paged = Parse(
+      Output(Page(Block(Line(Word("\xEF\xBB\xBF\xEF\xBB\xBF") +
+                             Word("\xEF\xBB\xBF"
+                                  "a\x01\x7F"
+                                  "b") +
+                             Word("\xFF") + Word("&#0;") + Word("&#xD800;") + Word("c\nd"))))));
+  ASSERT_TRUE(paged);
+  EXPECT_TRUE(IsValidUtf8(paged->text));
+  EXPECT_EQ(paged->text.substr(0, 6), "ab \xEF\xBF\xBD");
+  EXPECT_EQ(paged->text.find('\0'), std::string::npos);
+  EXPECT_EQ(paged->pages.at(0).text_begin, 0u);
+}
+
+// --- the child ----------------------------------------------------------------------------------
+
+class ChildTest : public testing::Test {
+ protected:
+  ChildTest() {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("lectern-ingest-" + std::to_string(getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+  }
+  ~ChildTest() override { std::filesystem::remove_all(folder_); }
+
+  // A pdftotext that does this, in Python: without processes of its own.
+  std::string Script(const std::string& body) {
+    const std::filesystem::path path = folder_ / "pdftotext";
+    std::ofstream(path) << "#!/usr/bin/env python3\nimport os, resource, signal, sys, time\n"
+                        << body;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+  api::Result<PagedText> Read(const std::string& body, ChildLimits limits = {},
+                              std::function<bool()> is_cancelled = {}) {
+    return ReadPdf("%PDF-1.4 bytes", {.name = "\"x.pdf\"",
+                                      .is_cancelled = std::move(is_cancelled),
+                                      .pdftotext = Script(body),
+                                      .limits = limits});
+  }
+  void ExpectError(const std::string& body, lectern_code code, const std::string& says,
+                   ChildLimits limits = {}) {
+    auto paged = Read(body, limits);
+    ASSERT_FALSE(paged.ok()) << body;
+    EXPECT_EQ(paged.error().code, code) << paged.error().message;
+    EXPECT_NE(paged.error().message.find(says), std::string::npos) << paged.error().message;
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ChildTest, IsGivenTheBytesAsAFileAndItsOutputIsRead) {
+  auto paged = Read(
+      "sys.stdin.buffer.seek(5)\nassert sys.stdin.buffer.read() == b'1.4 bytes'\n"
+      "sys.stdin.buffer.seek(0)\nsys.stdout.write('''" +
+      ThreePages() + "''')");
+  ASSERT_TRUE(paged.ok()) << paged.error().message;
+  EXPECT_EQ(paged->text, "A B C&AB<\n\nÄ\n\nlast\n");
+}
+
+TEST_F(ChildTest, HasLimitsAndNothingOfOurs) {
+  const int open_file = open("/dev/null", O_RDONLY);  // not closed on exec
+  auto paged = Read(
+      "for name, most in (('AS', 1 << 30), ('CPU', 20), ('CORE', 0), ('FSIZE', 0), ('NPROC', 0)):\n"
+      "  assert resource.getrlimit(getattr(resource, 'RLIMIT_' + name))[0] == most, name\n"
+      "assert os.getpgid(0) == os.getpid()\n"
+      "assert dict(os.environ).get('LC_ALL') == 'C' and 'HOME' not in os.environ, os.environ\n"
+      "assert sorted(map(int, os.listdir('/proc/self/fd')))[:4] == [0, 1, 2, 3]\n"
+      "assert len(os.listdir('/proc/self/fd')) == 4\n"
+      "sys.stdout.write('''" +
+      ThreePages() + "''')");
+  close(open_file);
+  EXPECT_TRUE(paged.ok()) << paged.error().message;
+}
+
+TEST_F(ChildTest, ThatHangsIsEnded) {
+  const auto begin = std::chrono::steady_clock::now();
+  ExpectError("signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(100)",
+              LECTERN_LIMIT_EXCEEDED, "too long", {.wall_seconds = 0.5});
+  ExpectError("os.close(1); os.close(2); time.sleep(100)", LECTERN_LIMIT_EXCEEDED, "too long",
+              {.wall_seconds = 0.5});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(ChildTest, ThatNeverStopsComputingIsEnded) {
+  ExpectError("while True: pass", LECTERN_LIMIT_EXCEEDED, "too long", {.cpu_seconds = 1});
+}
+
+TEST_F(ChildTest, ThatFloodsIsEnded) {
+  ExpectError(
+      "sys.stdout.write('<doc><page><flow><block><line>')\n"
+      "while True: sys.stdout.write('<word>x</word>' * 4096)",
+      LECTERN_LIMIT_EXCEEDED, "too much text", {.output_bytes = 1 << 22});
+  ExpectError("while True: sys.stderr.write('e' * 65536)", LECTERN_LIMIT_EXCEEDED, "too long",
+              {.wall_seconds = 1});
+}
+
+TEST_F(ChildTest, ThatTakesAllMemoryFails) {
+  ExpectError("x = bytearray(3 << 30)", LECTERN_INVALID_ARGUMENT, "damaged");
+}
+
+TEST_F(ChildTest, ThatDiesOrFailsSaysWhy) {
+  ExpectError("os.kill(os.getpid(), signal.SIGSEGV)", LECTERN_INVALID_ARGUMENT, "signal 11");
+  ExpectError("print('Command Line Error: Incorrect password', file=sys.stderr); sys.exit(1)",
+              LECTERN_INVALID_ARGUMENT, "password");
+  ExpectError("print('Syntax Error: no xref\\nmore', file=sys.stderr); sys.exit(1)",
+              LECTERN_INVALID_ARGUMENT, "cannot read it: Syntax Error: no xref");
+  ExpectError("sys.exit(99)", LECTERN_IO_ERROR, "poppler");
+}
+
+TEST_F(ChildTest, ThatPrintsOtherThingsIsRefused) {
+  ExpectError("print('hello')", LECTERN_IO_ERROR, "poppler");
+  ExpectError("sys.stdout.buffer.write(b'<doc>' + bytes(range(256)) * 1000)", LECTERN_IO_ERROR,
+              "poppler");
+  ExpectError("pass", LECTERN_IO_ERROR, "poppler");
+  ExpectError("sys.stdout.write('''" + ThreePages().substr(0, 600) + "''')", LECTERN_IO_ERROR,
+              "poppler");
+  ExpectError("sys.stdout.write('<doc></doc>')", LECTERN_INVALID_ARGUMENT, "no pages");
+  ExpectError("sys.stdout.write('<doc><page></page><page></page></doc>')", LECTERN_EMPTY_DOCUMENT,
+              "no text on its 2 pages");
+}
+
+TEST_F(ChildTest, ThatIsMissingIsNamed) {
+  for (const std::string program : {"no-such-pdftotext", "/none/pdftotext"}) {
+    auto paged = ReadPdf("%PDF-", {.pdftotext = program});
+    ASSERT_FALSE(paged.ok());
+    EXPECT_EQ(paged.error().code, LECTERN_NOT_FOUND);
+    EXPECT_EQ(paged.error().param, "pdftotext");
+    EXPECT_NE(paged.error().message.find("apt install poppler-utils"), std::string::npos);
+  }
+}
+
+// What it started goes with it.
+TEST_F(ChildTest, IsGoneWhenItIsCancelled) {
+  const std::filesystem::path pids = folder_ / "pids";
+  std::filesystem::create_directory(pids);
+  std::atomic<bool> cancel = false;
+  std::thread canceller([&] {
+    for (int i = 0; i < 2000 && std::filesystem::is_empty(pids); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    cancel = true;
+  });
+  // An empty file: it may write none.
+  auto paged = Read("os.mkdir('" + (pids.string() + "/' + str(os.getpid()))\ntime.sleep(100)"), {},
+                    [&] { return cancel.load(); });
+  const auto returned = std::chrono::steady_clock::now();
+  canceller.join();
+  ASSERT_FALSE(paged.ok());
+  EXPECT_EQ(paged.error().code, LECTERN_CANCELLED);
+  ASSERT_FALSE(std::filesystem::is_empty(pids));
+  for (const auto& entry : std::filesystem::directory_iterator(pids)) {
+    EXPECT_NE(kill(std::stoi(entry.path().filename()), 0), 0);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - returned, std::chrono::seconds(5));
+}
+
+TEST_F(ChildTest, ManyAtOnceDoNotMixUp) {
+  const std::string script = Script("sys.stdout.write(sys.stdin.read() * 100000)");
+  std::vector<std::thread> threads;
+  std::atomic<int> num_right = 0;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      std::string output;
+      const ChildEnd end = RunLimited({script}, std::to_string(i), {},
+                                      [&](std::string_view piece) {
+                                        output += piece;
+                                        return true;
+                                      },
+                                      {});
+      num_right += end.how == ChildEnd::How::kExited && end.number == 0 &&
+                   output == std::string(100000, static_cast<char>('0' + i));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(num_right, 6);
+}
+
+// --- HTML ---------------------------------------------------------------------------------------
+
+std::string Text(const std::string& html, HtmlOptions options = {}) {
+  auto text = ReadHtml(html, options);
+  return text.ok() ? *text : "error: " + text.error().message;
+}
+
+TEST(HtmlTest, MainContentOfAPage) {
+  EXPECT_EQ(
+      Text("<!doctype html><html><head><title>T</title><style>p{}</style></head><body>"
+           "<header>Site</header><nav><a href=/>Home</a></nav>"
+           "<main><header><h1>Bridges &amp; roads</h1></header>"
+           "<p>The first\n   bridge was <b>long</b>.<br>It fell.</p>"
+           "<script>alert(1)</script><p hidden>no</p><p style='color:red; Display : none'>no</p>"
+           "<ul><li>one<li><p>two</p><ol><li>a</li><li>b</li></ol></li></ul>"
+           "<table><tr><th>Name<th>Year</tr><tr><td>Fethol</td><td></td><td>1901</td></tr></table>"
+           "<pre>x =\n  1\n\ny</pre><aside>Ad</aside></main>"
+           "<form><input value=q>Search</form><footer>Imprint</footer></body></html>"),
+      "Bridges & roads\n\nThe first bridge was long.\nIt fell.\n\n- one\n- two\n1. a\n2. b\n\n"
+      "Name | Year\nFethol | 1901\n\nx =\n  1\n\ny\n");
+}
+
+TEST(HtmlTest, WithoutMainTheArticleOrTheDensestBlock) {
+  const std::string prose = "<p>Many words of prose about a bridge and its builder.</p>";
+  const std::string menu = "<div><a href=a>One link</a> <a href=b>Another link</a></div>";
+  EXPECT_EQ(Text("<body>" + menu + "<article>" + prose + "</article>" + menu),
+            "Many words of prose about a bridge and its builder.\n");
+  EXPECT_EQ(Text("<body>" + menu + "<div id=page><div>" + prose + prose + "</div></div>" + menu),
+            "Many words of prose about a bridge and its builder.\n\n"
+            "Many words of prose about a bridge and its builder.\n");
+  // The heading beside it stays, and all of two equals.
+  EXPECT_EQ(Text("<body><h1>Bridge</h1><div>" + prose + "</div>").substr(0, 13), "Bridge\n\nMany ");
+  EXPECT_EQ(Text("<body><div>one two</div><div>six ten</div>"), "one two\nsix ten\n");
+  // A form that is the page, and a page of nothing but navigation.
+  EXPECT_EQ(Text("<body><form>" + prose + "</form>"),
+            "Many words of prose about a bridge and its builder.\n");
+  EXPECT_EQ(Text("<body><nav>only this</nav>"), "only this\n");
+}
+
+TEST(HtmlTest, WordsStayApartAndInvisibleCharactersGo) {
+  EXPECT_EQ(Text("<p>a<span> b</span>&nbsp;&nbsp;c<i>d</i>\xC2\xAD"
+                 "e\xE2\x80\x8B"
+                 "f&#1;</p><div>g</div>h"),
+            "a b cdef\n\ng\nh\n");
+}
+
+TEST(HtmlTest, RolesAndHiddenElements) {
+  for (const char* role : {"navigation", "banner", "contentinfo", "search", "complementary"}) {
+    EXPECT_EQ(Text("<p>a</p><div role=" + std::string(role) + ">b</div>"), "a\n") << role;
+  }
+  for (const char* hidden : {"aria-hidden=true", "style='visibility: hidden'", "hidden"}) {
+    EXPECT_EQ(Text("<p>a</p><div " + std::string(hidden) + ">b</div>"), "a\n") << hidden;
+  }
+}
+
+TEST(HtmlTest, NothingToShowIsSaid) {
+  for (const char* html : {"<html></html>", "<body><script>x</script>",
+                           "<frameset><frame></frameset>", "<body hidden>x", "<p> &nbsp; </p>"}) {
+    auto text = ReadHtml(html, {});
+    ASSERT_FALSE(text.ok()) << html;
+    EXPECT_EQ(text.error().code, LECTERN_EMPTY_DOCUMENT);
+  }
+}
+
+TEST(HtmlTest, Charsets) {
+  const std::string meta = "<meta charset=", body = "><p>caf\xE9 \x80";
+  EXPECT_EQ(Text("<meta charset=utf-8><p>café €"), "café €\n");
+  EXPECT_EQ(Text("\xEF\xBB\xBF<meta charset=latin1><p>café €"), "café €\n");  // the mark wins
+  EXPECT_EQ(Text("<p>café €"), "café €\n");
+  EXPECT_EQ(Text("<p>caf\xE9 \x80"), "café €\n");
+  for (const char* name : {"latin1", "'ISO-8859-1'", "\"windows-1252\""}) {
+    EXPECT_EQ(Text(meta + name + body), "café €\n") << name;
+  }
+  EXPECT_EQ(Text("<meta http-equiv=Content-Type content='text/html; charset=cp1252'><p>caf\xE9"),
+            "café\n");
+  EXPECT_EQ(Text("<?xml version='1.0' encoding='iso-8859-1'?><html><p>caf\xE9"), "café\n");
+  EXPECT_EQ(Text("<meta charset=utf-8><p>caf\xE9"), "caf\xEF\xBF\xBD\n");
+  EXPECT_EQ(Text("<meta charset \t\r\n\f=\f'latin1'><p>caf\xE9"), "café\n");
+  for (const char* wrong :
+       {"<meta charset=shift_jis><p>x", "<meta charset=koi8-r><p>x", "\xFF\xFE<"}) {
+    auto text = ReadHtml(wrong, {});
+    ASSERT_FALSE(text.ok());
+    EXPECT_EQ(text.error().code, LECTERN_INVALID_ARGUMENT);
+  }
+  EXPECT_NE(Text("<meta charset=shift_jis><p>x").find("shift_jis"), std::string::npos);
+}
+
+std::string Repeated(const std::string& text, size_t count) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(HtmlTest, DepthDoesNotOverflowTheStack) {
+  EXPECT_EQ(Text(Repeated("<span>", 200000) + "deep"), "deep\n");
+  const std::string text = Text(Repeated("<div><ul><li>", 3000) + "deep");
+  EXPECT_EQ(text, "- deep\n");
+}
+
+TEST(HtmlTest, BombsEndAtALimit) {
+  const auto expect_limit = [](const std::string& html, HtmlOptions options, const char* says) {
+    auto text = ReadHtml(html, options);
+    ASSERT_FALSE(text.ok());
+    EXPECT_EQ(text.error().code, LECTERN_LIMIT_EXCEEDED);
+    EXPECT_NE(text.error().message.find(says), std::string::npos) << text.error().message;
+  };
+  std::string formats = "<p>";  // each paragraph has all of them again
+  for (int i = 0; i < 2000; ++i) formats += "<b id=" + std::to_string(i) + ">";
+  expect_limit(formats + Repeated("<p>x", 20000), {.memory_bytes = 64 << 20}, "memory");
+  expect_limit(Repeated("<div>", 2000000), {.seconds = 0.2}, "long");
+  expect_limit("<p>x", {.most_bytes = 3}, "too long");
+  auto cancelled = ReadHtml(Repeated("<p>x", 100000), {.is_cancelled = [] { return true; }});
+  ASSERT_FALSE(cancelled.ok());
+  EXPECT_EQ(cancelled.error().code, LECTERN_CANCELLED);
+}
+
+// --- formats ------------------------------------------------------------------------------------
+
+TEST(FormatTest, ContentTellsThenTheName) {
+  const std::tuple<const char*, const char*, Format> cases[] = {
+      {"%PDF-1.7\n", "x.txt", Format::kPdf},
+      {"about %PDF-", "x.txt", Format::kText},
+      {"anything", "X.PDF", Format::kPdf},
+      {"<!DOCTYPE HTML>", "", Format::kHtml},
+      {"\xEF\xBB\xBF \n<?xml version='1.0'?><!-- <p> -->\n<html lang=en>", "", Format::kHtml},
+      {"<!doctype htmlx>", "", Format::kText},
+      {"<htmlfoo>", "", Format::kText},
+      {"<!-- never ends", "", Format::kText},
+      {"<p>part", "x", Format::kText},
+      {"<p>part", "x.html", Format::kHtml},
+      {"# Title", "x.md", Format::kMarkdown},
+      {"As <html> says", "x.txt", Format::kText},
+      {"", "", Format::kText},
+  };
+  for (const auto& [bytes, name, format] : cases) {
+    EXPECT_EQ(DetectFormat(bytes, name), format) << bytes << " " << name;
+  }
+}
+
+TEST(FormatTest, TextAndMarkdownStayAsTheyAre) {
+  const std::string bytes = "\xEF\xBB\xBF# a\r\n\r\n<b>\xFF\0 x  \n";
+  for (const char* format : {"auto", "text", "markdown"}) {
+    auto ingested = Ingest(bytes, {.format = format});
+    ASSERT_TRUE(ingested.ok());
+    EXPECT_EQ(ingested->text, bytes);
+    EXPECT_TRUE(ingested->pages.empty());
+  }
+  const std::string html = "<!doctype html><p>x";
+  EXPECT_EQ(Ingest(html, {.format = "text"})->text, html);
+  EXPECT_EQ(Ingest(html, {})->text, "x\n");
+  EXPECT_EQ(Ingest(bytes, {.format = "docx"}).error().param, "format");
+}
+
+}  // namespace
+}  // namespace lectern::tools

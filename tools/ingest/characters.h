@@ -1,0 +1,29 @@
+// Characters as bytes of UTF-8.
+#ifndef LECTERN_TOOLS_INGEST_CHARACTERS_H_
+#define LECTERN_TOOLS_INGEST_CHARACTERS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lectern::tools {
+
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// `character` up to U+10FFFF. Of a surrogate the bytes are no valid UTF-8.
+inline void AppendUtf8(uint32_t character, std::string& out) {
+  if (character < 0x80) {
+    out += static_cast<char>(character);
+    return;
+  }
+  const int more = character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
+  constexpr uint8_t kLead[] = {0, 0xC0, 0xE0, 0xF0};
+  out += static_cast<char>(kLead[more] | character >> 6 * more);
+  for (int i = more - 1; i >= 0; --i) {
+    out += static_cast<char>(0x80 | (character >> 6 * i & 0x3F));
+  }
+}
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_INGEST_CHARACTERS_H_

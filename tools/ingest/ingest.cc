@@ -1,0 +1,107 @@
+#include "tools/ingest/ingest.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tools/ingest/characters.h"
+#include "tools/ingest/html.h"
+#include "tools/ingest/pdf.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr std::string_view kPdfMagic = "%PDF-";
+constexpr std::pair<std::string_view, Format> kFormats[] = {{"text", Format::kText},
+                                                            {"markdown", Format::kMarkdown},
+                                                            {"html", Format::kHtml},
+                                                            {"pdf", Format::kPdf}};
+constexpr std::pair<std::string_view, Format> kEndings[] = {
+    {".pdf", Format::kPdf},    {".html", Format::kHtml},   {".htm", Format::kHtml},
+    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown}};
+
+char Lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
+
+bool StartsWithCaseless(std::string_view text, std::string_view lower) {
+  return text.size() >= lower.size() && std::equal(lower.begin(), lower.end(), text.begin(),
+                                                   [](char l, char c) { return l == Lower(c); });
+}
+
+// `text` without spaces and what is between `begin` and `end` at its start.
+std::string_view BehindProlog(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kSkipped[] = {{"<!--", "-->"},
+                                                                        {"<?", "?>"}};
+  for (;;) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n\f"), text.size()));
+    const auto* const found =
+        std::find_if(std::begin(kSkipped), std::end(kSkipped),
+                     [&](const auto& skipped) { return text.starts_with(skipped.first); });
+    if (found == std::end(kSkipped)) return text;
+    const size_t end = text.find(found->second);
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + found->second.size());
+  }
+}
+
+bool BeginsAsHtml(std::string_view bytes) {
+  if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
+  const std::string_view begin = BehindProlog(bytes);
+  for (const std::string_view tag : {"<!doctype html", "<html"}) {
+    if (!StartsWithCaseless(begin, tag)) continue;
+    const char next = begin.size() > tag.size() ? begin[tag.size()] : '>';
+    if (next == '>' || next == ' ' || next == '\t' || next == '\n' || next == '\r') return true;
+  }
+  return false;
+}
+
+std::string Quoted(const std::string& file_name, const char* otherwise) {
+  return file_name.empty() ? otherwise : "\"" + file_name + "\"";
+}
+
+}  // namespace
+
+std::optional<Format> ParseFormat(std::string_view name) {
+  for (const auto& [known, format] : kFormats) {
+    if (name == known) return format;
+  }
+  return std::nullopt;
+}
+
+Format DetectFormat(std::string_view bytes, std::string_view file_name) {
+  if (bytes.starts_with(kPdfMagic)) return Format::kPdf;
+  if (BeginsAsHtml(bytes)) return Format::kHtml;
+  for (const auto& [ending, format] : kEndings) {
+    if (file_name.size() >= ending.size() &&
+        StartsWithCaseless(file_name.substr(file_name.size() - ending.size()), ending)) {
+      return format;
+    }
+  }
+  return Format::kText;
+}
+
+api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
+  const auto named = ParseFormat(options.format);
+  if (!named && options.format != "auto") {
+    return api::Error{LECTERN_INVALID_ARGUMENT, "format is one of " + std::string(kFormatNames),
+                      "format"};
+  }
+  Ingested ingested;
+  ingested.format = named.value_or(DetectFormat(bytes, options.file_name));
+  if (ingested.format == Format::kHtml) {
+    auto text = ReadHtml(bytes, {.name = Quoted(options.file_name, "the page"),
+                                 .is_cancelled = options.is_cancelled});
+    if (!text.ok()) return text.error();
+    ingested.text = std::move(*text);
+  } else if (ingested.format == Format::kPdf) {
+    auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
+                                 .is_cancelled = options.is_cancelled});
+    if (!paged.ok()) return paged.error();
+    ingested.text = std::move(paged->text);
+    ingested.pages = std::move(paged->pages);
+    ingested.num_pages = paged->num_pages;
+  } else {
+    ingested.text = std::move(bytes);
+  }
+  return ingested;
+}
+
+}  // namespace lectern::tools

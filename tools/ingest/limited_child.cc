@@ -1,0 +1,241 @@
+#include "tools/ingest/limited_child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+namespace lectern::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using How = ChildEnd::How;
+
+constexpr int kPollMs = 50;
+constexpr size_t kMaxComplaint = 4096;
+
+class Descriptor {
+ public:
+  // Above the standard ones, so that giving it to the child as one of these closes no other.
+  explicit Descriptor(int fd) : fd_(fd) {
+    if (fd < 0 || fd > STDERR_FILENO) return;
+    fd_ = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~Descriptor() { Close(); }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct Pipe {
+  Descriptor read_end, write_end;
+  static Pipe Make() {
+    int ends[2] = {-1, -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) ends[0] = ends[1] = -1;
+    return {Descriptor(ends[0]), Descriptor(ends[1])};
+  }
+  bool ok() const { return read_end.get() >= 0 && write_end.get() >= 0; }
+};
+
+// A file in memory, at its start.
+Descriptor MemoryFile(std::string_view bytes) {
+  Descriptor file(memfd_create("document", MFD_CLOEXEC));
+  if (file.get() < 0) return file;
+  while (!bytes.empty()) {
+    const ssize_t count = write(file.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return Descriptor(-1);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  lseek(file.get(), 0, SEEK_SET);
+  return file;
+}
+
+// "": there is none.
+std::string FindProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* const variable = std::getenv("PATH");
+  std::string_view folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
+  while (!folders.empty()) {
+    const std::string_view folder = folders.substr(0, folders.find(':'));
+    folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
+    std::string path = std::string(folder) + "/" + name;
+    if (folder.starts_with('/') && access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
+  const rlimit limit = {soft, hard};
+  setrlimit(resource, &limit);
+}
+
+// Between fork and exec of a process with threads: system calls alone.
+[[noreturn]] void Become(const char* program, char* const* arguments, const ChildLimits& limits,
+                         int in, int out, int err, int failed) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  Limit(RLIMIT_AS, limits.memory_bytes, limits.memory_bytes);
+  Limit(RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1);
+  Limit(RLIMIT_CORE, 0, 0);
+  Limit(RLIMIT_FSIZE, 0, 0);
+  Limit(RLIMIT_NPROC, 0, 0);
+  Limit(RLIMIT_NOFILE, 64, 64);
+  char locale[] = "LC_ALL=C";
+  char* const environment[] = {locale, nullptr};
+  execve(program, arguments, environment);
+  const int error = errno;
+  if (write(failed, &error, sizeof error) < 0) _exit(126);
+  _exit(127);
+}
+
+// A child that runs until it is killed or ends, and its two pipes.
+class Child {
+ public:
+  Child(pid_t pid, Pipe out, Pipe err) : pid_(pid), out_(std::move(out)), err_(std::move(err)) {
+    out_.write_end.Close();
+    err_.write_end.Close();
+  }
+
+  ChildEnd Watch(const ChildLimits& limits, const std::function<bool(std::string_view)>& on_output,
+                 const std::function<bool()>& is_cancelled) {
+    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(limits.wall_seconds));
+    uint64_t output_bytes = 0;
+    while (!end_) {
+      const bool has_ended = !is_reading() && HasEnded();
+      if (has_ended) break;
+      if (is_cancelled && is_cancelled()) end_ = How::kCancelled;
+      if (Clock::now() > deadline) end_ = How::kTooSlow;
+      if (end_) break;
+      Wait();
+      Read(err_.read_end, [this](std::string_view piece) {
+        complaint_.append(piece.substr(0, kMaxComplaint - complaint_.size()));
+      });
+      Read(out_.read_end, [&](std::string_view piece) {
+        output_bytes += piece.size();
+        if (output_bytes > limits.output_bytes) {
+          end_ = How::kTooMuchOutput;
+        } else if (!on_output(piece)) {
+          end_ = How::kRefused;
+        }
+      });
+    }
+    return Reap();
+  }
+
+ private:
+  bool is_reading() const { return out_.read_end.get() >= 0 || err_.read_end.get() >= 0; }
+
+  // It stays to be reaped: until then its number is no other process's.
+  bool HasEnded() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid == pid_;
+  }
+
+  void Wait() {
+    pollfd ends[2] = {{out_.read_end.get(), POLLIN, 0}, {err_.read_end.get(), POLLIN, 0}};
+    poll(ends, 2, is_reading() ? kPollMs : 5);
+    is_ready_[0] = ends[0].revents != 0;
+    is_ready_[1] = ends[1].revents != 0;
+  }
+
+  template <typename Take>
+  void Read(Descriptor& end, Take take) {
+    if (end.get() < 0 || !is_ready_[&end == &err_.read_end]) return;
+    char buffer[1 << 16];
+    const ssize_t count = read(end.get(), buffer, sizeof buffer);
+    if (count > 0) return take(std::string_view(buffer, static_cast<size_t>(count)));
+    if (count == 0 || errno != EINTR) end.Close();
+  }
+
+  ChildEnd Reap() {
+    kill(-pid_, SIGKILL);  // what has ended does not mind
+    int status = 0;
+    pid_t reaped;
+    do reaped = waitpid(pid_, &status, 0);
+    while (reaped < 0 && errno == EINTR);
+    ChildEnd end;
+    end.complaint = std::move(complaint_);
+    if (end_) {
+      end.how = *end_;
+    } else if (reaped == pid_ && WIFSIGNALED(status)) {  // not reaped: somebody ignores SIGCHLD
+      end.number = WTERMSIG(status);
+      end.how = end.number == SIGXCPU ? How::kTooSlow : How::kSignalled;
+    } else if (reaped == pid_) {
+      end.number = WEXITSTATUS(status);
+    }
+    return end;
+  }
+
+  const pid_t pid_;
+  Pipe out_, err_;
+  bool is_ready_[2] = {false, false};
+  std::string complaint_;
+  std::optional<How> end_;  // why we end it
+};
+
+}  // namespace
+
+ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view input,
+                    const ChildLimits& limits,
+                    const std::function<bool(std::string_view)>& on_output,
+                    const std::function<bool()>& is_cancelled) {
+  const auto not_started = [](int error) { return ChildEnd{How::kNotStarted, error, ""}; };
+  const std::string program = FindProgram(command.front());
+  if (program.empty()) return not_started(ENOENT);
+  const Descriptor in = MemoryFile(input);
+  Pipe out = Pipe::Make(), err = Pipe::Make(), failed = Pipe::Make();
+  if (in.get() < 0 || !out.ok() || !err.ok() || !failed.ok()) return not_started(errno);
+  std::vector<char*> arguments;
+  for (const std::string& argument : command)
+    arguments.push_back(const_cast<char*>(argument.data()));
+  arguments.push_back(nullptr);
+
+  const pid_t pid = fork();
+  if (pid < 0) return not_started(errno);
+  if (pid == 0) {
+    Become(program.c_str(), arguments.data(), limits, in.get(), out.write_end.get(),
+           err.write_end.get(), failed.write_end.get());
+  }
+  setpgid(pid, pid);  // whoever of us comes first
+  failed.write_end.Close();
+  int error = 0;
+  ssize_t count;
+  do count = read(failed.read_end.get(), &error, sizeof error);
+  while (count < 0 && errno == EINTR);
+  if (count == sizeof error) {
+    waitpid(pid, nullptr, 0);
+    return not_started(error);
+  }
+  return Child(pid, std::move(out), std::move(err)).Watch(limits, on_output, is_cancelled);
+}
+
+}  // namespace lectern::tools
