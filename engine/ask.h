@@ -37,6 +37,9 @@ class DocumentSession : public Session {
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return document_->row(); }
   std::string_view text() const override { return document_->text(); }
+  Result<TokenizedText> Tokenize(std::string_view text) const override {
+    return model_->tokenizer().Encode(text);
+  }
   uint64_t dense_bytes() const override { return dense_bytes_; }
 
   // --- for tests and evaluations ---

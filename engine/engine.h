@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/sampler.h"
+#include "engine/tokenizer.h"
 #include "index/retention/retention.h"
 #include "kernels/types.h"
 #include "store/bundle.h"
@@ -262,6 +263,10 @@ class Session {
   virtual Result<Answer> Ask(std::string_view question, const AskOptions& options) = 0;
   virtual const DocumentRow& document() const = 0;
   virtual std::string_view text() const = 0;  // of the document
+  // As the document's model reads `text` alone: no template, no control tokens, and a dummy prefix
+  // where its tokenizer has one. Ranges as in TokenizedText. kInvalidArgument: not UTF-8.
+  // kLimitExceeded: more than 16 MiB. Thread-safe.
+  virtual Result<TokenizedText> Tokenize(std::string_view text) const = 0;
   // Bytes of K and V that a step of the whole document would read, per layer; also where only a
   // part of it is stored.
   virtual uint64_t dense_bytes() const = 0;

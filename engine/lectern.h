@@ -288,6 +288,25 @@ class Session {
   void Cancel() { lectern_session_cancel(handle_.get()); }
   // The indexed text, into which all offsets point. Valid until the session is destroyed.
   std::string_view text() const { return internal::View(lectern_session_text, handle_.get()); }
+  // As the document's model reads `text` alone, without template and control tokens.
+  // kInvalidArgument (not UTF-8), kLimitExceeded (16 MiB). Any thread, also while the session
+  // answers.
+  Result<std::vector<lectern_token>> Tokenize(std::string_view text) const {
+    std::vector<lectern_token> tokens;
+    const auto keep = [&](const lectern_token* begin, size_t count) {
+      tokens.assign(begin, begin + count);
+    };
+    internal::Callback<decltype(keep)> callback{keep};
+    const auto on_tokens = [](const lectern_token* begin, size_t count, void* user) {
+      static_cast<internal::Callback<decltype(keep)>*>(user)->StopAfter(begin, count);
+    };
+    lectern_error* error = nullptr;
+    const lectern_code code = lectern_session_tokenize(handle_.get(), text.data(), text.size(),
+                                                       on_tokens, &callback, &error);
+    callback.Rethrow();
+    if (code != LECTERN_OK) return internal::TakeError(code, error);
+    return tokens;
+  }
 
  private:
   friend class Engine;

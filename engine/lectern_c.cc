@@ -185,6 +185,25 @@ const char* lectern_session_text(const lectern_session* session, size_t* len) {
   return object && !text.data() ? "" : text.data();
 }
 
+lectern_code lectern_session_tokenize(const lectern_session* session, const char* text,
+                                      size_t text_len, lectern_tokens_fn on_tokens, void* user,
+                                      lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(session));
+    LECTERN_ASSIGN(const std::string_view read, View(text, text_len, "text"));
+    if (!on_tokens) return InvalidArgument("on_tokens", "on_tokens is NULL");
+    LECTERN_ASSIGN(const TokenizedText tokenized, object->session->Tokenize(read));
+    std::vector<lectern_token> tokens;
+    tokens.reserve(tokenized.ids.size());
+    for (size_t i = 0; i < tokenized.ids.size(); ++i) {
+      tokens.push_back(
+          {tokenized.ranges[i].begin, tokenized.ranges[i].end, tokenized.ids[i], 0});
+    }
+    on_tokens(tokens.data(), tokens.size(), user);
+    return Status();
+  });
+}
+
 lectern_code lectern_session_ask(lectern_session* session, const char* question,
                                  size_t question_len, const lectern_ask_options* options,
                                  lectern_answer** answer, lectern_error** error) {

@@ -370,6 +370,21 @@ LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char
 /* The indexed text, into which all offsets point. Valid until the session is freed. No NUL is behind
  * it. */
 LECTERN_API const char* lectern_session_text(const lectern_session* session, size_t* len);
+
+typedef struct lectern_token { /* never grows: it comes in arrays */
+  uint64_t begin, end;         /* bytes [begin, end) of the text that it stands for */
+  int32_t id;
+  int32_t reserved; /* 0 */
+} lectern_token;
+typedef void (*lectern_tokens_fn)(const lectern_token* tokens, size_t num_tokens, void* user);
+/* As the document's model reads `text` alone: no template and no control tokens, whatever it holds.
+ * Ranges ascend; pieces of one character that are bytes all have that character's, and a mark of the
+ * beginning by itself an empty one. Calls back once.
+ * LECTERN_INVALID_ARGUMENT: not UTF-8. LECTERN_LIMIT_EXCEEDED: more than 16 MiB. Any thread, also
+ * while the session answers. */
+LECTERN_API lectern_code lectern_session_tokenize(const lectern_session* session, const char* text,
+                                                  size_t text_len, lectern_tokens_fn on_tokens,
+                                                  void* user, lectern_error** error);
 /* Follow-ups see what was said before. LECTERN_CANCELLED only when nothing was decoded yet. One ask
  * at a time: a second one gets LECTERN_LOCKED. After an error the session stands where it stood. */
 LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const char* question,

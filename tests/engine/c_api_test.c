@@ -450,6 +450,47 @@ static void CheckAnswerJson(const lectern_answer* answer) {
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT, lectern_answer_json(answer, 3, &json, &error), json, error);
 }
 
+typedef struct tokens_seen {
+  int calls;
+  size_t count;
+  uint64_t end; /* of the last that follows the one before it */
+  int32_t least_id;
+} tokens_seen;
+
+static void OnTokens(const lectern_token* tokens, size_t count, void* user) {
+  tokens_seen* const seen = user;
+  ++seen->calls;
+  seen->count = count;
+  seen->least_id = count > 0 ? tokens[0].id : 0;
+  seen->end = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (tokens[i].begin != seen->end || tokens[i].end < tokens[i].begin) return;
+    seen->end = tokens[i].end;
+    if (tokens[i].id < seen->least_id) seen->least_id = tokens[i].id;
+  }
+}
+
+static void TestTokens(lectern_session* session) {
+  static const char text[] = "<s>Who pays the rent?</s>";
+  lectern_error* error = NULL;
+  tokens_seen seen = {0};
+  CHECK_OK(lectern_session_tokenize(session, text, strlen(text), OnTokens, &seen, &error), error);
+  CHECK(seen.calls == 1 && seen.count > 3 && seen.end == strlen(text));
+  CHECK(seen.least_id > 2); /* neither unknown nor a mark of beginning or end */
+  CHECK_OK(lectern_session_tokenize(session, "", 0, OnTokens, &seen, &error), error);
+  CHECK(seen.calls == 2 && seen.count == 0);
+  void* none = NULL;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_tokenize(session, "\xFF", 1, OnTokens, &seen, &error), none, error);
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_tokenize(session, "x", 1, NULL, NULL, &error), none, error);
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_tokenize(session, NULL, 1, OnTokens, &seen, &error), none, error);
+  CHECK_FAILS(LECTERN_INVALID_HANDLE,
+              lectern_session_tokenize(NULL, "x", 1, OnTokens, &seen, &error), none, error);
+  CHECK(seen.calls == 2);
+}
+
 static void TestAsking(lectern_engine* engine) {
   lectern_session* session = NULL;
   lectern_answer* answer = NULL;
@@ -460,6 +501,7 @@ static void TestAsking(lectern_engine* engine) {
   size_t len = 0;
   const char* const text = lectern_session_text(session, &len);
   CHECK(len == strlen(document) && memcmp(text, document, len) == 0);
+  TestTokens(session);
 
   asking user = {session, 0, 0};
   lectern_ask_options options = {.struct_size = sizeof options,

@@ -27,7 +27,9 @@ TEST(ConcurrentAsksTest, AnswersAreThoseOfOneAskAtATime) {
   IndexOptions index;
   for (const char* name : {"a", "b"}) {
     index.name = name;
-    ASSERT_TRUE((*engine)->Index(InventedText(3000, name[0]), index).ok());
+    const auto report = (*engine)->Index(InventedText(6500, name[0]), index);
+    ASSERT_TRUE(report.ok());
+    ASSERT_FALSE(report->levels.empty());  // long enough for clusters
   }
   const std::vector<std::string> questions = {"Which road?", "What did the clerk open?",
                                               "Who watched the river?"};
@@ -63,7 +65,7 @@ TEST(ConcurrentAsksTest, RemovingADocumentLeavesItsOpenSessionsWorking) {
   const TempFolder store;
   auto engine = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
   ASSERT_TRUE(engine.ok());
-  ASSERT_TRUE((*engine)->Index(InventedText(3000, 1), {}).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(6500, 1), {}).ok());
   auto session = (*engine)->Open("");
   ASSERT_TRUE(session.ok());
   const auto before = (*session)->Ask("Which road?", Options(0.2f));
@@ -83,7 +85,7 @@ TEST(ConcurrentAsksTest, IndexingAndCancellingBesideAsks) {
   ASSERT_TRUE(engine.ok());
   IndexOptions index;
   index.name = "a";
-  ASSERT_TRUE((*engine)->Index(InventedText(3000, 2), index).ok());
+  ASSERT_TRUE((*engine)->Index(InventedText(6500, 2), index).ok());
   CancelFlag cancel = false;
   std::thread indexer([&] {
     IndexOptions options;
@@ -95,7 +97,7 @@ TEST(ConcurrentAsksTest, IndexingAndCancellingBesideAsks) {
         << report.status().message();
   });
   std::thread second([&] {  // one at a time: the one that comes later is told so
-    const auto report = (*engine)->Index(InventedText(3000, 4), {});
+    const auto report = (*engine)->Index(InventedText(6500, 4), {});
     EXPECT_TRUE(report.ok() || report.status().code() == Code::kLocked)
         << report.status().message();
   });

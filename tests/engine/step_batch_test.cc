@@ -84,7 +84,10 @@ class SessionsTogetherTest : public ::testing::Test {
     IndexOptions index;
     for (const char* name : {"a", "b"}) {
       index.name = name;
-      ASSERT_TRUE(engine_->Index(InventedText(3000, static_cast<uint64_t>(name[0])), index).ok());
+      const auto report =
+          engine_->Index(InventedText(6500, static_cast<uint64_t>(name[0])), index);
+      ASSERT_TRUE(report.ok());
+      ASSERT_FALSE(report->levels.empty());  // long enough for clusters
     }
     auto quantising = Engine::Create(
         {.store = store_->path(), .model = TinyModel(), .num_threads = 2, .weights = "q8"});

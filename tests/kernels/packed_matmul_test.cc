@@ -8,7 +8,7 @@ namespace lectern {
 namespace {
 
 using Quantise = void (*)(const QuantiseRowsArgs&);
-using MatMul = void (*)(const PackedMatMulArgs&);
+using PackedMatMul = void (*)(const PackedMatMulArgs&);
 
 // Own steps and scales and a view of them.
 struct Int8Matrix {
@@ -28,8 +28,8 @@ struct Int8Matrix {
   Int8Rows rows;
 };
 
-void Multiply(MatMul matmul, const Int8Rows& input, const PackedRows& weight, Rows<float> output,
-              size_t begin, size_t end, bool accumulate = false) {
+void Multiply(PackedMatMul matmul, const Int8Rows& input, const PackedRows& weight,
+              Rows<float> output, size_t begin, size_t end, bool accumulate = false) {
   matmul({.input = input,
           .weight = weight,
           .output = output,
@@ -152,21 +152,23 @@ TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
     Matrix whole(m, n);
     Multiply(kernels().packed_matmul, input.rows, weight.rows, whole.rows, 0, n);
     for (const size_t count : {1, 2, 3, 5, 13, 100}) {
-      Matrix output(m, n, NAN);
-      for (size_t r = 0; r < m; r += count) {
-        const size_t end = std::min(r + count, m);
+      const size_t some = count < 13 ? 29 : m;
+      Matrix output(some, n, NAN);
+      for (size_t r = 0; r < some; r += count) {
+        const size_t end = std::min(r + count, some);
         const Int8Matrix part(kernels().quantise_rows, Rows<const float>(rows.rows).Slice(r, end));
         Multiply(kernels().packed_matmul, part.rows, weight.rows, output.rows.Slice(r, end), 0, n);
       }
-      EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << count << " rows at a time";
+      EXPECT_TRUE(SameBits(output[0], whole[0], some * n)) << count << " rows at a time";
     }
+    const Int8Matrix some(kernels().quantise_rows, Rows<const float>(rows.rows).Slice(0, 29));
     for (const size_t columns : {16, 48}) {
-      Matrix output(m, n, NAN);
+      Matrix output(29, n, NAN);
       for (size_t c = 0; c < n; c += columns) {
-        Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, c,
+        Multiply(kernels().packed_matmul, some.rows, weight.rows, output.rows, c,
                  std::min(c + columns, n));
       }
-      EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << columns << " columns at a time";
+      EXPECT_TRUE(SameBits(output[0], whole[0], 29 * n)) << columns << " columns at a time";
     }
   }
 }

@@ -11,7 +11,7 @@
 namespace lectern {
 namespace {
 
-Env& env = Env::Default();
+Env& real = Env::Default();
 
 mode_t ModeOf(const std::string& path) {
   struct stat info {};
@@ -21,7 +21,7 @@ mode_t ModeOf(const std::string& path) {
 
 TEST(EnvTest, WritesReadsAndMaps) {
   TempDirectory dir;
-  auto file = env.OpenWritable(dir / "a", true);
+  auto file = real.OpenWritable(dir / "a", true);
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE((*file)->WriteAt(3, "defg", 4).ok());
   EXPECT_TRUE((*file)->WriteAt(0, "abc", 3).ok());
@@ -33,7 +33,7 @@ TEST(EnvTest, WritesReadsAndMaps) {
   EXPECT_TRUE((*file)->Close().ok());
   EXPECT_TRUE((*file)->Close().ok());
   EXPECT_EQ(ModeOf(dir / "a"), 0600u);
-  const auto map = env.Map(dir / "a");
+  const auto map = real.Map(dir / "a");
   ASSERT_TRUE(map.ok());
   EXPECT_EQ((*map)->size(), 7u);
   EXPECT_EQ(std::memcmp((*map)->data(), "abcdefg", 7), 0);
@@ -46,7 +46,7 @@ TEST(EnvTest, AMirrorHasWhatWasLoaded) {
   TempDirectory dir;
   const std::string text(10000, 'x');
   WriteBytes(dir / "a", text);
-  const auto mirror = env.Mirror(dir / "a");
+  const auto mirror = real.Mirror(dir / "a");
   ASSERT_TRUE(mirror.ok());
   const auto* data = reinterpret_cast<const char*>((*mirror)->data());
   EXPECT_EQ((*mirror)->size(), text.size());
@@ -66,8 +66,8 @@ TEST(EnvTest, AMirrorHasWhatWasLoaded) {
   (*mirror)->DontNeed(4000, 5000);  // one whole page
   EXPECT_EQ(data[4096], 0);
   EXPECT_EQ(data[8192], 'y');
-  EXPECT_EQ(env.Mirror(dir / "b").status().code(), Code::kMissingFile);
-  EXPECT_EQ(env.Mirror(dir.path()).status().code(), Code::kIoError);
+  EXPECT_EQ(real.Mirror(dir / "b").status().code(), Code::kMissingFile);
+  EXPECT_EQ(real.Mirror(dir.path()).status().code(), Code::kIoError);
 }
 
 TEST(EnvTest, OpensAWholeFileEitherWay) {
@@ -75,7 +75,7 @@ TEST(EnvTest, OpensAWholeFileEitherWay) {
   WriteBytes(dir / "a", "abc");
   WriteBytes(dir / "empty", "");
   for (const Io io : {Io::kMmap, Io::kPread}) {
-    const auto file = OpenWhole(env, dir / "a", io), empty = OpenWhole(env, dir / "empty", io);
+    const auto file = OpenWhole(real, dir / "a", io), empty = OpenWhole(real, dir / "empty", io);
     ASSERT_TRUE(file.ok() && empty.ok());
     EXPECT_EQ(std::memcmp((*file)->data(), "abc", 3), 0);
     EXPECT_EQ((*empty)->size(), 0u);
@@ -85,14 +85,14 @@ TEST(EnvTest, OpensAWholeFileEitherWay) {
 TEST(EnvTest, MapsAnEmptyFile) {
   TempDirectory dir;
   WriteBytes(dir / "a", "");
-  const auto map = env.Map(dir / "a");
+  const auto map = real.Map(dir / "a");
   ASSERT_TRUE(map.ok());
   EXPECT_EQ((*map)->size(), 0u);
 }
 
 TEST(EnvTest, AllocateGrowsAndNeverShrinks) {
   TempDirectory dir;
-  auto file = env.OpenWritable(dir / "a", true);
+  auto file = real.OpenWritable(dir / "a", true);
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE((*file)->Allocate(0).ok());
   EXPECT_TRUE((*file)->Allocate(10000).ok());
@@ -104,8 +104,8 @@ TEST(EnvTest, AllocateGrowsAndNeverShrinks) {
 TEST(EnvTest, ExclusiveRefusesWhatIsThere) {
   TempDirectory dir;
   WriteBytes(dir / "a", "abc");
-  EXPECT_EQ(env.OpenWritable(dir / "a", true).status().code(), Code::kIoError);
-  EXPECT_TRUE(env.OpenWritable(dir / "a", false).ok());
+  EXPECT_EQ(real.OpenWritable(dir / "a", true).status().code(), Code::kIoError);
+  EXPECT_TRUE(real.OpenWritable(dir / "a", false).ok());
   EXPECT_EQ(ReadBytes(dir / "a"), "abc");
 }
 
@@ -117,82 +117,82 @@ TEST(EnvTest, RefusesWhatIsNoRegularFile) {
   std::filesystem::create_directory(dir / "dir");
   for (const std::string name : {"link", "fifo", "dir", "/dev/null"}) {
     const std::string path = name[0] == '/' ? name : dir / name;
-    EXPECT_EQ(env.Map(path).status().code(), Code::kIoError) << name;
-    EXPECT_EQ(env.OpenWritable(path, false).status().code(), Code::kIoError) << name;
-    EXPECT_EQ(env.Lock(path, 0).status().code(), Code::kIoError) << name;
+    EXPECT_EQ(real.Map(path).status().code(), Code::kIoError) << name;
+    EXPECT_EQ(real.OpenWritable(path, false).status().code(), Code::kIoError) << name;
+    EXPECT_EQ(real.Lock(path, 0).status().code(), Code::kIoError) << name;
   }
-  EXPECT_EQ(env.Map(dir / "none").status().code(), Code::kMissingFile);
-  EXPECT_EQ(env.Map(std::string("a\0b", 3)).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(env.Map("").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(real.Map(dir / "none").status().code(), Code::kMissingFile);
+  EXPECT_EQ(real.Map(std::string("a\0b", 3)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(real.Map("").status().code(), Code::kInvalidArgument);
 }
 
 TEST(EnvTest, MakesDirectoriesWithParents) {
   TempDirectory dir;
-  EXPECT_TRUE(env.MakeDirectory(dir / "a/b//c/").ok());
-  EXPECT_TRUE(env.MakeDirectory(dir / "a/b/c").ok());
+  EXPECT_TRUE(real.MakeDirectory(dir / "a/b//c/").ok());
+  EXPECT_TRUE(real.MakeDirectory(dir / "a/b/c").ok());
   EXPECT_EQ(ModeOf(dir / "a/b/c"), 0700u);
   WriteBytes(dir / "file", "");
-  EXPECT_EQ(env.MakeDirectory(dir / "file").code(), Code::kIoError);
-  EXPECT_EQ(env.MakeDirectory(dir / "file/x").code(), Code::kIoError);
+  EXPECT_EQ(real.MakeDirectory(dir / "file").code(), Code::kIoError);
+  EXPECT_EQ(real.MakeDirectory(dir / "file/x").code(), Code::kIoError);
 }
 
 TEST(EnvTest, RemovesATreeButNothingBehindLinks) {
   TempDirectory dir, other;
   WriteBytes(other / "kept", "abc");
-  ASSERT_TRUE(env.MakeDirectory(dir / "tree/deep/deeper").ok());
+  ASSERT_TRUE(real.MakeDirectory(dir / "tree/deep/deeper").ok());
   WriteBytes(dir / "tree/deep/file", "abc");
   std::filesystem::create_directory_symlink(other.path(), dir / "tree/deep/link");
-  EXPECT_TRUE(env.RemoveTree(dir / "tree").ok());
-  EXPECT_FALSE(*env.Exists(dir / "tree"));
-  EXPECT_TRUE(*env.Exists(other / "kept"));
-  EXPECT_TRUE(env.RemoveTree(dir / "tree").ok());
+  EXPECT_TRUE(real.RemoveTree(dir / "tree").ok());
+  EXPECT_FALSE(*real.Exists(dir / "tree"));
+  EXPECT_TRUE(*real.Exists(other / "kept"));
+  EXPECT_TRUE(real.RemoveTree(dir / "tree").ok());
 }
 
 TEST(EnvTest, ListsSortedAndRenamesAndRemoves) {
   TempDirectory dir;
   for (const char* name : {"b", "c", "a"}) WriteBytes(dir / name, name);
-  EXPECT_EQ(*env.List(dir.path()), (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_TRUE(env.Rename(dir / "a", dir / "d").ok());
-  EXPECT_TRUE(env.Remove(dir / "b").ok());
-  EXPECT_EQ(env.Remove(dir / "b").code(), Code::kMissingFile);
-  EXPECT_TRUE(env.SyncDirectory(dir.path()).ok());
-  EXPECT_EQ(*env.List(dir.path()), (std::vector<std::string>{"c", "d"}));
-  EXPECT_EQ(env.List(dir / "none").status().code(), Code::kMissingFile);
-  EXPECT_GT(*env.FreeBytes(dir.path()), 0u);
-  EXPECT_EQ(env.AccessTo(dir.path()), Access::kWritable);
-  EXPECT_EQ(env.AccessTo(dir / "none"), Access::kNotWritable);
-  EXPECT_EQ(env.Info(dir.path())->type, FileInfo::Type::kDirectory);
-  EXPECT_EQ(env.Info(dir / "c")->type, FileInfo::Type::kRegular);
-  EXPECT_EQ(env.Info(dir / "c")->bytes, 1u);
-  EXPECT_EQ(env.Info(dir / "none")->type, FileInfo::Type::kNone);
+  EXPECT_EQ(*real.List(dir.path()), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_TRUE(real.Rename(dir / "a", dir / "d").ok());
+  EXPECT_TRUE(real.Remove(dir / "b").ok());
+  EXPECT_EQ(real.Remove(dir / "b").code(), Code::kMissingFile);
+  EXPECT_TRUE(real.SyncDirectory(dir.path()).ok());
+  EXPECT_EQ(*real.List(dir.path()), (std::vector<std::string>{"c", "d"}));
+  EXPECT_EQ(real.List(dir / "none").status().code(), Code::kMissingFile);
+  EXPECT_GT(*real.FreeBytes(dir.path()), 0u);
+  EXPECT_EQ(real.AccessTo(dir.path()), Access::kWritable);
+  EXPECT_EQ(real.AccessTo(dir / "none"), Access::kNotWritable);
+  EXPECT_EQ(real.Info(dir.path())->type, FileInfo::Type::kDirectory);
+  EXPECT_EQ(real.Info(dir / "c")->type, FileInfo::Type::kRegular);
+  EXPECT_EQ(real.Info(dir / "c")->bytes, 1u);
+  EXPECT_EQ(real.Info(dir / "none")->type, FileInfo::Type::kNone);
 }
 
 TEST(EnvTest, ALockIsHeldOnceAndFreedByItsOwner) {
   TempDirectory dir;
-  auto lock = env.Lock(dir / "writer.lock", 0);
+  auto lock = real.Lock(dir / "writer.lock", 0);
   ASSERT_TRUE(lock.ok());
-  EXPECT_EQ(env.Lock(dir / "writer.lock", 30).status().code(), Code::kLocked);
+  EXPECT_EQ(real.Lock(dir / "writer.lock", 30).status().code(), Code::kLocked);
   std::thread later([held = std::move(*lock)]() mutable {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     held.reset();
   });
-  EXPECT_TRUE(env.Lock(dir / "writer.lock", 10000).ok());
+  EXPECT_TRUE(real.Lock(dir / "writer.lock", 10000).ok());
   later.join();
 }
 
 TEST(EnvTest, ReadersShareADirectorysLeaseAndARemoverHoldsItAlone) {
   TempDirectory dir;
-  auto first = env.LockDirectory(dir.path(), Lease::kShared);
-  auto second = env.LockDirectory(dir.path(), Lease::kShared);
+  auto first = real.LockDirectory(dir.path(), Lease::kShared);
+  auto second = real.LockDirectory(dir.path(), Lease::kShared);
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_EQ(env.LockDirectory(dir.path(), Lease::kExclusive).status().code(), Code::kLocked);
+  EXPECT_EQ(real.LockDirectory(dir.path(), Lease::kExclusive).status().code(), Code::kLocked);
   first->reset();
-  EXPECT_EQ(env.LockDirectory(dir.path(), Lease::kExclusive).status().code(), Code::kLocked);
+  EXPECT_EQ(real.LockDirectory(dir.path(), Lease::kExclusive).status().code(), Code::kLocked);
   second->reset();
-  auto alone = env.LockDirectory(dir.path(), Lease::kExclusive);
+  auto alone = real.LockDirectory(dir.path(), Lease::kExclusive);
   ASSERT_TRUE(alone.ok());
-  EXPECT_EQ(env.LockDirectory(dir.path(), Lease::kShared).status().code(), Code::kLocked);
-  EXPECT_EQ(env.LockDirectory(dir / "none", Lease::kShared).status().code(), Code::kMissingFile);
+  EXPECT_EQ(real.LockDirectory(dir.path(), Lease::kShared).status().code(), Code::kLocked);
+  EXPECT_EQ(real.LockDirectory(dir / "none", Lease::kShared).status().code(), Code::kMissingFile);
 }
 
 TEST(EnvTest, PathPartsAreTakenApart) {

@@ -238,6 +238,27 @@ class ServerTest(unittest.TestCase):
         self.assert_error(chat(messages=user, tools=[]), 400, "invalid_argument", "tools")
         self.assert_error(chat(messages=user, n=2), 400, "invalid_argument", "n")
 
+    def test_tokenize(self):
+        def tokenize(**fields):
+            return self.server.call("POST", "/tokenize", fields)
+        content = "<s>Wer zahlt \u00e4 \U0001f511 die Miete?\n</s>"
+        status, _, body = tokenize(content=content, with_pieces=True, document="lease.txt")
+        self.assertEqual(status, 200, body)
+        encoded, end = content.encode(), 0
+        for token in body["tokens"]:
+            self.assertEqual(token["piece"], encoded[token["begin"]:token["end"]].decode())
+            self.assertGreater(token["id"], 2)  # no control token
+            self.assertIn(token["begin"], (end, end - len(token["piece"].encode())))
+            end = token["end"]
+        self.assertEqual(end, len(encoded))
+        self.assertEqual(tokenize(content=content)[2]["tokens"],
+                         [token["id"] for token in body["tokens"]])
+        self.assert_error(tokenize(), 400, "invalid_argument", "content")
+        self.assert_error(tokenize(content=3), 400, "invalid_argument", "content")
+        self.assert_error(tokenize(content="x", add_special=True), 400, "invalid_argument",
+                          "add_special")
+        self.assertEqual(tokenize(content="x", document="none")[0], 404)
+
     def test_responses(self):
         question = ONCE
         plain = self.server.ask(question=question)[2]

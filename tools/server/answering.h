@@ -68,6 +68,7 @@ class Answering {
 
   HttpResponse ErrorResponse(const api::Error& error, const HttpRequest& request) const;
 
+  api::Engine& engine() { return engine_; }
   Metrics& metrics() { return metrics_; }
   Watch& watch() { return watch_; }
   GenerationSlots::Load load() const { return slots_.load(); }

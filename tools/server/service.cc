@@ -87,6 +87,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"POST", "/v1/ask", &Service::Ask},
       {"POST", "/v1/chat/completions", &Service::ChatCompletions},
       {"POST", "/v1/responses", &Service::Responses},
+      {"POST", "/tokenize", &Service::Tokenize},
   };
   return routes;
 }
@@ -310,6 +311,10 @@ HttpResponse Service::ChatCompletions(const HttpRequest& request, const std::str
 
 HttpResponse Service::Responses(const HttpRequest& request, const std::string&) {
   return AnswerResponses(answering_, request);
+}
+
+HttpResponse Service::Tokenize(const HttpRequest& request, const std::string&) {
+  return AnswerTokenize(answering_, request);
 }
 
 }  // namespace lectern::server

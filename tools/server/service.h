@@ -64,6 +64,7 @@ class Service {
   HttpResponse Ask(const HttpRequest&, const std::string&);
   HttpResponse ChatCompletions(const HttpRequest&, const std::string&);
   HttpResponse Responses(const HttpRequest&, const std::string&);
+  HttpResponse Tokenize(const HttpRequest&, const std::string&);
   api::Result<api::DocumentList> List();
   HttpResponse NotAllowedToIndex(const HttpRequest&) const;
 
@@ -77,6 +78,8 @@ class Service {
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request);
+
+HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request);
 
 HttpResponse JsonResponse(std::string body, int status = 200);
 HttpResponse StatusResponse(const Status& status, const HttpRequest& request);
