@@ -196,8 +196,7 @@ lectern_code lectern_session_tokenize(const lectern_session* session, const char
     std::vector<lectern_token> tokens;
     tokens.reserve(tokenized.ids.size());
     for (size_t i = 0; i < tokenized.ids.size(); ++i) {
-      tokens.push_back(
-          {tokenized.ranges[i].begin, tokenized.ranges[i].end, tokenized.ids[i], 0});
+      tokens.push_back({tokenized.ranges[i].begin, tokenized.ranges[i].end, tokenized.ids[i], 0});
     }
     on_tokens(tokens.data(), tokens.size(), user);
     return Status();

@@ -84,8 +84,7 @@ class SessionsTogetherTest : public ::testing::Test {
     IndexOptions index;
     for (const char* name : {"a", "b"}) {
       index.name = name;
-      const auto report =
-          engine_->Index(InventedText(6500, static_cast<uint64_t>(name[0])), index);
+      const auto report = engine_->Index(InventedText(6500, static_cast<uint64_t>(name[0])), index);
       ASSERT_TRUE(report.ok());
       ASSERT_FALSE(report->levels.empty());  // long enough for clusters
     }
