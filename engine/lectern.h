@@ -352,9 +352,9 @@ struct Document {
   std::string model;  // folder it was indexed with
   std::string fingerprint;
   uint64_t generation = 0, tokens = 0, text_bytes = 0, bytes_on_disk = 0;
-  double keep = 1;        // share of its rows that is stored
-  std::string retention;  // which of them; empty: all
-  std::string weights;    // EngineOptions; empty: not known
+  double keep = 1;            // share of its rows that is stored
+  std::string retention;      // which of them; empty: all
+  std::string weights;        // EngineOptions; empty: not known
   double prefill_budget = 1;  // below 1: it was prefilled sparsely
 };
 struct Shard {
