@@ -56,7 +56,7 @@ inline constexpr size_t kMostGroupRows = 8;
 struct AttendBlocksArgs {
   Rows<const float> queries;        // [R, head_dim]; as above
   std::span<const KvBlock> blocks;  // one after the other, n >= 1 rows in all; of one dtype
-  float scale;
+  float scale;                      // > 0
   AttentionState state;
   Rows<float> logits;        // out [R, n], or empty
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats

@@ -14,7 +14,7 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 
 // exp(x) for x <= 80, within 1e-6 relative; 0 below -87; NaN of NaN. 2^(k + f), |f| <= 1/2, with a
-// Taylor polynomial of degree 6: a third of the work of hn::Exp, which is exact to the last bit.
+// Taylor polynomial of degree 6: less work than hn::Exp, which is exact to the last bit.
 HWY_INLINE FloatVector FastExp(FloatVector x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;

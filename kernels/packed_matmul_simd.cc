@@ -232,8 +232,7 @@ static_assert(kWideBlockRows % kWideRows == 0);
 constexpr size_t kLeastWideRows = 12;
 constexpr size_t kGroupPairs = kPackedGroup / 2;
 
-// Pairs of one vector of steps: kLanes of k and k + 2, and from `to_odd` on those of k + 1 and k
-// + 3.
+// Pairs of one vector of steps: kLanes of k and k + 2, then at `to_odd` those of k + 1 and k + 3.
 HWY_INLINE void Widen(Int8Vector steps, int16_t* to_even, int16_t* to_odd) {
   const Int16Tag d;
   const auto both = hn::BitCast(d, steps);

@@ -255,6 +255,10 @@ class ServerTest(unittest.TestCase):
                          [token["id"] for token in body["tokens"]])
         self.assert_error(tokenize(), 400, "invalid_argument", "content")
         self.assert_error(tokenize(content=3), 400, "invalid_argument", "content")
+        most = 32768
+        status, _, body = tokenize(content="a " * (most // 2), with_pieces=True)
+        self.assertEqual((status, body["tokens"][-1]["end"]), (200, most))
+        self.assert_error(tokenize(content="a" * (most + 1)), 400, "invalid_argument", "content")
         self.assert_error(tokenize(content="x", add_special=True), 400, "invalid_argument",
                           "add_special")
         self.assertEqual(tokenize(content="x", document="none")[0], 404)

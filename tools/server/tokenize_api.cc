@@ -4,6 +4,12 @@
 #include "tools/server/service.h"
 
 namespace lectern::server {
+namespace {
+
+// Tokens with their pieces take some hundred times the memory of the text that they are of.
+constexpr size_t kMaxContent = size_t{32} << 10;
+
+}  // namespace
 
 HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request) {
   auto fields = RequestFields::Parse(request.body);
@@ -11,23 +17,30 @@ HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request) {
   const std::string document = fields->String("document").value_or("");
   const std::string content = fields->RequiredString("content");
   const bool with_pieces = fields->Boolean("with_pieces").value_or(false);
+  if (content.size() > kMaxContent) {
+    fields->Fail("content", "is too long: at most " + std::to_string(kMaxContent) +
+                                " bytes; send it in parts");
+  }
   if (Status status = fields->Finish(); !status.ok()) return StatusResponse(status, request);
   auto session = answering.engine().Open(document);
   if (!session.ok()) return answering.ErrorResponse(session.error(), request);
   auto tokens = session->Tokenize(content);
   if (!tokens.ok()) return answering.ErrorResponse(tokens.error(), request);
-  Json::Array list;
+  std::string body = R"({"tokens":[)";
   for (const lectern_token& token : *tokens) {
+    if (body.back() != '[') body += ',';
     if (!with_pieces) {
-      list.emplace_back(int64_t{token.id});
+      body += std::to_string(token.id);
       continue;
     }
-    list.emplace_back(Json::Object{{"id", int64_t{token.id}},
-                                   {"piece", content.substr(token.begin, token.end - token.begin)},
-                                   {"begin", token.begin},
-                                   {"end", token.end}});
+    const std::string piece = content.substr(token.begin, token.end - token.begin);
+    body += Json(Json::Object{{"id", int64_t{token.id}},
+                              {"piece", piece},
+                              {"begin", token.begin},
+                              {"end", token.end}})
+                .Dump();
   }
-  return JsonResponse(Json(Json::Object{{"tokens", std::move(list)}}).Dump());
+  return JsonResponse(body + "]}");
 }
 
 }  // namespace lectern::server
