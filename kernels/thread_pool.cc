@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <set>
 #include <utility>
 
@@ -33,19 +32,6 @@ void LookFor(const Condition& is_true) {
 
 }  // namespace
 
-struct ThreadPool::Job {
-  Job(size_t n, const std::function<void(size_t, size_t)>& f) : num_items(n), body(f) {}
-
-  const size_t num_items;
-  const std::function<void(size_t, size_t)>& body;  // outlives every started item
-  std::atomic<size_t> next{0};
-  size_t next_slot = 1;  // guarded by mutex_; the caller has slot 0
-  std::mutex done_mutex;
-  std::condition_variable done;
-  std::atomic<size_t> num_done{0};  // written with done_mutex held
-  std::exception_ptr thrown;  // guarded by done_mutex: the first
-};
-
 ThreadPool::ThreadPool(size_t num_threads) {
   try {
     for (size_t i = 1; i < std::max<size_t>(num_threads, 1); ++i) {
@@ -60,87 +46,99 @@ ThreadPool::ThreadPool(size_t num_threads) {
 ThreadPool::~ThreadPool() { Stop(); }
 
 void ThreadPool::Stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  work_.notify_all();
+  stop_ = true;
+  ++num_posted_;
+  num_posted_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-// Takes items until none is left; after one that throws, the rest are taken but not run. The last
-// one done wakes the caller.
+// Takes items until none is left; after one that throws, the rest are taken but not run.
 void ThreadPool::RunItems(Job& job, size_t slot) {
-  size_t done = 0;
-  std::exception_ptr thrown;
   for (size_t item; (item = job.next.fetch_add(1, std::memory_order_relaxed)) < job.num_items;) {
-    ++done;
-    if (thrown) continue;
+    if (job.has_thrown.load(std::memory_order_relaxed)) continue;
     try {
-      job.body(item, slot);
+      (*job.body)(item, slot);
     } catch (...) {
-      thrown = std::current_exception();
+      if (!job.has_thrown.exchange(true)) job.thrown = std::current_exception();
     }
   }
-  if (done == 0) return;
-  std::lock_guard lock(job.done_mutex);
-  if (!job.thrown) job.thrown = std::move(thrown);
-  job.num_done += done;
-  if (job.num_done == job.num_items) job.done.notify_all();
+}
+
+// True: it was open and had items. A worker that has left never comes back, as it leaves when no
+// item is left: so every worker takes at most one slot.
+bool ThreadPool::Help(Job& job) {
+  uint32_t state = job.state.load(std::memory_order_relaxed);
+  do {
+    if ((state & kOpen) == 0) return false;
+  } while (!job.state.compare_exchange_weak(state, state + 1, std::memory_order_acquire,
+                                            std::memory_order_relaxed));
+  const bool has_items = job.next.load(std::memory_order_relaxed) < job.num_items;
+  if (has_items) RunItems(job, job.next_slot.fetch_add(1, std::memory_order_relaxed));
+  const uint32_t before = job.state.fetch_sub(1);
+  if ((before & kOpen) == 0 && (before & kInside) == 1) job.state.notify_one();  // its caller
+  return has_items;
 }
 
 void ThreadPool::WorkerLoop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    if (!stop_ && jobs_.empty()) {
-      const uint64_t seen = num_posted_;
-      lock.unlock();
-      LookFor([&] { return num_posted_ != seen; });
-      lock.lock();
-    }
-    work_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+  for (size_t first = 0;;) {
+    const uint32_t seen = num_posted_;
     if (stop_) return;
-    const std::shared_ptr<Job> job = jobs_.front();
-    const size_t slot = job->next_slot++;
-    // A job leaves the list once every worker that can help has joined it or its items are gone.
-    if (slot >= workers_.size() || job->next.load(std::memory_order_relaxed) >= job->num_items) {
-      std::erase(jobs_, job);
+    bool has_helped = false;
+    // From where it helped last: a caller with one job after the other is not the only one helped.
+    for (size_t i = 1; i <= jobs_.size() && !has_helped; ++i) {
+      const size_t job = (first + i) % jobs_.size();
+      has_helped = Help(jobs_[job]);
+      if (has_helped) first = job;
     }
-    lock.unlock();
-    RunItems(*job, slot);
-    lock.lock();
-    std::erase(jobs_, job);
+    if (has_helped) continue;
+    LookFor([&] { return num_posted_ != seen; });
+    num_posted_.wait(seen);
   }
 }
 
-void ThreadPool::ParallelFor(size_t num_items,
-                             const std::function<void(size_t item, size_t slot)>& body) {
+// nullptr: all are taken.
+ThreadPool::Job* ThreadPool::TakeJob() {
+  for (Job& job : jobs_) {
+    uint32_t expected = 0;
+    if (job.state.compare_exchange_strong(expected, kTaken, std::memory_order_acquire,
+                                          std::memory_order_relaxed)) {
+      return &job;
+    }
+  }
+  return nullptr;
+}
+
+void ThreadPool::ParallelFor(size_t num_items, Body body) {
   if (num_items == 0) return;
-  if (num_items == 1 || workers_.empty()) {
+  Job* const job = num_items == 1 || workers_.empty() ? nullptr : TakeJob();
+  if (job == nullptr) {
     for (size_t item = 0; item < num_items; ++item) body(item, 0);
     return;
   }
-  const auto job = std::make_shared<Job>(num_items, body);
-  {
-    std::lock_guard lock(mutex_);
-    jobs_.push_back(job);
-    ++num_posted_;
-  }
+  job->next_slot.store(1, std::memory_order_relaxed);
+  job->next.store(0, std::memory_order_relaxed);
+  job->num_items = num_items;
+  job->body = &body;
+  job->has_thrown.store(false, std::memory_order_relaxed);
+  job->state.store(kTaken | kOpen, std::memory_order_release);
+  ++num_posted_;
   if (num_items > 2) {
-    work_.notify_all();
+    num_posted_.notify_all();
   } else {
-    work_.notify_one();
+    num_posted_.notify_one();
   }
   RunItems(*job, 0);
-  LookFor([&] { return job->num_done == num_items; });
-  std::unique_lock lock(job->done_mutex);
-  job->done.wait(lock, [&] { return job->num_done == job->num_items; });
-  lock.unlock();
-  {
-    std::lock_guard list_lock(mutex_);
-    std::erase(jobs_, job);
-  }
-  if (job->thrown) std::rethrow_exception(std::exchange(job->thrown, nullptr));
+  // Nobody joins any more; who is inside has the last items.
+  uint32_t state = job->state.fetch_and(~kOpen) & ~kOpen;
+  const auto is_done = [&] {
+    state = job->state.load(std::memory_order_acquire);
+    return state == kTaken;
+  };
+  if (state != kTaken) LookFor(is_done);
+  while (!is_done()) job->state.wait(state);
+  const std::exception_ptr thrown = std::exchange(job->thrown, nullptr);
+  job->state.store(0, std::memory_order_release);
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 namespace {

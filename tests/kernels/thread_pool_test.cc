@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -40,13 +41,15 @@ TEST(ThreadPoolTest, SlotsAreDistinctWhileTheyRun) {
   }
 }
 
-TEST(ThreadPoolTest, ServesConcurrentCallers) {
+// So many callers at a time; sometimes workers have gone to sleep between their calls.
+void ExpectServesCallers(size_t num_callers, size_t repeats) {
   ThreadPool pool(3);
   std::vector<std::thread> callers;
-  std::vector<size_t> wrong(4);
+  std::vector<size_t> wrong(num_callers);
   for (size_t caller = 0; caller < wrong.size(); ++caller) {
-    callers.emplace_back([&pool, &wrong, caller] {
-      for (size_t repeat = 0; repeat < 300; ++repeat) {
+    callers.emplace_back([&pool, &wrong, repeats, caller] {
+      for (size_t repeat = 0; repeat < repeats; ++repeat) {
+        if (repeat % 50 == 49) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         const size_t num_items = 1 + (repeat * 7 + caller) % 40;
         std::vector<std::atomic<int>> counts(num_items);
         std::vector<std::atomic<int>> in_slot(pool.num_threads());
@@ -63,6 +66,12 @@ TEST(ThreadPoolTest, ServesConcurrentCallers) {
   }
   for (std::thread& caller : callers) caller.join();
   for (const size_t count : wrong) EXPECT_EQ(count, 0u);
+}
+
+TEST(ThreadPoolTest, ServesConcurrentCallers) { ExpectServesCallers(4, 300); }
+
+TEST(ThreadPoolTest, ServesMoreCallersThanItHasJobs) {
+  ExpectServesCallers(ThreadPool::kMostJobs + 8, 100);
 }
 
 TEST(ThreadPoolTest, WorkOfItemsIsVisibleToTheCaller) {
