@@ -38,6 +38,9 @@ constexpr float kLastTokenShare = 0.8f;
 // question takes longer than attending to the whole document.
 constexpr size_t kChoosingTokens = 31;
 
+// Of an answer, so many tokens have their place before it begins, each with so much text.
+constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
+
 std::vector<float> RowWeights(size_t num_tokens, size_t group) {
   if (num_tokens == 1) return {};
   const size_t before = num_tokens - 1, choosing = std::min(before, kChoosingTokens);
@@ -109,7 +112,8 @@ Status Mismatch(const Document& document, const Model& model) {
 
 // States of all kv heads of a layer, R = tokens * group rows each.
 struct DocumentSession::LayerStates {
-  LayerStates(const ModelConfig& config, size_t num_tokens, float* output) {
+  LayerStates(const ModelConfig& config, size_t num_tokens, float* output, Arena* arena)
+      : numbers(arena), all(arena), lse(arena), document_lse(arena), outputs(arena) {
     const size_t rows = num_tokens * config.query_group();
     numbers.resize(config.num_kv_heads * rows * 4);
     for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -122,10 +126,10 @@ struct DocumentSession::LayerStates {
       outputs.push_back(all.back().out);
     }
   }
-  std::vector<float> numbers;
-  std::vector<AttentionState> all;  // per kv head; out is [R, head_dim] of the caller
-  std::vector<std::span<float>> lse, document_lse;
-  std::vector<Rows<float>> outputs;
+  ArenaVector<float> numbers;
+  ArenaVector<AttentionState> all;  // per kv head; out is [R, head_dim] of the caller
+  ArenaVector<std::span<float>> lse, document_lse;
+  ArenaVector<Rows<float>> outputs;
 };
 
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
@@ -186,24 +190,25 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
   const size_t group = config.query_group(), rows = num_tokens * group;
   const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
   const size_t scratch_size = AttendScratch(std::min(rows, kQueryRowsPerItem), config.head_dim);
-  std::vector<float> scratch(threads_->num_threads() * scratch_size);
+  ArenaVector<float> scratch(threads_->num_threads() * scratch_size, &arena_);
+  ArenaVector<uint32_t> visible(config.num_kv_heads * rows, &arena_);
   threads_->ParallelFor(blocks * config.num_kv_heads, [&](size_t item, size_t slot) {
     const size_t head = item / blocks, begin = item % blocks * kQueryRowsPerItem;
     const size_t end = std::min(begin + kQueryRowsPerItem, rows);
     const AttentionState state = states.all[head].Slice(begin, end);
     const size_t cache = layer * config.num_kv_heads + head;
     const size_t before = rows_.num_rows(cache) - num_tokens;
-    std::vector<uint32_t> visible;
+    const auto seen = std::span<uint32_t>(visible).subspan(head * rows + begin, end - begin);
     for (size_t r = begin; r < end; ++r) {
-      visible.push_back(static_cast<uint32_t>(before + r / group + 1));
+      seen[r - begin] = static_cast<uint32_t>(before + r / group + 1);
     }
     ResetState(state);
     transformer_.backend().attend(
         {.queries = transformer_.Grouped(activations_->queries, head, num_tokens).Slice(begin, end),
-         .keys = rows_.Keys(cache, visible.back()),
-         .values = rows_.Values(cache, visible.back()),
+         .keys = rows_.Keys(cache, seen.back()),
+         .values = rows_.Values(cache, seen.back()),
          .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
-         .visible = visible,
+         .visible = seen,
          .state = state,
          .logits = {},
          .scratch = {scratch.data() + slot * scratch_size, scratch_size}});
@@ -211,18 +216,18 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
 }
 
 // Document and question are two attention states, joined exactly.
-Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint32_t layer,
-                                                  size_t num_tokens, double kv_budget, bool tail,
-                                                  const CancelFlag* cancel, LayerStates& states,
-                                                  bool bound, ObservedLogits* observed) {
+Status DocumentSession::AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
+                                    double kv_budget, bool tail, const CancelFlag* cancel,
+                                    LayerStates& states, bool bound, ObservedLogits* observed,
+                                    DocumentRead& read) {
   const ModelConfig& config = model_->config();
-  std::vector<Rows<const float>> queries;
+  ArenaVector<Rows<const float>> queries(&arena_);
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     queries.push_back(transformer_.Grouped(activations_->queries, head, num_tokens));
     ResetState(states.all[head]);
   }
-  std::vector<float> question(num_tokens * config.num_heads * config.head_dim);
-  LayerStates question_states(config, num_tokens, question.data());
+  ArenaVector<float> question(num_tokens * config.num_heads * config.head_dim, &arena_);
+  LayerStates question_states(config, num_tokens, question.data(), &arena_);
   AttendQuestion(layer, num_tokens, question_states);
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = question_states.all[head];
@@ -239,8 +244,7 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
   if (plan != nullptr && !plan->heads.empty()) {
     head_budgets = std::span(plan->heads).subspan(layer * config.num_kv_heads, config.num_kv_heads);
   }
-  LECTERN_ASSIGN(
-      DocumentRead read,
+  LECTERN_RETURN_IF_ERROR(
       AttendDocument({.document = document,
                       .backend = transformer_.backend(),
                       .threads = *threads_,
@@ -258,9 +262,10 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
                       .is_cancelled = [cancel] { return IsSet(cancel); },
                       .selector = selector ? &selector : nullptr,
                       .row_weights = weights,
-                      .workspace = &workspace_,
+                      .workspace = workspace_,
                       .rule = rule,
-                      .observed = observed}));
+                      .observed = observed},
+                     read));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {
@@ -269,16 +274,19 @@ Result<DocumentRead> DocumentSession::AttendLayer(const Document& document, uint
     MergeStates(state, question_states.all[head]);
     FinishState(state, state.out, states.lse[head]);
   }
-  return read;
+  return {};
 }
 
 Result<DocumentRead> DocumentSession::AttendAgain(uint32_t layer, size_t num_tokens,
                                                   double kv_budget, bool tail,
                                                   std::vector<float>& output, bool bound) {
   output.resize(num_tokens * model_->config().num_heads * model_->config().head_dim);
-  LayerStates states(model_->config(), num_tokens, output.data());
+  LayerStates states(model_->config(), num_tokens, output.data(), &arena_);
   const Document& document = attended_again != nullptr ? *attended_again : *document_;
-  return AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states, bound, nullptr);
+  DocumentRead read;
+  LECTERN_RETURN_IF_ERROR(AttendLayer(document, layer, num_tokens, kv_budget, tail, nullptr, states,
+                                      bound, nullptr, read));
+  return read;
 }
 
 // Of the last token, whose attention chooses the next one.
@@ -307,10 +315,12 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
   observed_.num_queries = config.query_group();
   const Document::LayerUse use(*document_, layer);
   StoreRows(layer, num_tokens);
-  LayerStates states(config, num_tokens, activations_->attended.data());
-  LECTERN_ASSIGN(const DocumentRead read,
-                 AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel, states,
-                             /*bound=*/false, is_observed ? &observed_ : nullptr));
+  arena_.Reset();
+  LayerStates states(config, num_tokens, activations_->attended.data(), &arena_);
+  LECTERN_RETURN_IF_ERROR(AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel,
+                                      states, /*bound=*/false, is_observed ? &observed_ : nullptr,
+                                      read_));
+  const DocumentRead& read = read_;
   if (on_layer) {
     const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
     on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
@@ -365,7 +375,7 @@ void DocumentSession::CollectSessionAttention(uint32_t layer, size_t num_tokens,
   const ModelConfig& config = model_->config();
   const size_t group = config.query_group(), observed = std::min(num_tokens, kObservedTokens);
   const size_t first = (num_tokens - observed) * group, count = observed * group;
-  std::vector<float> logits, scratch(AttendScratch(count, config.head_dim));
+  ArenaVector<float> logits(&arena_), scratch(AttendScratch(count, config.head_dim), &arena_);
   for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
     const size_t cache = layer * config.num_kv_heads + head, rows = rows_.num_rows(cache);
     logits.resize(count * rows);
@@ -558,6 +568,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
                       " tokens; shorten the question or begin a new conversation");
   }
   LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens, budget));
+  const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
+  rows_.Reserve(num_past_ + ids.size() + std::min(room, kReservedTokens));
   const size_t past_before = num_past_;
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);
@@ -575,9 +587,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (on_first_logits) on_first_logits(logits.value());
   answer.timings_ms.prefill = Since(start);
 
+  answer.text.reserve(std::min(room, kReservedTokens) * kReservedBytes);
   Sampler sampler(options.sampling);
   TokenStream stream(model_->tokenizer(), /*strip_leading_space=*/true);
-  const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
   answer.finish_reason = "length";
   int32_t pending = -1;
   const auto show = [&](const std::string& piece) {

@@ -100,9 +100,9 @@ class DocumentSession : public Session {
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
   // asked for.
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail);
-  Result<DocumentRead> AttendLayer(const Document& document, uint32_t layer, size_t num_tokens,
-                                   double kv_budget, bool tail, const CancelFlag* cancel,
-                                   LayerStates& states, bool bound, ObservedLogits* observed);
+  Status AttendLayer(const Document& document, uint32_t layer, size_t num_tokens, double kv_budget,
+                     bool tail, const CancelFlag* cancel, LayerStates& states, bool bound,
+                     ObservedLogits* observed, DocumentRead& read);
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void StoreRows(uint32_t layer, size_t num_tokens);
   Status AttendStep(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
@@ -133,8 +133,10 @@ class DocumentSession : public Session {
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
-  LookupWorkspace workspace_;
-  SessionRows rows_;  // of the tokens after the fixed context, rounded like the document's
+  AttentionWorkspace workspace_;
+  Arena arena_;        // of the running layer
+  DocumentRead read_;  // likewise
+  SessionRows rows_;   // of the tokens after the fixed context, rounded like the document's
   size_t num_past_ = 0;
   int32_t pending_ = -1;  // last token of the last answer: said, not yet fed
 
@@ -156,7 +158,7 @@ class DocumentSession : public Session {
   bool bound_held_everywhere_ = true;  // the limit, by the bound
   // [tokens of the fixed context], over layers, heads and steps; empty: not collected.
   std::vector<double> mass_, squared_mass_;
-  ObservedLogits observed_;  // of the running layer
+  ObservedLogits observed_;   // of the running layer
   double document_mass_ = 0;  // what mass_ would sum to, had everything been read: by the tail
 };
 

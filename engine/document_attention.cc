@@ -37,30 +37,27 @@ struct Run {
   size_t column = 0;
 };
 
-void AddBlock(const HeadIndex& head, IndexRange rows, std::vector<Run>& runs) {
+using Runs = ArenaVector<Run>;
+
+void AddBlock(const HeadIndex& head, IndexRange rows, Runs& runs) {
   if (rows.size() > 0) runs.push_back({Run::Kind::kBlock, rows, 0, head.BlockBytes(rows)});
 }
 
 // Sinks and window.
-std::vector<Run> ExactRuns(const HeadIndex& head) {
-  std::vector<Run> runs;
-  AddBlock(head, {0, head.num_exact()}, runs);
-  return runs;
-}
+void AddExact(const HeadIndex& head, Runs& runs) { AddBlock(head, {0, head.num_exact()}, runs); }
 
-std::vector<Run> AllRuns(const HeadIndex& head) {
-  std::vector<Run> runs = ExactRuns(head);
-  if (head.levels().empty()) return runs;
+void AddAll(const HeadIndex& head, Runs& runs) {
+  AddExact(head, runs);
+  if (head.levels().empty()) return;
   const std::span<const uint32_t> rows = head.levels().back().children;
   for (size_t i = 1, first = 0; i < rows.size(); ++i) {
     if (rows[i] - rows[first] < kRowsPerRun && i + 1 < rows.size()) continue;
     AddBlock(head, {rows[first], rows[i]}, runs);
     first = i;
   }
-  return runs;
 }
 
-void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<Run>& runs) {
+void AddTail(const HeadIndex& head, const HeadSelection& selection, Runs& runs) {
   const uint64_t value_bytes = head.levels().front().mean_values.row_bytes();
   for (uint32_t level = 0; level < selection.tail.size(); ++level) {
     for (const IndexRange& range : selection.tail[level]) {
@@ -76,30 +73,16 @@ void AddTail(const HeadIndex& head, const HeadSelection& selection, std::vector<
   }
 }
 
-std::vector<Run> GatheredRuns(const HeadIndex& head, const HeadSelection& selection) {
-  std::vector<Run> runs;
+void AddGathered(const HeadIndex& head, const HeadSelection& selection, Runs& runs) {
   const auto num_rows = static_cast<uint32_t>(selection.rows.size());
   for (uint32_t begin = 0; begin < num_rows; begin += kRowsPerRun) {
     const uint32_t end = std::min<uint32_t>(begin + kRowsPerRun, num_rows);
     runs.push_back(
         {Run::Kind::kGathered, {begin, end}, 0, (end - begin) * head.BlockBytes({0, 1})});
   }
-  return runs;
 }
 
-std::vector<Run> TailRuns(const HeadIndex& head, const HeadSelection& selection) {
-  std::vector<Run> runs;
-  AddTail(head, selection, runs);
-  return runs;
-}
-
-// Buffers of one thread.
-struct Workspace {
-  std::vector<float> scratch;
-  std::vector<std::byte> keys, values;  // gathered rows
-  std::vector<KvBlock> blocks;          // of a run
-  std::vector<float> logits;            // of a run of the tail
-};
+using Workspace = AttentionWorkspace::Slot;
 
 // The blocks of a run of rows (kTail and kLogitTail are none), for so many query rows.
 Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const Run& run,
@@ -109,7 +92,7 @@ Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const R
     const std::span<const uint32_t> rows =
         std::span<const uint32_t>(selection->rows).subspan(run.range.begin, run.range.size());
     LECTERN_RETURN_IF_ERROR(head.GatherRows(rows, workspace.keys, workspace.values));
-    workspace.blocks = {{head.AsRows(workspace.keys), head.AsRows(workspace.values)}};
+    workspace.blocks.push_back({head.AsRows(workspace.keys), head.AsRows(workspace.values)});
     return {};
   }
   LECTERN_RETURN_IF_ERROR(head.VerifyRows(run.range));
@@ -146,47 +129,52 @@ struct LayerArgs {
         queries(args.queries),
         states(args.states),
         is_cancelled(args.is_cancelled),
+        workspace(args.workspace),
         observed(args.observed) {}
   LayerArgs(const ClusterAttentionArgs& args)  // NOLINT
       : backend(args.backend),
         threads(args.threads),
         queries(args.queries),
         states(args.states),
-        is_cancelled(args.is_cancelled) {}
+        is_cancelled(args.is_cancelled),
+        workspace(args.workspace) {}
   const Backend& backend;
   ThreadPool& threads;
   std::span<const Rows<const float>> queries;
   std::span<const AttentionState> states;
   const std::function<bool()>& is_cancelled;
+  AttentionWorkspace& workspace;
   ObservedLogits* observed = nullptr;
 };
 
 class LayerAttention {
  public:
-  // `runs`: per kv head. `selections`: where they have gathered rows.
+  // add_runs(kv head, its runs). `selections`: where they have gathered rows.
+  template <typename AddRuns>
   LayerAttention(const LayerArgs& args, std::span<const HeadIndex> heads,
-                 std::vector<std::vector<Run>> runs, std::span<const HeadSelection> selections)
+                 std::span<const HeadSelection> selections, const AddRuns& add_runs)
       : args_(args),
         heads_(heads),
         selections_(selections),
         scale_(1 / std::sqrt(static_cast<float>(HeadDim()))),
-        runs_(std::move(runs)) {
-    for (uint32_t h = 0; h < heads.size(); ++h) CutItems(h);
+        runs_(heads.size(), &args.workspace.arena),
+        items_(&args.workspace.arena) {
+    for (uint32_t h = 0; h < heads.size(); ++h) {
+      add_runs(h, runs_[h]);
+      CutItems(h);
+    }
   }
 
   Status Attend() {
     const size_t max_rows = std::max(kSplitRunsUpTo, kQueryRowsPerItem);
-    std::vector<Workspace> workspaces(args_.threads.num_threads());
-    for (Workspace& workspace : workspaces) {
-      workspace.scratch.resize(AttendScratch(max_rows, HeadDim()));
-    }
-    partial_.resize(num_partial_floats_);
+    args_.workspace.PrepareSlots(args_.threads.num_threads(), AttendScratch(max_rows, HeadDim()));
+    partial_ = args_.workspace.partial.Resize(num_partial_floats_);
     std::atomic<bool> failed = false;
     std::mutex mutex;
     Status first;
     args_.threads.ParallelFor(items_.size(), [&](size_t i, size_t slot) {
       if (failed.load(std::memory_order_relaxed)) return;
-      Status status = AttendItem(items_[i], workspaces[slot]);
+      Status status = AttendItem(items_[i], args_.workspace.slots[slot]);
       if (status.ok()) return;
       std::lock_guard lock(mutex);
       if (first.ok()) first = std::move(status);
@@ -207,7 +195,7 @@ class LayerAttention {
   }
 
   void CutItems(uint32_t head) {
-    const std::vector<Run>& runs = runs_[head];
+    const Runs& runs = runs_[head];
     if (NumRows() > kSplitRunsUpTo) {
       for (size_t row = 0; row < NumRows(); row += kQueryRowsPerItem) {
         items_.push_back(
@@ -343,36 +331,54 @@ class LayerAttention {
   const std::span<const HeadIndex> heads_;
   const std::span<const HeadSelection> selections_;
   const float scale_;
-  std::vector<std::vector<Run>> runs_;  // per kv head
-  std::vector<Item> items_;
-  std::vector<float> partial_;  // states of items that are merged
+  ArenaVector<Runs> runs_;  // per kv head
+  ArenaVector<Item> items_;
+  std::span<float> partial_;  // states of items that are merged
   size_t num_partial_floats_ = 0;
 };
 
-template <typename Body>
-std::vector<std::vector<Run>> PerHead(std::span<const HeadIndex> heads, const Body& body) {
-  std::vector<std::vector<Run>> runs;
-  for (size_t h = 0; h < heads.size(); ++h) runs.push_back(body(h));
-  return runs;
+// One call of LayerAttention each: what add_runs says.
+template <typename AddRuns>
+Status AttendRuns(const LayerArgs& args, std::span<const HeadIndex> heads,
+                  std::span<const HeadSelection> selections, const AddRuns& add_runs) {
+  return LayerAttention(args, heads, selections, add_runs).Attend();
 }
 
-// Log-sum-exp of what is attended without a lookup, after the exact rows.
-std::vector<std::vector<float>> KnownLse(const DocumentAttentionArgs& args) {
-  std::vector<std::vector<float>> known;
+Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads) {
+  return AttendRuns(args, heads, {}, [&](size_t h, Runs& runs) { AddExact(heads[h], runs); });
+}
+
+Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads) {
+  return AttendRuns(args, heads, {}, [&](size_t h, Runs& runs) { AddAll(heads[h], runs); });
+}
+
+Status AttendRows(const LayerArgs& args, std::span<const HeadIndex> heads,
+                  std::span<const HeadSelection> selections) {
+  return AttendRuns(args, heads, selections,
+                    [&](size_t h, Runs& runs) { AddGathered(heads[h], selections[h], runs); });
+}
+
+Status AttendTails(const LayerArgs& args, std::span<const HeadIndex> heads,
+                   std::span<const HeadSelection> selections) {
+  return AttendRuns(args, heads, selections,
+                    [&](size_t h, Runs& runs) { AddTail(heads[h], selections[h], runs); });
+}
+
+// Per kv head [R]: log-sum-exp of what is attended besides and of what is in the states.
+void FindKnownLse(const DocumentAttentionArgs& args, std::vector<std::vector<float>>& known) {
+  known.resize(args.states.size());
   for (size_t h = 0; h < args.states.size(); ++h) {
     const AttentionState& state = args.states[h];
-    std::vector<float> lse;
+    known[h].clear();
     for (size_t r = 0; r < state.num_rows(); ++r) {
       const float document = state.max[r] + std::log(state.sum[r]);
       const float other = args.other_lse.empty() ? -INFINITY : args.other_lse[h][r];
       const float larger = std::max(document, other);
-      lse.push_back(larger == -INFINITY ? larger
-                                        : larger + std::log(std::exp(document - larger) +
-                                                            std::exp(other - larger)));
+      known[h].push_back(larger == -INFINITY ? larger
+                                             : larger + std::log(std::exp(document - larger) +
+                                                                 std::exp(other - larger)));
     }
-    known.push_back(std::move(lse));
   }
-  return known;
 }
 
 constexpr double kLeastShare = 1e-6;
@@ -380,7 +386,8 @@ constexpr double kLeastShare = 1e-6;
 // Of the attention of all heads, the share that the tail stands for: of all that is in the states
 // and attended besides, what was not `read` (log masses).
 double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
-  const std::vector<std::vector<float>> all = KnownLse(args);
+  std::vector<std::vector<float>>& all = args.workspace.all_lse;
+  FindKnownLse(args, all);
   double sum = 0;
   for (size_t h = 0; h < all.size(); ++h) {
     for (size_t r = 0; r < all[h].size(); ++r) {
@@ -412,7 +419,8 @@ double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelect
 // The states of all heads as they were.
 class SavedStates {
  public:
-  explicit SavedStates(std::span<const AttentionState> states) : states_(states) {
+  SavedStates(std::span<const AttentionState> states, Arena* arena)
+      : states_(states), numbers_(arena) {
     for (const AttentionState& state : states) {
       for (size_t r = 0; r < state.num_rows(); ++r) {
         numbers_.insert(numbers_.end(), state.out[r], state.out[r] + state.out.num_cols);
@@ -436,12 +444,12 @@ class SavedStates {
 
  private:
   std::span<const AttentionState> states_;
-  std::vector<float> numbers_;
+  ArenaVector<float> numbers_;
 };
 
 // Room for the logits of the rows that will be read besides sinks and window.
 void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
-                    const std::function<size_t(size_t head)>& num_rest) {
+                    FunctionRef<size_t(size_t head)> num_rest) {
   if (observed == nullptr) return;
   observed->exact.resize(heads.size());
   observed->rest.resize(heads.size());
@@ -460,47 +468,64 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   read.heads.clear();
   read.read_lse.clear();
   read.missed_mass = read.uncalibrated_missed = read.missed_bound = 0;
-  auto runs = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
-  return LayerAttention(args, heads, std::move(runs), {}).Attend();
+  return AttendEveryRow(args, heads);
 }
 
 // One lookup, and attention to what it chose; `read.bytes` grow.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
-  LECTERN_ASSIGN(read.heads, args.selector ? (*args.selector)(args.layer, lookup) : Lookup(lookup));
+  if (args.selector != nullptr) {
+    LECTERN_ASSIGN(read.heads, (*args.selector)(args.layer, lookup));
+  } else {
+    LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
+  }
   read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;
     read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
   ResizeObserved(args.observed, heads, [&](size_t h) { return read.heads[h].rows.size(); });
-  auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], read.heads[h]); });
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), read.heads).Attend());
-  read.read_lse = KnownLse(args);
+  LECTERN_RETURN_IF_ERROR(AttendRows(args, heads, read.heads));
+  FindKnownLse(args, read.read_lse);
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
-  auto tail = PerHead(heads, [&](size_t h) { return TailRuns(heads[h], read.heads[h]); });
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(tail), read.heads).Attend());
+  LECTERN_RETURN_IF_ERROR(AttendTails(args, heads, read.heads));
   if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
   return {};
 }
 
 }  // namespace
 
-Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
+void AttentionWorkspace::PrepareSlots(size_t num_threads, size_t scratch) {
+  slots.resize(num_threads);
+  const auto share_room = [this](auto member) {
+    size_t most = 0;
+    for (Slot& slot : slots) most = std::max(most, (slot.*member).capacity());
+    for (Slot& slot : slots) (slot.*member).reserve(most);
+  };
+  share_room(&Slot::keys);
+  share_room(&Slot::values);
+  share_room(&Slot::blocks);
+  share_room(&Slot::logits);
+  for (Slot& slot : slots) slot.scratch.resize(scratch);
+}
+
+Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   LECTERN_ASSIGN(const std::span<const HeadIndex> heads, args.document.Heads(args.layer));
-  DocumentRead read;
+  AttentionWorkspace& workspace = args.workspace;
+  workspace.arena.Reset();
+  read.exact = read.bounded = false;
+  read.missed_bound = 0;
+  read.bytes = 0;
+  read.attempts = 1;
   read.dense_bytes = args.document.LayerBytes();
-  if (args.kv_budget >= 1 || !args.document.has_clusters()) {
-    LECTERN_RETURN_IF_ERROR(AttendAll(args, heads, read));
-    return read;
-  }
+  if (args.kv_budget >= 1 || !args.document.has_clusters()) return AttendAll(args, heads, read);
   const bool is_limited = args.max_missed >= 0;
   ResizeObserved(args.observed, heads, [](size_t) { return 0; });
-  auto exact_runs = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact_runs), {}).Attend());
-  const std::vector<std::vector<float>> known_lse = KnownLse(args);
-  std::vector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end());
+  LECTERN_RETURN_IF_ERROR(AttendExact(args, heads));
+  FindKnownLse(args, workspace.known_lse);
+  ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
+                                   &workspace.arena);
   LookupArgs lookup = {.backend = args.backend,
                        .threads = args.threads,
                        .heads = heads,
@@ -509,12 +534,13 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
                        .kv_budget = args.kv_budget,
                        .tail = args.tail,
                        .head_budgets = head_budgets,
-                       .known_lse = known_lse,
+                       .known_lse = workspace.known_lse,
                        .row_weights = args.row_weights,
                        .bound = is_limited || args.bound,
-                       .workspace = args.workspace,
+                       .workspace = &workspace.lookup,
                        .rule = args.rule};
-  const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>());
+  const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>(),
+                          &workspace.arena);
   for (double nominal = args.nominal_budget;; nominal *= 2, ++read.attempts) {
     LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
     read.missed_mass = read.uncalibrated_missed;
@@ -523,7 +549,7 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
       read.missed_mass = args.calibration->Estimate(args.layer, nominal, read.missed_mass);
       limit = args.calibration->Limit(nominal, read.missed_mass);
     }
-    if (!is_limited || std::min(limit, read.missed_bound) <= args.max_missed) return read;
+    if (!is_limited || std::min(limit, read.missed_bound) <= args.max_missed) return {};
     saved.Restore();
     lookup.kv_budget *= 2;
     for (double& budget : head_budgets) budget = std::min(1.0, 2 * budget);
@@ -531,41 +557,38 @@ Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args) {
     if (lookup.kv_budget < kReadAllFrom) continue;
     for (const AttentionState& state : args.states) ResetState(state);
     ++read.attempts;
-    LECTERN_RETURN_IF_ERROR(AttendAll(args, heads, read));
-    return read;
+    return AttendAll(args, heads, read);
   }
 }
 
 Status AttendClusters(const ClusterAttentionArgs& args) {
   const std::span<const HeadIndex> heads = args.heads;
-  if (args.kv_budget >= 1) {
-    auto all = PerHead(heads, [&](size_t h) { return AllRuns(heads[h]); });
-    return LayerAttention(args, heads, std::move(all), {}).Attend();
-  }
-  auto exact = PerHead(heads, [&](size_t h) { return ExactRuns(heads[h]); });
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(exact), {}).Attend());
-  std::vector<std::vector<float>> known_lse(heads.size());
+  AttentionWorkspace& workspace = args.workspace;
+  workspace.arena.Reset();
+  if (args.kv_budget >= 1) return AttendEveryRow(args, heads);
+  LECTERN_RETURN_IF_ERROR(AttendExact(args, heads));
+  workspace.known_lse.resize(heads.size());
   for (size_t h = 0; h < heads.size(); ++h) {
     const AttentionState& state = args.states[h];
+    workspace.known_lse[h].clear();
     for (size_t r = 0; r < state.num_rows(); ++r) {
-      known_lse[h].push_back(state.max[r] + std::log(state.sum[r]));
+      workspace.known_lse[h].push_back(state.max[r] + std::log(state.sum[r]));
     }
   }
-  LECTERN_ASSIGN(const std::vector<HeadSelection> selections,
-                 Lookup({.backend = args.backend,
-                         .threads = args.threads,
-                         .heads = heads,
-                         .queries = args.queries,
-                         .scale = 1 / std::sqrt(static_cast<float>(args.queries.front().num_cols)),
-                         .kv_budget = args.kv_budget,
-                         .tail = true,
-                         .known_lse = known_lse,
-                         .row_weights = args.row_weights,
-                         .workspace = args.workspace}));
-  auto rows = PerHead(heads, [&](size_t h) { return GatheredRuns(heads[h], selections[h]); });
-  LECTERN_RETURN_IF_ERROR(LayerAttention(args, heads, std::move(rows), selections).Attend());
-  auto tail = PerHead(heads, [&](size_t h) { return TailRuns(heads[h], selections[h]); });
-  return LayerAttention(args, heads, std::move(tail), selections).Attend();
+  LECTERN_RETURN_IF_ERROR(
+      Lookup({.backend = args.backend,
+              .threads = args.threads,
+              .heads = heads,
+              .queries = args.queries,
+              .scale = 1 / std::sqrt(static_cast<float>(args.queries.front().num_cols)),
+              .kv_budget = args.kv_budget,
+              .tail = true,
+              .known_lse = workspace.known_lse,
+              .row_weights = args.row_weights,
+              .workspace = &workspace.lookup},
+             workspace.selections));
+  LECTERN_RETURN_IF_ERROR(AttendRows(args, heads, workspace.selections));
+  return AttendTails(args, heads, workspace.selections);
 }
 
 namespace {

@@ -40,6 +40,24 @@ struct ObservedLogits {
   std::vector<std::vector<float>> exact, rest;
 };
 
+// Buffers of AttendDocument and AttendClusters, kept from step to step. One call at a time.
+struct AttentionWorkspace {
+  struct Slot {  // of a thread
+    std::vector<float> scratch;
+    std::vector<std::byte> keys, values;  // gathered rows
+    std::vector<KvBlock> blocks;          // of a run
+    std::vector<float> logits;            // of a run of the tail
+  };
+  // One for each thread. What one needed once all have room for, as any may get the same work.
+  void PrepareSlots(size_t num_threads, size_t scratch);
+  Arena arena;  // all else
+  std::vector<Slot> slots;
+  Reused<float> partial;  // states of items of work that are merged
+  LookupWorkspace lookup;
+  std::vector<HeadSelection> selections;               // of AttendClusters
+  std::vector<std::vector<float>> known_lse, all_lse;  // per kv head [R]
+};
+
 // Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
@@ -67,14 +85,15 @@ struct DocumentAttentionArgs {
   std::function<bool()> is_cancelled;       // polled between items of work; may be empty
   const Selector* selector = nullptr;       // where the step is not exact; nullptr: Lookup
   std::span<const float> row_weights = {};  // of Lookup
-  LookupWorkspace* workspace = nullptr;     // of Lookup; nullptr: one for this call
-  SelectionRule rule = {};                  // of Lookup
-  ObservedLogits* observed = nullptr;       // out; nullptr: not wanted
+  AttentionWorkspace& workspace;
+  SelectionRule rule = {};             // of Lookup
+  ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
 };
 
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
-// order: the same bits for any number of threads. kChecksumMismatch, kCancelled.
-Result<DocumentRead> AttendDocument(const DocumentAttentionArgs& args);
+// order: the same bits for any number of threads. `read` keeps its memory; after an error it holds
+// anything. kChecksumMismatch, kCancelled.
+Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read);
 
 struct ClusterAttentionArgs {
   const Backend& backend;
@@ -85,7 +104,7 @@ struct ClusterAttentionArgs {
   std::span<const float> row_weights;          // of Lookup
   std::span<const AttentionState> states;      // per kv head, R rows; in/out
   std::function<bool()> is_cancelled;          // polled between items of work; may be empty
-  LookupWorkspace* workspace = nullptr;        // of Lookup
+  AttentionWorkspace& workspace;
 };
 // Adds to states, which may hold what is attended besides: sinks and window of the heads, the rows
 // that one lookup chooses by the default rule, and the tail. Bits as of AttendDocument.

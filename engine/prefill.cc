@@ -254,7 +254,7 @@ class DocumentPrefill {
                            .row_weights = weights,
                            .states = states,
                            .is_cancelled = [this] { return IsCancelled(); },
-                           .workspace = &workspace_});
+                           .workspace = workspace_});
   }
 
   Status Cancelled() const {
@@ -280,7 +280,7 @@ class DocumentPrefill {
   // Of a sparse prefill; keys before the first are in clusters.
   std::optional<PrefillClusters> clusters_;
   uint64_t first_key_ = 0;
-  LookupWorkspace workspace_;
+  AttentionWorkspace workspace_;
 };
 
 }  // namespace

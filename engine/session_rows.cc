@@ -16,6 +16,15 @@ SessionRows::SessionRows(size_t num_heads, Dtype dtype, size_t head_dim)
       row_bytes_(RowBytes(dtype, head_dim)),
       heads_(num_heads) {}
 
+void SessionRows::Reserve(size_t num_rows) {
+  for (Head& head : heads_) {
+    head.keys.reserve(num_rows * row_bytes_);
+    head.values.reserve(num_rows * row_bytes_);
+    head.tokens.reserve(num_rows);
+    head.squared_attention.reserve(num_rows);
+  }
+}
+
 void SessionRows::Append(const Backend& backend, size_t head, Rows<const float> keys,
                          Rows<const float> values) {
   Head& rows = heads_[head];

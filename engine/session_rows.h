@@ -25,6 +25,8 @@ class SessionRows {
  public:
   SessionRows(size_t num_heads, Dtype dtype, size_t head_dim);
 
+  // Room for so many rows of each head: Append up to there allocates nothing.
+  void Reserve(size_t num_rows);
   // Rows of the tokens that follow all those before, rounded to the type: [tokens, head_dim] each.
   void Append(const Backend& backend, size_t head, Rows<const float> keys,
               Rows<const float> values);

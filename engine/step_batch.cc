@@ -16,7 +16,7 @@ struct StepBatch::Step {
   Seat& seat;
   Activations& own;
   std::span<float> logits;
-  const Attend& attend;
+  Attend attend;
   Clock::duration attention{};
   bool is_running = false, is_done = false;
   Status status = {};
@@ -50,8 +50,8 @@ void StepBatch::Leave(Seat& seat) {
   changed_.notify_all();
 }
 
-Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> logits,
-                      const Attend& attend, const CancelFlag* cancel) {
+Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
+                      const CancelFlag* cancel) {
   Step step{seat, activations, logits, attend};
   std::unique_lock lock(mutex_);
   Return(seat);

@@ -15,7 +15,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -56,13 +55,13 @@ class StepBatch {
   };
 
   // Projected queries, keys and values of a layer -> attended, in the session's own activations.
-  using Attend = std::function<Status(uint32_t layer)>;
+  using Attend = FunctionRef<Status(uint32_t layer)>;
   // The layers of one token that is embedded in row 0 of `activations`, and its logits [vocab].
   // Returns what `attend` says or throws first, within a layer of its saying so; the others' steps
   // go on. `attend` is called by the thread of some session of the batch while this one waits. It
   // polls `cancel` (may be nullptr); before its first call that is done here, every 100 ms, and
   // gives kCancelled. After an error the logits are as they were.
-  Status Run(Seat& seat, Activations& activations, std::span<float> logits, const Attend& attend,
+  Status Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
              const CancelFlag* cancel);
   // There is no next step for now: nobody waits for it.
   void Leave(Seat& seat);

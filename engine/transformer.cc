@@ -185,7 +185,7 @@ void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const 
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,
-                              const std::function<Status(uint32_t layer)>& attend) const {
+                              FunctionRef<Status(uint32_t layer)> attend) const {
   for (uint32_t layer = 0; layer < model_.config().num_layers; ++layer) {
     Project(layer, num_tokens, a);
     LECTERN_RETURN_IF_ERROR(attend(layer));

@@ -3,11 +3,11 @@
 #ifndef LECTERN_ENGINE_TRANSFORMER_H_
 #define LECTERN_ENGINE_TRANSFORMER_H_
 
-#include <functional>
 #include <vector>
 
 #include "engine/model.h"
 #include "kernels/backend.h"
+#include "kernels/function_ref.h"
 #include "kernels/thread_pool.h"
 
 namespace lectern {
@@ -56,7 +56,7 @@ class Transformer {
   void AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   // Every layer: `attend` turns queries, keys and values into attended; its first error ends it.
   Status RunLayers(size_t num_tokens, Activations& a,
-                   const std::function<Status(uint32_t layer)>& attend) const;
+                   FunctionRef<Status(uint32_t layer)> attend) const;
   // Logits [num_tokens, vocab] of the residuals from row `first` on.
   void Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
 

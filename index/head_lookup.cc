@@ -5,9 +5,9 @@
 
 namespace lectern {
 
-std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
-                              const std::vector<uint32_t>& chosen) {
-  std::vector<uint32_t> rest;
+ArenaVector<uint32_t> Without(std::span<const IndexRange> ranges, std::span<const uint32_t> chosen,
+                              Arena* arena) {
+  ArenaVector<uint32_t> rest(arena);
   auto next = chosen.begin();
   for (const IndexRange& range : ranges) {
     for (uint32_t i = range.begin; i < range.end; ++i) {
@@ -18,9 +18,9 @@ std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
   return rest;
 }
 
-std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
-                                const std::vector<uint32_t>& chosen) {
-  std::vector<uint32_t> columns;
+ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
+                                std::span<const uint32_t> chosen, Arena* arena) {
+  ArenaVector<uint32_t> columns(arena);
   uint32_t column = 0;
   auto next = chosen.begin();
   for (const IndexRange& range : ranges) {
@@ -34,21 +34,23 @@ std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
   return columns;
 }
 
-std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending) {
-  std::vector<IndexRange> ranges;
-  for (const uint32_t i : ascending) {
-    if (!ranges.empty() && ranges.back().end == i) {
-      ++ranges.back().end;
-    } else {
-      ranges.push_back({i, i + 1});
-    }
-  }
-  return ranges;
+namespace {
+
+Arena* Fresh(HeadBuffers& buffers) {
+  buffers.arena.Reset();
+  return &buffers.arena;
 }
 
+}  // namespace
+
 HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
-                       HeadBuffers& buffers)
-    : args_(args), head_(args.heads[head]), all_queries_(args.queries[head]), buffers_(buffers) {
+                       HeadBuffers& buffers, HeadSelection& selection)
+    : args_(args),
+      head_(args.heads[head]),
+      buffers_(buffers),
+      arena_(Fresh(buffers)),
+      all_queries_(args.queries[head]),
+      selection_(selection) {
   const size_t dim = all_queries_.num_cols;
   for (uint32_t r = 0; r < all_queries_.num_rows; ++r) {
     const float weight = args.row_weights.empty() ? 1 / static_cast<float>(all_queries_.num_rows)
@@ -68,17 +70,13 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   }
   rejected_lse_ = known_lse_;
   rejected_lse_.resize(queries_.num_rows, -INFINITY);
-  open_ = {{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())}};
+  open_.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
   for (size_t r = 0; r < queries_.num_rows; ++r) {
     norms_.push_back(args.scale * Norm({queries_[r], dim}));
   }
+  selection_.Clear(head_.levels().size());
   selection_.second_order = args.second_order;
-  selection_.looked_up.resize(head_.levels().size());
-  selection_.tail.resize(head_.levels().size());
-  if (args.bound) {
-    selection_.bounded.resize(head_.levels().size());
-    selection_.unread_bound.assign(queries_.num_rows, -INFINITY);
-  }
+  if (args.bound) selection_.unread_bound.assign(queries_.num_rows, -INFINITY);
 }
 
 void HeadLookup::CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits) {
@@ -118,7 +116,7 @@ Status HeadLookup::Score(size_t level) {
       most_deviations_.push_back(MostDeviations(view.log_counts[i]));
     }
   }
-  selection_.looked_up[level] = open_;
+  selection_.looked_up[level].assign(open_.begin(), open_.end());
   scores_.assign(log_counts_.size(), 0.0f);
   reference_ = rejected_lse_;
   ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
@@ -142,7 +140,7 @@ double HeadLookup::KnownMass() const {
 }
 
 // Estimated mass of open clusters that are neither in `read` nor looked into further.
-void HeadLookup::AddMissed(size_t level, const std::vector<uint32_t>& read) {
+void HeadLookup::AddMissed(size_t level, std::span<const uint32_t> read) {
   const auto& counts = head_.levels()[level].key_counts;
   size_t column = 0;
   auto next = read.begin();
@@ -157,12 +155,12 @@ void HeadLookup::AddMissed(size_t level, const std::vector<uint32_t>& read) {
   }
 }
 
-Status HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
+Status HeadLookup::Descend(size_t level, std::span<const uint32_t> opened) {
   AddMissed(level, opened);
-  const std::vector<uint32_t> rejected = Without(open_, opened);
+  const ArenaVector<uint32_t> rejected = Without(open_, opened, arena_);
   LECTERN_RETURN_IF_ERROR(AddClusterBound(level, rejected));
-  std::vector<float> bias = log_counts_;
-  for (const uint32_t column : ColumnsOf(open_, opened)) bias[column] = -INFINITY;
+  ArenaVector<float> bias(log_counts_, arena_);
+  for (const uint32_t column : ColumnsOf(open_, opened, arena_)) bias[column] = -INFINITY;
   if (!rejected.empty()) {
     ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
       args_.backend.add_row_lse(
@@ -171,22 +169,19 @@ Status HeadLookup::Descend(size_t level, const std::vector<uint32_t>& opened) {
            .lse = std::span<float>(rejected_lse_).subspan(begin, end - begin)});
     });
   }
-  if (args_.tail) selection_.tail[level] = ToRanges(rejected);
-  std::vector<IndexRange> below;
+  if (args_.tail) ToRanges(rejected, selection_.tail[level]);
+  ToRanges(opened, open_);
   const auto& children = head_.levels()[level].children;
-  for (const IndexRange& range : ToRanges(opened)) {
-    below.push_back({children[range.begin], children[range.end]});
-  }
-  open_ = std::move(below);
+  for (IndexRange& range : open_) range = {children[range.begin], children[range.end]};
   has_logits_ = false;
   return {};
 }
 
-Status HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
+Status HeadLookup::FinishClusters(std::span<const uint32_t> chosen) {
   AddMissed(finest(), chosen);
-  const std::vector<uint32_t> rejected = Without(open_, chosen);
+  const ArenaVector<uint32_t> rejected = Without(open_, chosen, arena_);
   LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), rejected));
-  if (args_.tail) selection_.tail[finest()] = ToRanges(rejected);
+  if (args_.tail) ToRanges(rejected, selection_.tail[finest()]);
   for (const uint32_t cluster : chosen) {
     const IndexRange rows = head_.ClusterRows(cluster);
     for (uint32_t row = rows.begin; row < rows.end; ++row) selection_.rows.push_back(row);
@@ -196,16 +191,16 @@ Status HeadLookup::FinishClusters(const std::vector<uint32_t>& chosen) {
 }
 
 // A key of cluster i has q . k <= q . C_i + |q| r_i.
-Status HeadLookup::AddClusterBound(size_t level, const std::vector<uint32_t>& not_read) {
+Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_read) {
   if (!args_.bound || not_read.empty()) return {};
-  selection_.bounded[level] = ToRanges(not_read);
+  ToRanges(not_read, selection_.bounded[level]);
   for (const IndexRange& range : selection_.bounded[level]) {
     LECTERN_RETURN_IF_ERROR(head_.VerifyRadii(level, range));
   }
   const HeadIndex::Level& view = head_.levels()[level];
-  const std::vector<uint32_t> columns = ColumnsOf(open_, not_read);
-  std::vector<float> logits(not_read.size());
-  const std::vector<float> no_bias(not_read.size());
+  const ArenaVector<uint32_t> columns = ColumnsOf(open_, not_read, arena_);
+  auto logits = Make<float>(not_read.size());
+  const auto no_bias = Make<float>(not_read.size());
   ForEachTile(level, [&](Rows<float>, size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
       for (size_t i = 0; i < not_read.size(); ++i) {
@@ -238,7 +233,6 @@ void HeadLookup::CountBytes() {
     for (const IndexRange& range : selection_.tail[l]) {
       bytes += range.size() * level.mean_values.row_bytes();
     }
-    if (!args_.bound) continue;
     for (const IndexRange& range : selection_.bounded[l]) bytes += range.size() * sizeof(float);
   }
   bytes += selection_.logit_tail.num_clusters() * finest_level.mean_values.row_bytes();

@@ -5,43 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <vector>
+#include <span>
 
 #include "index/lookup.h"
+#include "index/reused.h"
 #include "index/second_order.h"
 #include "kernels/sign_logits.h"
 
 namespace lectern {
 
-// An array that keeps its memory from step to step.
-template <typename T>
-class Reused {
- public:
-  // The first `size` elements are there; those that were not before hold anything.
-  std::span<T> Resize(size_t size) {
-    if (size > capacity_) {
-      const size_t capacity = std::max(size, capacity_ + capacity_ / 2);
-      auto larger = std::make_unique_for_overwrite<T[]>(capacity);
-      std::copy_n(data_.get(), size_, larger.get());
-      data_ = std::move(larger);
-      capacity_ = capacity;
-    }
-    size_ = size;
-    return span();
-  }
-  std::span<T> span() { return {data_.get(), size_}; }
-  T* data() const { return data_.get(); }
-  size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-
- private:
-  std::unique_ptr<T[]> data_;
-  size_t size_ = 0, capacity_ = 0;
-};
-
 // What the lookup of one kv head fills and forgets.
 struct HeadBuffers {
+  Arena arena;  // all else
   // Of a tile of query rows: logits of open clusters, by centroids alone and second order included.
   Reused<float> centroid_logits, logits;
   Reused<float> row_masses;                 // of a part of it: of coded or refined rows
@@ -59,43 +34,44 @@ struct HeadBuffers {
   Reused<float> factors, fine_factors;
   Reused<float> refined_factors;  // of row codes
   // HeadLookup's, of the same names, and what index/lookup.cc finds.
-  Reused<uint32_t> coded_rows, refined_columns, refined_groups, found;
+  Reused<uint32_t> coded_rows, refined_columns, refined_groups, begins, found;
   Reused<float> row_scores, refined_scores;
+  HeadSelection ranked;  // of a lookup that only ranks
 };
 
 // One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
 // FinishClusters, or ScoreRows, RefineRows and FinishRows.
 class HeadLookup {
  public:
-  // Begins at `first_level`, with all its clusters open; levels above it are not read.
-  HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers);
+  // Begins at `first_level`, with all its clusters open; levels above it are not read. Borrows the
+  // buffers, whose arena it resets, and writes `selection`, which keeps its memory.
+  HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers,
+             HeadSelection& selection);
 
   const HeadIndex& head() const { return head_; }
-  size_t num_scored() const { return scored_.size(); }           // query rows
-  const std::vector<IndexRange>& open() const { return open_; }  // clusters of the current level
-  const std::vector<float>& scores() const { return scores_; }   // S, in the order of open()
+  size_t num_scored() const { return scored_.size(); }        // query rows
+  std::span<const IndexRange> open() const { return open_; }  // clusters of the current level
+  std::span<const float> scores() const { return scores_; }   // S, in the order of open()
 
   // S of every open cluster of the level.
   Status Score(size_t level);
   // Share of what is known, in the same total as scores().
   double KnownMass() const;
   // Goes on with the children of `opened` (ascending); the rest stays as tail and denominator.
-  Status Descend(size_t level, const std::vector<uint32_t>& opened);
+  Status Descend(size_t level, std::span<const uint32_t> opened);
   // Finest level: reads all rows of `chosen` (ascending).
-  Status FinishClusters(const std::vector<uint32_t>& chosen);
+  Status FinishClusters(std::span<const uint32_t> chosen);
 
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
-  Status ScoreRows(const std::vector<uint32_t>& coded);
+  Status ScoreRows(std::span<const uint32_t> coded);
   std::span<const float> row_scores() const { return row_scores_; }
   // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores these
   // again.
-  Status RefineRows(std::vector<uint32_t> refined);
+  Status RefineRows(std::span<const uint32_t> refined);
   std::span<const float> refined_scores() const { return refined_scores_; }  // of `refined`
   uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }      // of row_scores()
   // Reads rows chosen[i] (indices into refined_scores(), ascending).
-  Status FinishRows(const std::vector<uint32_t>& chosen);
-
-  HeadSelection& selection() { return selection_; }
+  Status FinishRows(std::span<const uint32_t> chosen);
 
  private:
   static constexpr float kNoMass = 1e-30f;  // of everything: less cannot be told from none
@@ -141,11 +117,11 @@ class HeadLookup {
   void MakeGroups();
   Rows<const float> UncodedMasses(Rows<const float> centroids, std::span<const float> bias,
                                   size_t begin);
-  void MakeLogitTail(const std::vector<uint32_t>& read);
-  void FillLogitTail(const std::vector<Group>& groups, std::span<const double> left);
-  void AddMissed(size_t level, const std::vector<uint32_t>& read);
-  Status AddClusterBound(size_t level, const std::vector<uint32_t>& not_read);
-  void AddRowBound(const std::vector<uint32_t>& read);
+  void MakeLogitTail(std::span<const uint32_t> read);
+  void FillLogitTail(std::span<const Group> groups, std::span<const double> left);
+  void AddMissed(size_t level, std::span<const uint32_t> read);
+  Status AddClusterBound(size_t level, std::span<const uint32_t> not_read);
+  void AddRowBound(std::span<const uint32_t> read);
   void CountBytes();
   static std::span<float> Tile(std::span<float> x, size_t begin, size_t end) {
     return x.subspan(begin, end - begin);
@@ -153,51 +129,68 @@ class HeadLookup {
   bool scores_all() const { return queries_.num_rows == all_queries_.num_rows; }
   size_t finest() const { return head_.levels().size() - 1; }
 
+  template <typename T>
+  ArenaVector<T> Make(size_t size = 0) const {
+    return ArenaVector<T>(size, arena_);
+  }
+
   const LookupArgs& args_;
   const HeadIndex& head_;
+  HeadBuffers& buffers_;
+  Arena* const arena_;
   const Rows<const float> all_queries_;
   // Those that count: [R] below is their number.
   Rows<const float> queries_;
-  std::vector<uint32_t> scored_;            // their places among all
-  std::vector<float> weights_, known_lse_;  // [R]; the second may be empty
-  std::vector<IndexRange> open_;
-  std::vector<float> norms_;                // [R]: scale * |q|
-  std::vector<float> log_counts_, scores_;  // of open_
-  std::vector<float> deviations_;           // of open_: of a key's logit, per norms_
-  std::vector<float> most_deviations_;      // of open_
+  ArenaVector<uint32_t> scored_{arena_};                    // their places among all
+  ArenaVector<float> weights_{arena_}, known_lse_{arena_};  // [R]; the second may be empty
+  ArenaVector<IndexRange> open_{arena_};
+  ArenaVector<float> norms_{arena_};                        // [R]: scale * |q|
+  ArenaVector<float> log_counts_{arena_}, scores_{arena_};  // of open_
+  ArenaVector<float> deviations_{arena_};       // of open_: of a key's logit, per norms_
+  ArenaVector<float> most_deviations_{arena_};  // of open_
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
   // current level; of the first with that of open clusters that are not coded.
-  std::vector<float> rejected_lse_, reference_, rest_lse_;
+  ArenaVector<float> rejected_lse_{arena_}, reference_{arena_}, rest_lse_{arena_};
 
-  std::vector<uint32_t> coded_;          // clusters, ascending
-  std::vector<uint32_t> coded_columns_;  // of coded clusters, in open_
-  std::vector<uint32_t> coded_begin_;    // [coded + 1]: their rows, in coded_rows_
-  std::span<uint32_t> coded_rows_;       // stored rows
-  std::span<float> row_scores_;          // S of each coded row, by its row code
-  std::vector<uint32_t> refined_;        // coded rows whose fine codes were read
-  std::span<uint32_t> refined_columns_;  // the columns of their clusters, in open_
-  std::span<uint32_t> refined_groups_;   // and their groups
-  std::span<float> refined_scores_;      // S of them, by fine codes
-  std::vector<Group> groups_;            // that partition the coded rows
-  std::vector<double> coded_mass_;       // [R], exp(logit - reference) of all coded rows
+  ArenaVector<uint32_t> coded_{arena_};          // clusters, ascending
+  ArenaVector<uint32_t> coded_columns_{arena_};  // of coded clusters, in open_
+  ArenaVector<uint32_t> coded_begin_{arena_};    // [coded + 1]: their rows, in coded_rows_
+  std::span<uint32_t> coded_rows_;               // stored rows
+  std::span<float> row_scores_;                  // S of each coded row, by its row code
+  ArenaVector<uint32_t> refined_{arena_};        // coded rows whose fine codes were read
+  std::span<uint32_t> refined_columns_;          // the columns of their clusters, in open_
+  std::span<uint32_t> refined_groups_;           // and their groups
+  std::span<float> refined_scores_;              // S of them, by fine codes
+  ArenaVector<Group> groups_{arena_};            // that partition the coded rows
+  ArenaVector<double> coded_mass_{arena_};       // [R], exp(logit - reference) of all coded rows
 
-  HeadBuffers& buffers_;
   bool has_logits_ =
       false;               // one tile of query rows is all of them, and what it holds still stands
   size_t part_begin_ = 0;  // in the tile
   double missed_mass_ = 0;
-  HeadSelection selection_;
+  HeadSelection& selection_;
 };
 
 // ---- Ascending numbers
 
-std::vector<IndexRange> ToRanges(const std::vector<uint32_t>& ascending);
+// Into `ranges`, any vector of IndexRange.
+template <typename Ranges>
+void ToRanges(std::span<const uint32_t> ascending, Ranges& ranges) {
+  ranges.clear();
+  for (const uint32_t i : ascending) {
+    if (!ranges.empty() && ranges.back().end == i) {
+      ++ranges.back().end;
+    } else {
+      ranges.push_back({i, i + 1});
+    }
+  }
+}
 // Members of `ranges` that are not in `chosen`.
-std::vector<uint32_t> Without(const std::vector<IndexRange>& ranges,
-                              const std::vector<uint32_t>& chosen);
+ArenaVector<uint32_t> Without(std::span<const IndexRange> ranges, std::span<const uint32_t> chosen,
+                              Arena* arena);
 // Positions, in the order of `ranges`, of those members that are in `chosen`.
-std::vector<uint32_t> ColumnsOf(const std::vector<IndexRange>& ranges,
-                                const std::vector<uint32_t>& chosen);
+ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
+                                std::span<const uint32_t> chosen, Arena* arena);
 
 // ---- Implementation
 

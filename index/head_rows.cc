@@ -33,16 +33,17 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
 }  // namespace
 
 // A coded row has q . k <= q . C + (f <q, s> + f |s| |q|) / 2: index/row_codes.h.
-void HeadLookup::AddRowBound(const std::vector<uint32_t>& read) {
+void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
   if (!args_.bound || num_rows == 0) return;
-  std::vector<float> times_norm(num_rows), times_u(num_rows), bias(num_rows, kLogitSlack);
+  auto times_norm = Make<float>(num_rows), times_u = Make<float>(num_rows);
+  ArenaVector<float> bias(num_rows, kLogitSlack, arena_);
   for (size_t t = 0; t < num_rows; ++t) {
     const ResidualBound bound = RowBound(head_.RowCodes(coded_rows_[t]), dim);
     times_norm[t] = bound.times_norm;
     times_u[t] = bound.times_u;
   }
-  std::vector<float> fine_times_norm, fine_times_u;
+  auto fine_times_norm = Make<float>(), fine_times_u = Make<float>();
   for (const uint32_t index : refined_) {
     const ResidualBound bound = FineBound(head_.FineCodes(coded_rows_[index]), dim);
     fine_times_norm.push_back(bound.times_norm);
@@ -241,13 +242,14 @@ void HeadLookup::ScoreCodedRows() {
 // Masses of coded rows [first, first + masses.num_cols), the first of them in `group`, for query
 // rows from `begin` on.
 void HeadLookup::AddToGroups(size_t begin, size_t first, size_t group, Rows<const float> masses) {
-  std::vector<uint32_t> begins;
+  const std::span<uint32_t> all_begins = buffers_.begins.Resize(groups_.size() + 1);
   size_t end = group;
   for (; end < groups_.size() && groups_[end].begin_row < first + masses.num_cols; ++end) {
-    begins.push_back(
-        static_cast<uint32_t>(std::max<size_t>(groups_[end].begin_row, first) - first));
+    all_begins[end - group] =
+        static_cast<uint32_t>(std::max<size_t>(groups_[end].begin_row, first) - first);
   }
-  begins.push_back(static_cast<uint32_t>(masses.num_cols));
+  all_begins[end - group] = static_cast<uint32_t>(masses.num_cols);
+  const std::span<const uint32_t> begins = all_begins.first(end - group + 1);
   const size_t rows = masses.num_rows;
   const Rows<float> sums(buffers_.sums.Resize(rows * (end - group)).data(), rows, end - group);
   args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
@@ -266,7 +268,7 @@ void HeadLookup::ScoreRefinedRows() {
   std::fill(refined_scores_.begin(), refined_scores_.end(), 0.0f);
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
-  std::vector<uint32_t> begins;  // of groups, among the refined rows
+  auto begins = Make<uint32_t>();  // of groups, among the refined rows
   for (uint32_t i = 0; begins.size() <= groups_.size();) {
     begins.push_back(i);
     while (i < num_refined && refined_groups_[i] < begins.size()) ++i;
@@ -328,12 +330,12 @@ void HeadLookup::MakeGroups() {
   }
 }
 
-Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
+Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   const size_t dim = queries_.num_cols, num_queries = queries_.num_rows;
-  coded_ = coded;
-  selection_.coded = ToRanges(coded);
-  coded_columns_ = ColumnsOf(open_, coded);
-  coded_begin_ = {0};
+  coded_.assign(coded.begin(), coded.end());
+  ToRanges(coded, selection_.coded);
+  coded_columns_ = ColumnsOf(open_, coded, arena_);
+  coded_begin_.push_back(0);
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
@@ -353,7 +355,7 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
                  buffers_.scales.Resize(num_queries));
   AddMissed(finest(), coded);
   // What is not coded: opened clusters by their centroids, and what was known or rejected before.
-  std::vector<float> bias = log_counts_;
+  ArenaVector<float> bias(log_counts_, arena_);
   for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   rest_lse_ = rejected_lse_;
   ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
@@ -364,9 +366,9 @@ Status HeadLookup::ScoreRows(const std::vector<uint32_t>& coded) {
   return {};
 }
 
-Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
+Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
-  refined_ = std::move(refined);
+  refined_.assign(refined.begin(), refined.end());
   const size_t num_refined = refined_.size();
   if (num_refined == 0) return {};
   const size_t all_bytes = num_refined * plane_bytes;
@@ -419,8 +421,8 @@ Status HeadLookup::RefineRows(std::vector<uint32_t> refined) {
   return {};
 }
 
-Status HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
-  LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_)));
+Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
+  LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_, arena_)));
   AddRowBound(chosen);
   selection_.rows.reserve(chosen.size());
   for (const uint32_t i : chosen) selection_.rows.push_back(selection_.refined[i]);
@@ -432,7 +434,7 @@ Status HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
     missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
-    if (finest() == 0) selection_.tail[0] = ToRanges(Without(open_, coded_));
+    if (finest() == 0) ToRanges(Without(open_, coded_, arena_), selection_.tail[0]);
     MakeLogitTail(chosen);
   }
   CountBytes();
@@ -441,11 +443,11 @@ Status HeadLookup::FinishRows(const std::vector<uint32_t>& chosen) {
 
 // Per query row and group: log mass of what is not read of it; `read`: of the refined rows. Groups
 // of which everything is read are left out.
-void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
-  std::vector<uint32_t> num_read(groups_.size());
+void HeadLookup::MakeLogitTail(std::span<const uint32_t> read) {
+  auto num_read = Make<uint32_t>(groups_.size());
   for (const uint32_t i : read) ++num_read[refined_groups_[i]];
-  std::vector<Group> kept;
-  std::vector<uint32_t> kept_groups, clusters;
+  auto kept = Make<Group>();
+  auto kept_groups = Make<uint32_t>(), clusters = Make<uint32_t>();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
     if (group.all_coded && num_read[g] == group.end_row - group.begin_row) continue;
@@ -454,15 +456,15 @@ void HeadLookup::MakeLogitTail(const std::vector<uint32_t>& read) {
     clusters.push_back(group.cluster);
   }
   if (kept.empty()) return;
-  std::vector<float> bias = log_counts_;
+  ArenaVector<float> bias(log_counts_, arena_);
   for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   LogitTail& tail = selection_.logit_tail;
   tail.level = finest() == 0 ? 0 : finest() - 1;
-  tail.clusters = ToRanges(clusters);
+  ToRanges(clusters, tail.clusters);
   tail.logits.resize(all_queries_.num_rows * kept.size());
   // Of each group's mass, by the rows that are scored: all, and what is not read.
-  std::vector<double> all(kept.size()), left(kept.size());
-  std::vector<float> unread(groups_.size());
+  auto all = Make<double>(kept.size()), left = Make<double>(kept.size());
+  auto unread = Make<float>(groups_.size());
   ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
     Rows<const float> uncoded;  // of the part of r
     for (size_t r = begin; r < end; ++r) {
@@ -509,7 +511,7 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < num_open; ++i) masses[r][i] = centroids[r][i] + bias[i];
   }
-  std::vector<uint32_t> begins;  // of groups, which follow one another
+  auto begins = Make<uint32_t>();  // of groups, which follow one another
   for (const Group& group : groups_) begins.push_back(group.begin_column);
   begins.push_back(static_cast<uint32_t>(num_open));
   args_.backend.exp_rows({.logits = masses, .reference = Tile(reference_, begin, begin + rows)});
@@ -519,16 +521,17 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
 
 // For the rows that are not scored: the mass that centroids tell, of which the share `left` is not
 // read.
-void HeadLookup::FillLogitTail(const std::vector<Group>& groups, std::span<const double> left) {
+void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const double> left) {
   constexpr size_t kTileRows = 64;
   const size_t num_open = log_counts_.size();
-  std::vector<uint32_t> segments;
+  auto segments = Make<uint32_t>();
   for (const Group& group : groups) {
     segments.push_back(group.begin_column);
     segments.push_back(group.end_column);
   }
-  std::vector<float> lse(kTileRows), norms(kTileRows), sums(kTileRows * (segments.size() - 1));
-  std::vector<float> data(kTileRows * num_open);
+  auto lse = Make<float>(kTileRows), norms = Make<float>(kTileRows);
+  auto sums = Make<float>(kTileRows * (segments.size() - 1));
+  auto data = Make<float>(kTileRows * num_open);
   auto next = scored_.begin();
   for (size_t begin = 0; begin < all_queries_.num_rows; begin += kTileRows) {
     const size_t end = std::min(begin + kTileRows, all_queries_.num_rows), rows = end - begin;

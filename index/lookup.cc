@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <mutex>
 #include <numeric>
 
@@ -44,12 +43,12 @@ struct Candidate {
 
 // Wanted ones first, then by score (>= 0); equal ones in the order that they have. A radix sort: of
 // the thousands of clusters of every layer and token it takes a sixth of the time of std::sort.
-std::vector<Candidate> BestFirst(const std::vector<Candidate>& candidates) {
+ArenaVector<Candidate> BestFirst(const ArenaVector<Candidate>& candidates, Arena* arena) {
   constexpr uint32_t kDigitBits = 11, kDigits = 3, kMask = (1 << kDigitBits) - 1;
   struct Key {
     uint32_t key, place;
   };
-  std::vector<Key> keys(candidates.size()), sorted(candidates.size());
+  ArenaVector<Key> keys(candidates.size(), arena), sorted(candidates.size(), arena);
   std::array<std::array<uint32_t, kMask + 1>, kDigits> begins{};
   for (uint32_t i = 0; i < candidates.size(); ++i) {
     const uint32_t score = std::bit_cast<uint32_t>(candidates[i].score) & 0x7FFFFFFF;
@@ -62,7 +61,7 @@ std::vector<Candidate> BestFirst(const std::vector<Candidate>& candidates) {
     for (const Key& key : keys) sorted[begins[d][key.key >> (d * kDigitBits) & kMask]++] = key;
     keys.swap(sorted);
   }
-  std::vector<Candidate> ordered;
+  ArenaVector<Candidate> ordered(arena);
   ordered.reserve(candidates.size());
   for (const Key& key : keys) ordered.push_back(candidates[key.place]);
   return ordered;
@@ -94,7 +93,7 @@ RuleTerms TermsOf(Rule rule) {
   return {RuleTerms::Wants::kAboveThreshold, kFillTo, kCutAt};
 }
 
-using PerHead = std::vector<std::vector<uint32_t>>;  // ascending numbers of each kv head
+using PerHead = ArenaVector<ArenaVector<uint32_t>>;  // ascending numbers of each kv head
 
 // Scores (>= 0) that share their exponent and four more bits; more in later buckets.
 constexpr size_t kScoreBuckets = 0x1000;
@@ -108,11 +107,14 @@ using ScoreCounts = std::array<std::array<uint32_t, kScoreBuckets>, 2>;
 // The lookup of a layer: all heads share its budget.
 class LayerLookup {
  public:
-  explicit LayerLookup(const LookupArgs& args)
+  // Selections: one per head.
+  LayerLookup(const LookupArgs& args, LookupWorkspace& workspace,
+              std::span<HeadSelection> selections)
       : args_(args),
         calibrated_args_(args),
         terms_(TermsOf(args.rule.kind)),
-        buffers_((args.workspace ? *args.workspace : own_).heads()) {
+        buffers_(workspace.heads()),
+        arena_(&workspace.arena()) {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
     uint64_t exact_bytes = 0;
@@ -131,7 +133,8 @@ class LayerLookup {
     }
     lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
     buffers_.resize(std::max(buffers_.size(), 2 * args.heads.size()));
-    AddLookups(args);
+    lookups_.reserve(2 * args.heads.size());
+    for (size_t h = 0; h < args.heads.size(); ++h) AddLookup(args, h, selections[h]);
     if (args.rule.kind == Rule::kThreshold) {
       // What is known, what a row counts and variances are no part of T, so they must not be of S.
       calibrated_args_.known_lse = {};
@@ -139,11 +142,13 @@ class LayerLookup {
       calibrated_args_.second_order = false;
       calibrated_args_.bound = false;
       first_ranked_ = lookups_.size();
-      AddLookups(calibrated_args_);
+      for (size_t h = 0; h < args.heads.size(); ++h) {
+        AddLookup(calibrated_args_, h, buffers_[lookups_.size()].ranked);
+      }
     }
   }
 
-  Result<std::vector<HeadSelection>> Run() {
+  Status Run() {
     for (size_t level = first_level_; level + 1 < num_levels_; ++level) {
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t) { return head.Score(level); }));
       const PerHead opened = ChooseOpened(level);
@@ -152,7 +157,7 @@ class LayerLookup {
     }
     LECTERN_RETURN_IF_ERROR(
         ForAll([&](HeadLookup& head, size_t) { return head.Score(num_levels_ - 1); }));
-    PerHead chosen;
+    PerHead chosen(arena_);
     if (use_codes_) {
       const PerHead coded = ChooseCoded();
       LECTERN_RETURN_IF_ERROR(
@@ -164,21 +169,14 @@ class LayerLookup {
     } else {
       chosen = ChooseClusters();
     }
-    LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t h) {
+    return ForAll([&](HeadLookup& head, size_t h) {
       return use_codes_ ? head.FinishRows(chosen[h]) : head.FinishClusters(chosen[h]);
-    }));
-    std::vector<HeadSelection> selections;
-    for (size_t h = 0; h < args_.heads.size(); ++h) {
-      selections.push_back(std::move(lookups_[h].selection()));
-    }
-    return selections;
+    });
   }
 
  private:
-  void AddLookups(const LookupArgs& args) {
-    for (size_t h = 0; h < args.heads.size(); ++h) {
-      lookups_.emplace_back(args, h, first_level_, buffers_[lookups_.size()]);
-    }
+  void AddLookup(const LookupArgs& args, size_t head, HeadSelection& selection) {
+    lookups_.emplace_back(args, head, first_level_, buffers_[lookups_.size()], selection);
   }
 
   template <typename Body>
@@ -233,9 +231,9 @@ class LayerLookup {
 
   // All open clusters of the layer, best first, equal ones by head and place; `kept_share` picks
   // the threshold.
-  std::vector<Candidate> Rank(size_t level, double kept_share) const {
+  ArenaVector<Candidate> Rank(size_t level, double kept_share) const {
     const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
-    std::vector<Candidate> candidates;
+    ArenaVector<Candidate> candidates(arena_);
     for (size_t h = 0; h < args_.heads.size(); ++h) {
       const HeadLookup& lookup = lookups_[first_ranked_ + h];
       const float threshold = Threshold(h, level, kept_share);
@@ -249,16 +247,16 @@ class LayerLookup {
         }
       }
     }
-    candidates = BestFirst(candidates);
+    candidates = BestFirst(candidates, arena_);
     if (by_mass) WantMass(level, candidates);
     return candidates;
   }
 
   // Of each head the first (of most mass) until they hold the share of what is not known.
-  void WantMass(size_t level, std::vector<Candidate>& candidates) const {
+  void WantMass(size_t level, ArenaVector<Candidate>& candidates) const {
     const double part = static_cast<double>(level + 1) / static_cast<double>(num_levels_);
     const double share = 1 - (1 - args_.rule.mass) * part;
-    std::vector<double> left;
+    ArenaVector<double> left(arena_);
     for (const HeadLookup& lookup : lookups_) left.push_back(share * (1 - lookup.KnownMass()));
     for (Candidate& candidate : candidates) {
       candidate.wanted = left[candidate.head] > 0;
@@ -269,7 +267,7 @@ class LayerLookup {
   }
 
   PerHead Sorted(PerHead lists) const {
-    for (std::vector<uint32_t>& list : lists) std::sort(list.begin(), list.end());
+    for (ArenaVector<uint32_t>& list : lists) std::sort(list.begin(), list.end());
     return lists;
   }
 
@@ -289,7 +287,7 @@ class LayerLookup {
     const double kept_share =
         std::clamp(allowed / below_bytes, has_budget() ? 0.01 : args_.kv_budget, 1.0);
     double opened_bytes = 0, opened_row_bytes = 0;
-    PerHead opened(lookups_.size());
+    PerHead opened(lookups_.size(), arena_);
     for (const Candidate& candidate : Rank(level, kept_share)) {
       const HeadIndex& head = args_.heads[candidate.head];
       const HeadIndex::Level& view = head.levels()[level];
@@ -323,7 +321,7 @@ class LayerLookup {
     const double allowed = std::min(kCodesShare * (budget_ - spent_),
                                     MostOf(kMostCoded, kMostCodedByFew) * row_code_bytes);
     double code_bytes = 0, coded_row_bytes = 0;
-    PerHead coded(lookups_.size());
+    PerHead coded(lookups_.size(), arena_);
     for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
       const HeadIndex& head = args_.heads[candidate.head];
       const double rows = head.ClusterRows(candidate.index).size();
@@ -343,22 +341,25 @@ class LayerLookup {
   // Indices into the scores of each head, ascending.
   template <typename ScoresOf>
   PerHead Best(double count, const ScoresOf& scores_of) {
-    counts_.resize(lookups_.size());
-    ForEachHead([&](size_t h) { CountScores(scores_of(h), counts_[h]); });
+    ArenaVector<ScoreCounts> counts(lookups_.size(), arena_);
+    ForEachHead([&](size_t h) { CountScores(scores_of(h), counts[h]); });
     size_t total = 0;
     for (size_t h = 0; h < lookups_.size(); ++h) total += scores_of(h).size();
     const auto kept = std::min(total, static_cast<size_t>(std::max(0.0, count)));
-    PerHead chosen(lookups_.size());
+    PerHead chosen(lookups_.size(), arena_);
     if (kept == 0) return chosen;
     size_t last = kScoreBuckets, reached = 0;  // the bucket of the least kept; those from it on
     while (reached < kept) {
       --last;
-      for (const ScoreCounts& counts : counts_) reached += counts[0][last] + counts[1][last];
+      for (const ScoreCounts& of : counts) reached += of[0][last] + of[1][last];
     }
-    ForEachHead(
-        [&](size_t h) { chosen[h] = ScoresFrom(scores_of(h), LeastOf(last), buffers_[h].found); });
+    ForEachHead([&](size_t h) { FindFrom(LeastOf(last), scores_of(h), buffers_[h].found); });
     size_t found = 0;
-    for (const std::vector<uint32_t>& indices : chosen) found += indices.size();
+    for (size_t h = 0; h < chosen.size(); ++h) {
+      const std::span<const uint32_t> indices = buffers_[h].found.span();
+      chosen[h].assign(indices.begin(), indices.end());
+      found += indices.size();
+    }
     if (found > kept) DropLeast(found - kept, LeastOf(last + 1), scores_of, chosen);
     return chosen;
   }
@@ -367,19 +368,20 @@ class LayerLookup {
   template <typename ScoresOf>
   void DropLeast(size_t surplus, float above, const ScoresOf& scores_of, PerHead& chosen) {
     size_t count = 0;
+    ArenaVector<float> edge(arena_);
     for (size_t h = 0; h < chosen.size(); ++h) {
       const std::span<const float> scores = scores_of(h);
-      edge_.resize(count + chosen[h].size() + 1);
+      edge.resize(count + chosen[h].size() + 1);
       for (const uint32_t i : chosen[h]) {
-        edge_[count] = scores[i];
+        edge[count] = scores[i];
         count += scores[i] < above;
       }
     }
-    edge_.resize(count);
-    const auto cut = edge_.begin() + static_cast<ptrdiff_t>(surplus - 1);
-    std::nth_element(edge_.begin(), cut, edge_.end());
-    const float most = *cut;                                 // of those that go
-    auto equals = std::count(edge_.begin(), cut + 1, most);  // of it as many go
+    edge.resize(count);
+    const auto cut = edge.begin() + static_cast<ptrdiff_t>(surplus - 1);
+    std::nth_element(edge.begin(), cut, edge.end());
+    const float most = *cut;                                // of those that go
+    auto equals = std::count(edge.begin(), cut + 1, most);  // of it as many go
     for (size_t h = chosen.size(); h-- > 0;) {
       const std::span<const float> scores = scores_of(h);
       auto end = chosen[h].end();
@@ -399,15 +401,14 @@ class LayerLookup {
   }
 
   // Indices of scores of at least `least`.
-  static std::vector<uint32_t> ScoresFrom(std::span<const float> scores, float least,
-                                          Reused<uint32_t>& buffer) {
-    const std::span<uint32_t> found = buffer.Resize(scores.size() + 1);
+  static void FindFrom(float least, std::span<const float> scores, Reused<uint32_t>& indices) {
+    const std::span<uint32_t> found = indices.Resize(scores.size() + 1);
     size_t count = 0;
     for (uint32_t i = 0; i < scores.size(); ++i) {
       found[count] = i;
       count += scores[i] >= least;
     }
-    return {found.begin(), found.begin() + static_cast<ptrdiff_t>(count)};
+    indices.Resize(count);
   }
 
   template <typename Body>
@@ -440,7 +441,7 @@ class LayerLookup {
   PerHead ChooseClusters() {
     const double kept_share =
         has_budget() ? std::max(0.01, (budget_ - spent_) / dense_bytes_) : args_.kv_budget;
-    PerHead chosen(lookups_.size());
+    PerHead chosen(lookups_.size(), arena_);
     for (const Candidate& candidate : Rank(num_levels_ - 1, kept_share)) {
       const HeadIndex& head = args_.heads[candidate.head];
       double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate.index)));
@@ -456,10 +457,10 @@ class LayerLookup {
   const LookupArgs& args_;
   LookupArgs calibrated_args_;
   const RuleTerms terms_;
-  LookupWorkspace own_;
   std::vector<HeadBuffers>& buffers_;  // one for each of lookups_
+  Arena* const arena_;
   // Of each kv head; the scores of those from `first_ranked_` on are ranked.
-  std::vector<HeadLookup> lookups_;
+  ArenaVector<HeadLookup> lookups_{arena_};
   size_t first_ranked_ = 0;
   bool use_codes_ = false;
   size_t num_levels_ = 0, first_level_ = 0;
@@ -469,28 +470,29 @@ class LayerLookup {
   double budget_ = 0;       // bytes of the layer
   double spent_ = 0;        // bytes so far
   double lookup_left_ = 0;  // of the quarter for looking up
-  // Of Best: per head how many scores each bucket has; scores of the least bucket that is kept.
-  std::vector<ScoreCounts> counts_;
-  std::vector<float> edge_;
 };
 
 // Every row. `bounded`: query rows that a bound of what is not read is wanted for.
-HeadSelection AllOf(const HeadIndex& head, size_t bounded) {
-  HeadSelection selection;
-  selection.looked_up.resize(head.levels().size());
-  selection.tail.resize(head.levels().size());
-  selection.bounded.resize(head.levels().size());
+void SelectAll(const HeadIndex& head, size_t bounded, HeadSelection& selection) {
+  selection.Clear(head.levels().size());
   selection.rows.resize(head.num_rows() - head.num_exact());
   std::iota(selection.rows.begin(), selection.rows.end(), head.num_exact());
   selection.unread_bound.assign(bounded, -INFINITY);
   selection.bytes = head.dense_bytes();
-  return selection;
+}
+
+Status LookupTogether(const LookupArgs& args, LookupWorkspace& workspace,
+                      std::span<HeadSelection> selections) {
+  workspace.arena().Reset();
+  return LayerLookup(args, workspace, selections).Run();
 }
 
 // One head, by its own budget, on the calling thread.
-Result<HeadSelection> LookupAlone(const LookupArgs& args, size_t head, LookupWorkspace& workspace) {
+Status LookupAlone(const LookupArgs& args, size_t head, LookupWorkspace& workspace,
+                   HeadSelection& selection) {
   if (args.head_budgets[head] >= 1) {
-    return AllOf(args.heads[head], args.bound ? args.queries[head].num_rows : 0);
+    SelectAll(args.heads[head], args.bound ? args.queries[head].num_rows : 0, selection);
+    return {};
   }
   ThreadPool none(1);
   const LookupArgs alone = {
@@ -506,10 +508,8 @@ Result<HeadSelection> LookupAlone(const LookupArgs& args, size_t head, LookupWor
       .known_lse = args.known_lse.empty() ? args.known_lse : args.known_lse.subspan(head, 1),
       .row_weights = args.row_weights,
       .bound = args.bound,
-      .workspace = &workspace,
       .rule = args.rule};
-  LECTERN_ASSIGN(std::vector<HeadSelection> selections, LayerLookup(alone).Run());
-  return std::move(selections.front());
+  return LookupTogether(alone, workspace, {&selection, 1});
 }
 
 }  // namespace
@@ -540,22 +540,41 @@ LookupWorkspace::LookupWorkspace() = default;
 LookupWorkspace::~LookupWorkspace() = default;
 LookupWorkspace::LookupWorkspace(LookupWorkspace&&) noexcept = default;
 
-Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args) {
-  if (args.head_budgets.empty()) return LayerLookup(args).Run();
+void HeadSelection::Clear(size_t num_levels) {
+  for (auto* const ranges : {&looked_up, &tail, &bounded}) {
+    ranges->resize(num_levels);
+    for (std::vector<IndexRange>& of_level : *ranges) of_level.clear();
+  }
+  rows.clear();
+  coded.clear();
+  refined.clear();
+  second_order = false;
+  logit_tail.clusters.clear();
+  logit_tail.logits.clear();
+  unread_bound.clear();
+  bytes = 0;
+  missed_mass = 0;
+}
+
+Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections) {
   LookupWorkspace own;
-  std::vector<LookupWorkspace>& workspaces = (args.workspace ? *args.workspace : own).alone();
+  LookupWorkspace& workspace = args.workspace ? *args.workspace : own;
+  selections.resize(args.heads.size());
+  if (args.head_budgets.empty()) return LookupTogether(args, workspace, selections);
+  std::vector<LookupWorkspace>& workspaces = workspace.alone();
   workspaces.resize(std::max(workspaces.size(), args.heads.size()));
-  std::vector<HeadSelection> selections(args.heads.size());
-  std::vector<Status> statuses(args.heads.size());
+  workspace.arena().Reset();
+  ArenaVector<Status> statuses(args.heads.size(), &workspace.arena());
   args.threads.ParallelFor(args.heads.size(), [&](size_t h, size_t) {
-    auto selection = LookupAlone(args, h, workspaces[h]);
-    if (selection.ok()) {
-      selections[h] = *std::move(selection);
-    } else {
-      statuses[h] = selection.status();
-    }
+    statuses[h] = LookupAlone(args, h, workspaces[h], selections[h]);
   });
   for (Status& status : statuses) LECTERN_RETURN_IF_ERROR(std::move(status));
+  return {};
+}
+
+Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args) {
+  std::vector<HeadSelection> selections;
+  LECTERN_RETURN_IF_ERROR(Lookup(args, selections));
   return selections;
 }
 

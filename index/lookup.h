@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "index/head_index.h"
+#include "index/reused.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 
@@ -51,6 +52,9 @@ struct HeadSelection {
 
   uint64_t bytes = 0;      // of all this and the exact rows
   double missed_mass = 0;  // estimated share of the attention that the keys not read would get
+
+  // Nothing is selected, of so many levels. Keeps the memory.
+  void Clear(size_t num_levels);
 };
 
 // Buffers of lookups, kept from step to step. One lookup at a time.
@@ -59,10 +63,12 @@ class LookupWorkspace {
   LookupWorkspace();
   ~LookupWorkspace();
   LookupWorkspace(LookupWorkspace&&) noexcept;
+  Arena& arena() { return arena_; }
   std::vector<HeadBuffers>& heads() { return heads_; }
   std::vector<LookupWorkspace>& alone() { return alone_; }  // of heads that are looked up alone
 
  private:
+  Arena arena_;
   std::vector<HeadBuffers> heads_;
   std::vector<LookupWorkspace> alone_;
 };
@@ -130,13 +136,14 @@ struct LookupArgs {
 //             4 of 16 answers right for 9.) Of the 1 - mass that may be left an upper level leaves
 //             its part: (1 - mass) * l / L after level l of L. No byte budget, no kv_budget.
 // S of a level (kernels/centroid_scores.h) has in its denominator the clusters looked up there, the
-// mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows by
-// row codes the same, of rows by fine codes what the codes make of all that (which measured better
-// than either for both). Everything through log-sum-exp; mean over the R rows, by `row_weights`.
-// Sources: arXiv:2411.09688, section 3.3 (ours reads no child of a rejected cluster, keeps the
-// rejected mass in the denominator, and has a budget); the tail as in arXiv:2506.13059.
+// mass of what upper levels rejected, by its own centroids, and what is known of the rest; of rows
+// by row codes the same, of rows by fine codes what the codes make of all that (which measured
+// better than either for both). Everything through log-sum-exp; mean over the R rows, by
+// `row_weights`. Sources: arXiv:2411.09688, section 3.3 (ours reads no child of a rejected cluster,
+// keeps the rejected mass in the denominator, and has a budget); the tail as in arXiv:2506.13059.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
-// One entry per kv head. kChecksumMismatch.
+// Out: one entry per kv head, which keeps its memory. kChecksumMismatch.
+Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections);
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
 
 // Bytes that any lookup of the layer reads: sinks, window, the top level (and its mean values).

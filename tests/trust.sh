@@ -52,7 +52,7 @@ install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
 declare -A targets=(
   [crashes]=crash_states_test [errors]="crash_states_test store_every_call_test" [calls]="store_system_calls_test index_system_calls_test"
-  [damage]=store_damage_test [allocations]=allocation_failures_test [input]="$fuzz_targets config_test safetensors_test store_test"
+  [damage]=store_damage_test [allocations]=allocations_test [input]="$fuzz_targets config_test safetensors_test store_test"
   [processes]=store_processes_test)
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
 wanted=$(for part in "${parts[@]}"; do echo "${targets[$part]}"; done)
@@ -73,7 +73,7 @@ processes() { "$build/tests/store/store_processes_test"; }
 # In memory, where there is such a place: each failure has a store of its own.
 allocations() {
   TMPDIR=$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}") \
-    "$build/tests/engine/allocation_failures_test"
+    "$build/tests/engine/allocations_test"
 }
 input() {
   local target test

@@ -56,17 +56,22 @@ class DocumentAttentionTest : public ::testing::TestWithParam<bool> {  // tail
     return *document.document;
   }
   Result<DocumentRead> Attend(const Step& step, double budget) {
-    return AttendDocument({.document = TestDocument(),
-                           .backend = *DefaultBackend(),
-                           .threads = threads_,
-                           .layer = kLayer,
-                           .queries = step.views,
-                           .kv_budget = budget,
-                           .tail = GetParam(),
-                           .states = step.states,
-                           .is_cancelled = {}});
+    DocumentRead read;
+    LECTERN_RETURN_IF_ERROR(AttendDocument({.document = TestDocument(),
+                                            .backend = *DefaultBackend(),
+                                            .threads = threads_,
+                                            .layer = kLayer,
+                                            .queries = step.views,
+                                            .kv_budget = budget,
+                                            .tail = GetParam(),
+                                            .states = step.states,
+                                            .is_cancelled = {},
+                                            .workspace = workspace_},
+                                           read));
+    return read;
   }
   ThreadPool threads_{2};
+  AttentionWorkspace workspace_;
 };
 
 // However long the question is: each of 4,096 tokens asks for one of the sinks or of the window.

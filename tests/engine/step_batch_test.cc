@@ -297,10 +297,10 @@ class StepBatchTest : public ::testing::Test {
         : activations(test.model_->config(), 1, 2),
           logits(test.model_->config().vocab_size),
           transformer(*test.model_, *DefaultBackend(), *test.threads_) {}
-    Status Step(StepBatch* batch, int32_t id, const StepBatch::Attend& before = {},
+    Status Step(StepBatch* batch, int32_t id, const std::function<Status(uint32_t)>& before = {},
                 const CancelFlag* cancel = nullptr) {
       transformer.Embed({&id, 1}, 7, activations);
-      const StepBatch::Attend attend = [&](uint32_t layer) {
+      const auto attend = [&](uint32_t layer) {
         if (before) {
           if (Status status = before(layer); !status.ok()) return status;
         }

@@ -109,7 +109,8 @@ TEST_P(LookupFormulaTest, ScoresOfClustersAreThoseOfTheFormula) {
     const LookupArgs args = Args(queries, false);
     for (size_t h = 0; h < args.heads.size(); ++h) {
       HeadBuffers buffers;
-      HeadLookup lookup(args, h, 0, buffers);
+      HeadSelection filled;
+      HeadLookup lookup(args, h, 0, buffers, filled);
       ASSERT_TRUE(lookup.Score(0).ok());
       const Reference expected = Score(args.heads[h], queries.views[h], {});
       ASSERT_EQ(lookup.scores().size(), expected.cluster_scores.size());
@@ -170,9 +171,10 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
       const Reference by_fine_code = Score(head, queries.views[h], coded, refined);
 
       HeadBuffers buffers;
-      HeadLookup lookup(args, h, 0, buffers);
+      HeadSelection filled;
+      HeadLookup lookup(args, h, 0, buffers, filled);
       ASSERT_TRUE(lookup.Score(0).ok());
-      ASSERT_TRUE(lookup.ScoreRows({coded.begin(), coded.end()}).ok());
+      ASSERT_TRUE(lookup.ScoreRows(std::vector<uint32_t>(coded.begin(), coded.end())).ok());
       const std::span<const float> code_scores = lookup.row_scores();
       const auto is_refined = [&](size_t t) {
         return std::binary_search(refined.begin(), refined.end(), lookup.StoredRow(t));
@@ -275,7 +277,8 @@ TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
   for (size_t r = 0; r < 8; ++r) known[0][r] = 20.0f + static_cast<float>(r);
   args.known_lse = known;
   HeadBuffers buffers;
-  HeadLookup lookup(args, 0, 0, buffers);
+  HeadSelection filled;
+  HeadLookup lookup(args, 0, 0, buffers, filled);
   ASSERT_TRUE(lookup.Score(0).ok());
   const Reference expected = Score(args.heads[0], queries.views[0], {}, {}, known[0]);
   for (size_t i = 0; i < lookup.scores().size(); ++i) {

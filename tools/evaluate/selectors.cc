@@ -74,7 +74,7 @@ std::vector<uint32_t> Places(const RowAt& row_at, const std::vector<uint32_t>& r
 
 // Reads what was chosen; what is not read has its mass by the queries of `args`.
 Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& choices) {
-  Selections selections;
+  Selections selections(choices.size());
   for (size_t h = 0; h < choices.size(); ++h) {
     const Choice& choice = choices[h];
     const auto& levels = args.heads[h].levels();
@@ -84,7 +84,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     size_t level = 0;
     while (choice.looked_up[level].empty()) ++level;
     HeadBuffers buffers;
-    HeadLookup lookup(args, h, level, buffers);
+    HeadLookup lookup(args, h, level, buffers, selections[h]);
     for (; level + 1 < levels.size(); ++level) {
       LECTERN_RETURN_IF_ERROR(lookup.Score(level));
       LECTERN_RETURN_IF_ERROR(
@@ -96,7 +96,6 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     const auto refined = [&](size_t place) { return choice.refined[place]; };
     LECTERN_RETURN_IF_ERROR(lookup.RefineRows(Places(coded, choice.refined)));
     LECTERN_RETURN_IF_ERROR(lookup.FinishRows(Places(refined, choice.rows)));
-    selections.push_back(std::move(lookup.selection()));
   }
   return selections;
 }

@@ -1,4 +1,4 @@
-// The n-th allocation fails, alone or with all after it, in opening, asking and indexing: the C API
+// What allocates: no token of an answer. And what fails where it cannot: the n-th allocation fails, alone or with all after it, in opening, asking and indexing: the C API
 // says out of memory, nothing leaks, the same call succeeds afterwards, the store is whole.
 //
 // "Allocation": operator new, of ours and of the C++ libraries that we call; what only calls malloc
@@ -431,7 +431,7 @@ std::set<uint64_t> Points(uint64_t total, uint64_t all_first) {
   return points;
 }
 
-class AllocationFailuresTest : public ::testing::Test {
+class AllocationsTest : public ::testing::Test {
  protected:
   // One document, unclustered or not; and what is set up once in a process has been.
   void MakeStore(const std::string& text) {
@@ -454,7 +454,44 @@ class AllocationFailuresTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(AllocationFailuresTest, OpeningADocument) {
+// What a step needs it keeps for the next one: the first answers of a session grow it.
+TEST_F(AllocationsTest, TokensTakeNone) {
+  MakeStore(Clustered(1));
+  for (const uint64_t threads : {1, 2}) {
+    for (const float kv_budget : {0.2f, 1.0f}) {
+      lectern_engine* engine = nullptr;
+      lectern_session* session = nullptr;
+      ASSERT_EQ(CreateEngine(store(), threads, &engine), LECTERN_OK);
+      ASSERT_EQ(OpenSession(engine, &session), LECTERN_OK);
+      std::vector<uint64_t> after_piece;
+      after_piece.reserve(1000);
+      lectern_ask_options options{};
+      options.struct_size = sizeof options;
+      options.max_tokens = 64;
+      options.kv_budget = kv_budget;
+      options.text_user = &after_piece;
+      options.on_text = [](const char*, size_t, void* user) {
+        static_cast<std::vector<uint64_t>*>(user)->push_back(num_allocations);
+        return int32_t{0};
+      };
+      for (int i = 0; i < 4; ++i) {
+        after_piece.clear();
+        lectern_answer* answer = nullptr;
+        ASSERT_EQ(lectern_session_ask(session, kQuestion, sizeof kQuestion - 1, &options, &answer,
+                                      nullptr),
+                  LECTERN_OK);
+        lectern_answer_free(answer);
+      }
+      ASSERT_GT(after_piece.size(), 20u);
+      EXPECT_EQ(after_piece.back() - after_piece[1], 0u)
+          << after_piece.size() << " pieces, " << threads << " threads, budget " << kv_budget;
+      lectern_session_free(session);
+      lectern_engine_free(engine);
+    }
+  }
+}
+
+TEST_F(AllocationsTest, OpeningADocument) {
   MakeStore(InventedText(300, 1));
   OpenCase open(store());
   Sweep sweep("opening", open);
@@ -462,7 +499,7 @@ TEST_F(AllocationFailuresTest, OpeningADocument) {
   sweep.Run(Points(total, UINT64_MAX), total);
 }
 
-TEST_F(AllocationFailuresTest, AskingAClusteredDocument) {
+TEST_F(AllocationsTest, AskingAClusteredDocument) {
   MakeStore(Clustered(1));
   AskCase ask(store(), 1);
   Sweep sweep("asking", ask);
@@ -470,7 +507,7 @@ TEST_F(AllocationFailuresTest, AskingAClusteredDocument) {
   sweep.Run(Points(total, UINT64_MAX), total);
 }
 
-TEST_F(AllocationFailuresTest, AskingOnTwoThreads) {
+TEST_F(AllocationsTest, AskingOnTwoThreads) {
   MakeStore(Clustered(1));
   AskCase ask(store(), 2);
   Sweep sweep("asking on two threads", ask);
@@ -478,7 +515,7 @@ TEST_F(AllocationFailuresTest, AskingOnTwoThreads) {
   sweep.Run(Points(total, 0), total);
 }
 
-TEST_F(AllocationFailuresTest, IndexingASmallDocument) {
+TEST_F(AllocationsTest, IndexingASmallDocument) {
   MakeStore(InventedText(300, 1));
   IndexCase index(store(), scratch(), InventedText(500, 2), 1);
   Sweep sweep("indexing", index);
@@ -486,7 +523,7 @@ TEST_F(AllocationFailuresTest, IndexingASmallDocument) {
   sweep.Run(Points(total, 2000), total);
 }
 
-TEST_F(AllocationFailuresTest, IndexingAClusteredDocument) {
+TEST_F(AllocationsTest, IndexingAClusteredDocument) {
   if (std::getenv("LECTERN_ALLOCATIONS") == nullptr) GTEST_SKIP() << "takes long; trust.sh --full";
   MakeStore(InventedText(300, 1));
   IndexCase index(store(), scratch(), Clustered(2), 2);
