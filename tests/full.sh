@@ -23,6 +23,7 @@
 #                 exact one: 150 questions
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   neon          the kernels and their tests for aarch64, run by qemu
+#   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   page          the server's page in Chromium
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
@@ -220,8 +221,17 @@ memory() {
 }
 
 # Debian's arm64 packages are unpacked, not installed.
+# kernel_objects FOLDER COMPILER…: of the kernels and their tests.
+kernel_objects() {
+  local targets
+  targets=$(sed -n 's/^set(disabled_targets \(.*\))/\1/p' kernels/CMakeLists.txt)
+  printf '%s\n' kernels/*.cc tests/kernels/*.cc | xargs -P "$(nproc)" -I{} sh -c \
+    'file=$1 folder=$2; shift 2; "$@" -std=c++20 -O2 -I. -c "$file" -o "$folder/${file##*/}.o"' \
+    sh {} "$1" "${@:2}" "-DHWY_DISABLED_TARGETS=($targets)" -DHWY_WANT_AVX3_DL
+}
+
 neon() {
-  local work=$PWD/build-neon apt package targets
+  local work=$PWD/build-neon apt package
   install_packages g++-aarch64-linux-gnu qemu-user
   mkdir -p "$work"/{lists/partial,cache/archives/partial,root,objects}
   if [ ! -e "$work/root/usr" ]; then
@@ -231,15 +241,35 @@ neon() {
     (cd "$work/cache" && "${apt[@]}" download {libhwy1,libhwy-dev,libgtest-dev}:arm64)
     for package in "$work"/cache/*.deb; do dpkg -x "$package" "$work/root"; done
   fi
-  targets=$(sed -n 's/^set(disabled_targets \(.*\))/\1/p' kernels/CMakeLists.txt)
-  printf '%s\n' kernels/*.cc tests/kernels/*.cc |
-    xargs -P "$(nproc)" -I{} sh -c 'aarch64-linux-gnu-g++ -std=c++20 -O2 -Wall -Wextra -Werror \
-      "-DHWY_DISABLED_TARGETS=($1)" -I. -isystem "$2/root/usr/include" -c "$3" \
-      -o "$2/objects/$(basename "$3").o"' sh "$targets" "$work" {}
+  kernel_objects "$work/objects" aarch64-linux-gnu-g++ -Wall -Wextra -Werror \
+    -isystem "$work/root/usr/include"
   aarch64-linux-gnu-g++ "$work"/objects/*.o -L"$work/root/usr/lib/aarch64-linux-gnu" \
     -lgtest -lgtest_main -lhwy -pthread -o "$work/kernels_test"
   qemu-aarch64 -L /usr/aarch64-linux-gnu \
     -E LD_LIBRARY_PATH="$work/root/usr/lib/aarch64-linux-gnu" "$work/kernels_test" --gtest_brief=1
+}
+
+# Debian's qemu has no AVX-512, and its Linux does not start with it on Bochs: tests/kernels/bochs is
+# as much of a machine as the test needs.
+avx512() {
+  local work=$PWD/build-avx512 of=tests/kernels/bochs
+  install_packages bochs bochs-term bochsbios vgabios grub-common grub-pc-bin mtools xorriso
+  mkdir -p "$work"/{objects,iso/boot/grub}
+  kernel_objects "$work/objects" g++
+  rm "$work/objects/thread_pool_test.cc.o"  # the machine has one thread
+  g++ -std=c++20 -O2 -c $of/targets.cc -o "$work/objects/targets.cc.o"
+  g++ -static -s -Wl,-Ttext-segment=0x10000000 "$work"/objects/*.o -lgtest -lgtest_main \
+    -o "$work/iso/kernels_test" 2>"$work/link.log" || { cat "$work/link.log"; return 1; }
+  gcc -O2 -Wall -Wextra -Werror -ffreestanding -mgeneral-regs-only -mno-red-zone -fno-pie -no-pie \
+    -fno-stack-protector -fno-asynchronous-unwind-tables -nostdlib -static -Wl,--build-id=none \
+    -T $of/machine.ld $of/machine.S $of/machine.c -o "$work/iso/machine"
+  cp $of/grub.cfg "$work/iso/boot/grub/"
+  cp $of/bochsrc "$work/"
+  (cd "$work" && grub-mkrescue -o boot.iso iso 2>grub.log && echo c >commands && rm -f serial.txt &&
+    TERM=xterm timeout -s KILL 7200 bochs -q -f bochsrc -rc commands >bochs.out 2>&1 </dev/null) ||
+    true  # it never ends with 0
+  grep -aE '^\[  (PASSED|FAILED)|^exit status|^signal|Failure' "$work/serial.txt"
+  grep -qa '^exit status 0' "$work/serial.txt"
 }
 
 openai() {
@@ -288,7 +318,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
+    avx512 | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done
