@@ -24,6 +24,8 @@
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
+#   packaging     what is installed and the Debian packages, used by a project outside of the tree in
+#                 four ways, beside another protobuf, and as engine/EMBEDDING.md says
 #   page          the server's page in Chromium
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
@@ -248,6 +250,12 @@ openai() {
     "${PYTHON:-python3}" tests/tools/openai_test.py --verbose
 }
 
+packaging() {
+  install_packages libprotobuf-dev man-db protobuf-compiler
+  tools/packaging/build.sh
+  tests/packaging/packaging_test.py build-packaging --verbose
+}
+
 page() {
   install_packages chromium chromium-driver python3-selenium
   build release lectern-server
@@ -288,7 +296,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
+    fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done
