@@ -1,10 +1,9 @@
-/* Indexes a text file and asks about it: ask MODEL_FOLDER STORE FILE QUESTION */
+/* Indexes a text file (its first MiB) and asks about it: ask MODEL_FOLDER STORE FILE QUESTION */
 #include <lectern/lectern_c.h>
 #include <stdio.h>
 #include <string.h>
 
-static int Fail(
-    lectern_error* error) { /* says what is wrong and the way out, gives exit's status */
+static int Fail(lectern_error* error) { /* says what is wrong and the way out */
   const int status = lectern_exit_status(lectern_error_code(error));
   fprintf(stderr, "%s\n", error ? lectern_error_message(error, NULL) : "out of memory");
   lectern_error_free(error);
@@ -30,9 +29,8 @@ int main(int argc, char** argv) {
   lectern_session* session = NULL;
   if (lectern_session_open(engine, id, id_len, &session, &error)) return Fail(error);
   lectern_answer* answer = NULL;
-  const size_t question_len = strlen(argv[4]);
-  if (lectern_session_ask(session, argv[4], question_len, NULL, &answer, &error))
-    return Fail(error);
+  const size_t question = strlen(argv[4]);
+  if (lectern_session_ask(session, argv[4], question, NULL, &answer, &error)) return Fail(error);
   printf("%s\n", lectern_answer_text(answer, NULL));
   lectern_evidence passage = {.struct_size = sizeof passage};
   for (size_t i = 0; lectern_answer_evidence(answer, i, &passage) == LECTERN_OK; ++i)
