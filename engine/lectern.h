@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/lectern_c.h"
+#include "lectern_c.h"  // beside this one, in the tree and where it is installed
 
 namespace lectern::api {
 

@@ -25,6 +25,8 @@
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
+#   packaging     what is installed and the Debian packages, used by a project outside of the tree in
+#                 four ways, beside another protobuf, and as engine/EMBEDDING.md says
 #   page          the server's page in Chromium
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
@@ -278,6 +280,12 @@ openai() {
     "${PYTHON:-python3}" tests/tools/openai_test.py --verbose
 }
 
+packaging() {
+  install_packages libprotobuf-dev man-db protobuf-compiler
+  tools/packaging/build.sh
+  tests/packaging/packaging_test.py build-packaging --verbose
+}
+
 page() {
   install_packages chromium chromium-driver python3-selenium
   build release lectern-server
@@ -318,7 +326,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
+    avx512 | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

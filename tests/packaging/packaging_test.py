@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""What tools/packaging/build.sh made, used from outside of the source tree: the installed library in
+all four ways, by a program with a protobuf of its own too, the Debian packages, EMBEDDING.md.
+
+Usage: packaging_test.py BUILD_FOLDER [TEST…]"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+DOCUMENT = SOURCE / "tools/demo/document.txt"
+QUESTION = "Where does the Douquouth committee rent a hall?"
+ANSWER = "Stuxwick"
+PASSAGE = "The Douquouth committee meets in Stuxwick."
+
+
+def run(*command, status=0, **options):
+    """Its stdout; fails with all that it printed when it ends otherwise."""
+    result = subprocess.run([str(part) for part in command], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, timeout=3000, **options)
+    if result.returncode != status:
+        raise AssertionError(f"{command}: {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Packaging(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.work = pathlib.Path(cls.folder.name)
+        run("cmake", "--install", BUILD, "--prefix", cls.work / "first")
+        cls.prefix = (cls.work / "first").rename(cls.work / "prefix")  # it can be moved
+        cls.libraries = next(cls.prefix.glob("lib/**/liblectern.so")).parent
+        cls.reader = cls.prefix / "share/lectern/reader"
+        cls.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("LECTERN_")},
+            "LD_LIBRARY_PATH": str(cls.libraries), "HOME": str(cls.work),
+            "XDG_DATA_HOME": str(cls.work / "data"),
+            "PKG_CONFIG_PATH": str(cls.libraries / "pkgconfig"), "PREFIX": str(cls.prefix)}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_here(self, *command, **options):
+        return run(*command, env=options.pop("env", self.environment), **options)
+
+    def check_asks(self, program):
+        store = tempfile.mkdtemp(dir=self.work)
+        output = self.run_here(program, self.reader, store, DOCUMENT, QUESTION)
+        self.assertEqual(output.splitlines()[0], ANSWER)
+        self.assertIn(PASSAGE, output)
+
+    # --- the library ------------------------------------------------------------------------------
+
+    def test_nothing_else_is_shown(self):
+        run(HERE / "exports_test.py", self.libraries / "liblectern.so.1",
+            self.libraries / "liblectern.a", self.prefix / "include/lectern/lectern_c.h")
+
+    def test_no_path_of_the_build_is_installed(self):
+        for path in self.prefix.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                self.assertFalse(str(SOURCE).encode() in path.read_bytes(), path)
+
+    def check_project(self, kind, *options):
+        build = self.work / f"project-{pathlib.Path(kind).name}"
+        self.run_here("cmake", "-G", "Ninja", "-S", HERE / "project", "-B", build, f"-DLECTERN={kind}",
+                      f"-DSAMPLES={SOURCE}/tools/samples", *options)
+        self.run_here("cmake", "--build", build)
+        for program in ("ask_c", "ask_cc"):
+            self.check_asks(build / program)
+        needed = self.run_here("readelf", "-d", build / "ask_c")
+        self.assertEqual("liblectern.so.1" in needed, kind == "shared" or "-DBUILD_SHARED_LIBS=ON" in options)
+        self.assertNotIn("sentencepiece", needed)
+
+    def test_find_package_shared(self):
+        self.check_project("shared", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_find_package_static(self):
+        self.check_project("static", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_find_package_refuses_another_abi(self):
+        project = self.work / "next"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(next)\nfind_package(lectern 2 CONFIG REQUIRED)")
+        self.run_here("cmake", "-S", project, "-B", project / "build",
+                      f"-DCMAKE_PREFIX_PATH={self.prefix}", status=1)
+
+    def test_add_subdirectory(self):
+        self.check_project(str(SOURCE), "-DCMAKE_BUILD_TYPE=Release",
+                           f"-DLECTERN_SENTENCEPIECE={BUILD}/sentencepiece")
+
+    def test_pkg_config(self):
+        flags = self.run_here("pkg-config", "--cflags", "--libs", "lectern").split()
+        warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        samples = SOURCE / "tools/samples"
+        self.run_here("cc", "-std=c11", *warnings, samples / "ask.c", "-o", self.work / "pc_c", *flags)
+        self.run_here("c++", "-std=c++20", *warnings, samples / "ask.cc", "-o", self.work / "pc_cc",
+                      *flags)
+        self.check_asks(self.work / "pc_c")
+        self.check_asks(self.work / "pc_cc")
+        # As EMBEDDING.md says it of the static library.
+        links = self.run_here("pkg-config", "--static", "--libs-only-l", "lectern").split()
+        cflags = self.run_here("pkg-config", "--cflags", "lectern").split()
+        self.run_here("cc", "-std=c11", *cflags, samples / "ask.c", self.libraries / "liblectern.a",
+                      *[link for link in links if link != "-llectern"], "-o", self.work / "pc_static")
+        self.check_asks(self.work / "pc_static")
+
+    # --- a program with protobuf ------------------------------------------------------------------
+
+    def test_a_program_keeps_its_own_protobuf(self):
+        host = HERE / "protobuf_host"
+        run("protoc", f"--cpp_out={self.work}", f"-I{host}", "note.proto")
+        compile = ["c++", "-std=c++20", "-O1", f"-I{self.work}", f"-I{self.prefix}/include",
+                   host / "host.cc", self.work / "note.pb.cc", "-pthread"]
+        shared = ["-DLINKED", "-Wl,--no-as-needed", f"-L{self.libraries}"]
+        static = [link for link in self.run_here("pkg-config", "--static", "--libs-only-l",
+                                                 "lectern").split() if link != "-llectern"]
+        for name, options in {
+            "loaded": ["-lprotobuf-lite"],
+            "protobuf_first": [*shared, "-lprotobuf-lite", "-llectern"],
+            "protobuf_last": [*shared, "-llectern", "-lprotobuf-lite"],
+            "static": ["-DLINKED", self.libraries / "liblectern.a", "-lprotobuf-lite", *static],
+            "both_static": ["-DLINKED", "-Wl,-Bstatic", "-lprotobuf-lite", "-Wl,-Bdynamic",
+                            self.libraries / "liblectern.a", *static],
+        }.items():
+            with self.subTest(name):
+                program = self.work / f"host_{name}"
+                self.run_here(*compile, "-o", program, *options)
+                library = [self.libraries / "liblectern.so.1"] if name == "loaded" else []
+                output = self.run_here(program, self.reader, self.work / f"store_{name}", *library)
+                self.assertEqual(output, "Norla Vey\n")
+        # That this can fail: with Debian's SentencePiece in the process it does.
+        with self.assertRaisesRegex(AssertionError, "protobuf"):
+            self.run_here(self.work / "host_loaded", self.reader, self.work / "store_preloaded",
+                          self.libraries / "liblectern.so.1",
+                          env={**self.environment, "LD_PRELOAD": "libsentencepiece.so.0"})
+
+    # --- tools and packages -----------------------------------------------------------------------
+
+    def check_tools(self, prefix, environment):
+        """The tools at the prefix find its reader, index and answer."""
+        run(prefix / "bin/index-document", "--progress", "none", DOCUMENT, env=environment)
+        answer = json.loads(run(prefix / "bin/ask-document", "--json", QUESTION, env=environment))
+        self.assertEqual(answer["answer"], ANSWER)
+        listed = json.loads(run(prefix / "bin/lectern-store", "--json", "list", env=environment))
+        models = re.findall(r'"model": *"([^"]*)"', json.dumps(listed))
+        self.assertEqual(models, [str(prefix / "share/lectern/reader")])
+
+    def test_installed_tools_use_the_installed_reader(self):
+        self.check_tools(self.prefix, self.environment)
+
+    def test_debian_packages(self):
+        packages = {path.name.split("_")[0]: path for path in BUILD.glob("*.deb")}
+        self.assertEqual(set(packages), {"liblectern1", "liblectern-dev", "lectern-tools",
+                                         "lectern-server"})
+        fields = {}
+        for name, path in packages.items():
+            fields[name] = dict(re.findall(r"^ ?([\w-]+): (.*)$", run("dpkg-deb", "-f", path), re.M))
+            self.assertEqual(fields[name]["Package"], name)
+            for depends in re.split(", *", fields[name].get("Depends", "")):
+                one_of = [part.split()[0] for part in depends.split("|")]
+                if not set(one_of) & set(packages):  # what it is linked with is installed here
+                    self.assertTrue(any(subprocess.run(["dpkg-query", "-W", part],
+                                                       capture_output=True).returncode == 0
+                                        for part in one_of), depends)
+        self.assertIn("libsqlite3-0", fields["liblectern1"]["Depends"])
+        self.assertNotIn("sentencepiece", fields["liblectern1"]["Depends"])
+        self.assertRegex(fields["liblectern-dev"]["Depends"], r"liblectern1 \(= ")
+
+        # A system of their own: installed, used, purged.
+        root = self.work / "root"
+        admin = root / "var/lib/dpkg"
+        (admin / "info").mkdir(parents=True)
+        (admin / "updates").mkdir()
+        (admin / "status").touch()
+        dpkg = ["dpkg", f"--root={root}", "--force-depends", "--force-not-root",
+                "--force-script-chrootless", f"--log={self.work}/dpkg.log"]
+        run(*dpkg, "--install", *packages.values())
+        library = next(root.glob("usr/lib/*/liblectern.so.1"))
+        environment = {**self.environment, "LD_LIBRARY_PATH": str(library.parent),
+                       "XDG_DATA_HOME": str(self.work / "deb-data")}
+        self.check_tools(root / "usr", environment)
+        self.assertIn("lectern-server", run(root / "usr/bin/lectern-server", "--version",
+                                            env=environment))
+        for tool in ("index-document", "ask-document", "lectern-store", "lectern-evaluate",
+                     "lectern-server"):
+            page = run("man", "--local-file", root / f"usr/share/man/man1/{tool}.1.gz",
+                       env={**environment, "MANWIDTH": "80"})
+            self.assertIn("--", page)
+            self.assertTrue((root / f"usr/share/bash-completion/completions/{tool}").is_file())
+        for name in packages:
+            copyright = (root / f"usr/share/doc/{name}/copyright").read_text()
+            for holder in ("Google", "Facebook", "Niels Lohmann"):
+                self.assertIn(holder, copyright)
+
+        run(*dpkg, "--purge", *packages)
+        left = [path for path in (root / "usr").rglob("*")] if (root / "usr").exists() else []
+        self.assertEqual(left, [])
+
+    def complete(self, *words):
+        script = (f'. "{SOURCE}/tools/packaging/completion.bash"; COMP_WORDS=("$@"); '
+                  'COMP_CWORD=$(($# - 1)); _lectern "$1"; printf "%s\\n" "${COMPREPLY[@]}"')
+        return self.run_here("bash", "-c", script, "bash", *words).split()
+
+    def test_completion(self):
+        tools = self.prefix / "bin"
+        self.assertEqual(self.complete(tools / "ask-document", "--kv-b"), ["--kv-budget"])
+        self.assertEqual(self.complete(tools / "ask-document", "What"), [])
+        self.assertEqual(self.complete(tools / "lectern-store", "ver"), ["verify"])
+        self.assertEqual(self.complete(tools / "lectern-store", "verify", "--fu"), ["--full"])
+
+    # --- the manual -------------------------------------------------------------------------------
+
+    def test_embedding_md_to_the_letter(self):
+        text = (SOURCE / "engine/EMBEDDING.md").read_text()
+        blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)
+        folder = self.work / "embedding"
+        folder.mkdir()
+        script = "set -euo pipefail\n" + "".join(block for kind, block in blocks if kind == "sh")
+        output = self.run_here("bash", "-c", script, cwd=folder)
+        expected = "".join(block for kind, block in blocks if kind == "text")
+        self.assertTrue(expected and output.endswith(expected), output)
+        shutil.rmtree(folder / "embed/store")
+        again = self.run_here("./embed-pkg-config", self.reader, DOCUMENT, cwd=folder / "embed")
+        self.assertEqual(again, expected)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds what is installed, and the Debian packages, in build-packaging (or the folder given).
+# Needs Debian 12 with its source packages within reach, and root or sudo where packages are missing.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/packages.sh
+
+build=${1:-build-packaging}
+install_packages "${product_packages[@]}" "${packaging_packages[@]}"
+tools/packaging/private_sentencepiece.sh "$build/sentencepiece"
+cmake --preset release -B "$build" -D LECTERN_TESTS=OFF -D CMAKE_INSTALL_PREFIX=/usr \
+  -D LECTERN_SENTENCEPIECE="$PWD/$build/sentencepiece" \
+  -D LECTERN_READER_DIR=/usr/share/lectern/reader >/dev/null
+cmake --build "$build"
+rm -f "$build"/*.deb
+(cd "$build" && cpack)
