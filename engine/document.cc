@@ -304,6 +304,9 @@ Result<double> Document::SmallestBudget(const PlanPolicies& policies, bool tail)
 
 Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
   const Layer& entry = *layers_[layer];
+  if (entry.is_loaded.load(std::memory_order_acquire)) {
+    return std::span<const HeadIndex>(entry.heads);
+  }
   std::lock_guard lock(entry.mutex);
   if (entry.heads.empty()) {
     std::vector<HeadIndex> heads;
@@ -312,6 +315,7 @@ Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
       heads.push_back(std::move(index));
     }
     entry.heads = std::move(heads);
+    entry.is_loaded.store(true, std::memory_order_release);
   }
   return std::span<const HeadIndex>(entry.heads);
 }

@@ -122,6 +122,7 @@ class Document {
     mutable std::shared_mutex use;  // shared: someone reads; alone: pages may go
     mutable std::mutex mutex;
     mutable std::vector<HeadIndex> heads;     // filled once, under mutex
+    mutable std::atomic<bool> is_loaded = false;
     mutable std::atomic<uint64_t> pages = 0;  // bytes as the limit was told
   };
   Status ReserveRam();
