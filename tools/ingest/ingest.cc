@@ -78,6 +78,13 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   return Format::kText;
 }
 
+std::string PagesNote(const Ingested& ingested) {
+  const uint64_t without = ingested.num_pages - ingested.pages.size();
+  if (without == 0) return "";
+  return std::to_string(without) + " of " + std::to_string(ingested.num_pages) +
+         " pages have no text: scans are not read";
+}
+
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   const auto named = ParseFormat(options.format);
   if (!named && options.format != "auto") {

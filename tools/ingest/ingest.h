@@ -37,6 +37,9 @@ struct Ingested {
   Format format = Format::kText;
 };
 
+// "2 of 5 pages have no text: scans are not read"; empty where all have.
+std::string PagesNote(const Ingested& ingested);
+
 // INVALID_ARGUMENT (format), errors of ReadHtml and ReadPdf. Messages name the file.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 

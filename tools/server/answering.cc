@@ -20,7 +20,8 @@ Refusal WhyEnded(EndedBy ended_by) {
 }  // namespace
 
 HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id) {
-  const bool is_retryable = refusal.status == 429 || refusal.status == 503;
+  const bool is_retryable =
+      refusal.status == 429 || refusal.status == 503 || refusal.retry_after > 0;
   HttpResponse response;
   response.status = refusal.status;
   response.body =
@@ -29,7 +30,7 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
                 Json::Object{
                     {"message", refusal.message},
                     {"type", refusal.status < 500 ? "invalid_request_error" : "server_error"},
-                    {"param", nullptr},
+                    {"param", refusal.param.empty() ? Json() : Json(refusal.param)},
                     {"code", refusal.code},
                     {"request_id", std::string(request_id)},
                     {"retryable", is_retryable},
@@ -37,6 +38,9 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
            })
           .Dump();
   if (!refusal.allow.empty()) response.headers.emplace_back("Allow", refusal.allow);
+  if (refusal.retry_after > 0) {
+    response.headers.emplace_back("Retry-After", std::to_string(refusal.retry_after));
+  }
   return response;
 }
 
@@ -51,22 +55,73 @@ HttpResponse Answering::ErrorResponse(const api::Error& error, const HttpRequest
 }
 
 std::string Answering::DocumentName(const std::string& document) {
-  auto details = engine_.Show(document);
-  return details.ok() && !details->document.name.empty() ? details->document.name : document;
+  auto found = engine_.Find(document);
+  return found.ok() && !found->name.empty() ? found->name : document;
 }
 
 HttpResponse Answering::BusyResponse(const HttpRequest& request) const {
-  HttpResponse response = RefusalResponse(
-      {503, "overloaded", "all places are taken; try again later"}, request.request_id);
-  response.headers.emplace_back("Retry-After", std::to_string(slots_.RetryAfterSeconds()));
-  return response;
+  return RefusalResponse({.status = 503,
+                          .code = "overloaded",
+                          .message = "all places are taken; try again later",
+                          .retry_after = slots_.RetryAfterSeconds()},
+                         request.request_id);
+}
+
+api::Result<api::Session> Answering::Open(const std::string& document) {
+  for (;;) {
+    auto session = engine_.Open(document);
+    const bool is_full = !session.ok() && session.error().code == LECTERN_OUT_OF_MEMORY;
+    if (!is_full || !sessions_.EndLongestIdle()) return session;
+  }
+}
+
+std::variant<Sessions::Lease, HttpResponse> Answering::TakeSession(const std::string& session,
+                                                                   const std::string& document,
+                                                                   const HttpRequest& request) {
+  const auto refused = [&](const Refusal& refusal) {
+    return RefusalResponse(refusal, request.request_id);
+  };
+  if (session == kNewSession) {
+    auto found = engine_.Find(document);
+    if (!found.ok()) return ErrorResponse(found.error(), request);
+    auto begun = sessions_.Begin(found->id);
+    if (const auto* const refusal = std::get_if<Refusal>(&begun)) return refused(*refusal);
+    return std::get<Sessions::Lease>(std::move(begun));
+  }
+  auto taken = sessions_.Take(session);
+  if (const auto* const refusal = std::get_if<Refusal>(&taken)) return refused(*refusal);
+  Sessions::Lease lease = std::get<Sessions::Lease>(std::move(taken));
+  // Also where it is clear which one: another process may have removed it.
+  auto found = engine_.Find(document.empty() ? lease.document() : document);
+  if (!found.ok()) {
+    if (document.empty() && found.error().code == LECTERN_NOT_FOUND) sessions_.End(session);
+    return ErrorResponse(found.error(), request);
+  }
+  if (found->id != lease.document()) {
+    return refused({.status = 400,
+                    .code = "invalid_argument",
+                    .message = "this session is about another document; leave document out, or "
+                               "begin a session with \"session\": \"new\"",
+                    .param = "document"});
+  }
+  return lease;
 }
 
 std::variant<std::shared_ptr<Answering::Turn>, HttpResponse> Answering::Begin(
     const std::string& document, std::string question, api::AskOptions options,
-    const HttpRequest& request) {
-  auto session = engine_.Open(document);
-  if (!session.ok()) return ErrorResponse(session.error(), request);
+    const HttpRequest& request, const std::string& session_id) {
+  std::optional<Sessions::Lease> lease;
+  if (!session_id.empty()) {
+    auto taken = TakeSession(session_id, document, request);
+    if (auto* const refused = std::get_if<HttpResponse>(&taken)) return std::move(*refused);
+    lease.emplace(std::get<Sessions::Lease>(std::move(taken)));
+  }
+  std::shared_ptr<api::Session> session = lease ? lease->session() : nullptr;
+  if (!session) {
+    auto opened = Open(lease ? lease->document() : document);
+    if (!opened.ok()) return ErrorResponse(opened.error(), request);
+    session = std::make_shared<api::Session>(std::move(*opened));
+  }
   const auto deadline = Clock::now() + std::chrono::seconds(options_.wait_seconds);
   auto slot = slots_.Take(
       [&] { return Clock::now() > deadline || request.peer->IsGone() || watch_.is_ending_all(); });
@@ -77,8 +132,16 @@ std::variant<std::shared_ptr<Answering::Turn>, HttpResponse> Answering::Begin(
     return BusyResponse(request);
   }
   return std::shared_ptr<Turn>(new Turn(*this, std::move(std::get<GenerationSlots::Slot>(slot)),
-                                        std::move(*session), std::move(question),
+                                        std::move(lease), std::move(session), std::move(question),
                                         std::move(options), request));
+}
+
+api::Result<api::Answer> Answering::Turn::AskMakingRoom() {
+  for (;;) {
+    auto answer = session_->Ask(question_, options_);
+    const bool is_full = !answer.ok() && answer.error().code == LECTERN_OUT_OF_MEMORY;
+    if (!is_full || has_text_ || !answering_.sessions_.EndLongestIdle()) return answer;
+  }
 }
 
 std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
@@ -87,17 +150,21 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
       answering_.watch_,
       {.peer = request_.peer,
        .deadline = Clock::now() + std::chrono::seconds(answering_.options_.generate_seconds),
-       .cancel = [this] { session_.Cancel(); },
+       .cancel = [this] { session_->Cancel(); },
        .tick =
            [events] {
              if (events) events->KeepAlive();
            }});
   options_.on_text = [&](std::string_view piece) {
+    has_text_ = true;
     return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() && on_text(piece);
   };
-  auto answer = session_.Ask(question_, options_);
+  auto answer = AskMakingRoom();
   const bool is_ended = scope.ended_by() != EndedBy::kNothing ||
                         (answer.ok() && answer->finish_reason() == "cancelled");
+  // Nobody would learn the id of a new session otherwise. An old one goes on from what was said.
+  if (lease_ && answer.ok() && !is_ended) lease_->Keep(session_);
+  lease_.reset();  // before the client is told: its next question may follow at once
   if (is_ended) {
     answering_.metrics_.CountCancelled(answer.ok() ? answer->receipt().answer_tokens : 0);
     return RefusalResponse(WhyEnded(scope.ended_by()), request_.request_id);

@@ -78,6 +78,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "How long an answer takes at most (else 300)")
       ->type_name("N")
       ->check(tools::NumberBetween(1, 86400));
+  app.add_option("--max-sessions", flags.service.answering.sessions.max_open,
+                 "Open at a time (else 32); the one that was idle longest goes for a new one")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 100000));
+  app.add_option("--session-timeout", flags.service.answering.sessions.idle_seconds,
+                 "Seconds after which an idle session goes (else 600)")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 86400));
   app.add_option("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")
       ->type_name("N")
       ->check(tools::NumberBetween(1, 100000));
