@@ -837,6 +837,26 @@ class SessionTest(ServerCase):
         for _ in range(3):
             self.assertEqual(server.ask(question="And who pays?", max_tokens=8,
                                         session=sessions[-1])[0], 200)
+        # At the same time, where one fits and no other beside it: they wait for each other.
+        small = Server(store, "--model", MODEL, "--max-ram", "10MiB", "--parallel", "6")
+        self.addCleanup(small.stop)
+        answers = []
+        threads = [threading.Thread(target=lambda fields=fields: answers.append(small.ask(
+            question="Who repairs the roof?", max_tokens=20, **fields)))
+                   for fields in [{"document": name, **kept} for name in names
+                                  for kept in ({}, {"session": "new"})]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([answer[0] for answer in answers], [200] * len(threads))
+        self.assertLess(small.metric("lectern_sessions"), len(names))
+        # What never fits waits for nobody.
+        smaller = Server(store, "--model", MODEL, "--max-ram", "9MiB", "--wait-seconds", "3600")
+        self.addCleanup(smaller.stop)
+        refused = smaller.ask(document="d0", question="Who?")
+        self.assert_error(refused, 503, "out_of_memory", "max_ram")
+        self.assertIn("Retry-After", refused[1])
 
     def test_stops_with_sessions_open(self):
         server = Server(self.store, "--model", MODEL)

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "engine/lectern.h"
@@ -19,7 +21,7 @@
 namespace lectern::server {
 
 struct AnsweringOptions {
-  uint32_t num_slots = 2, max_waiting = 32;
+  uint32_t num_slots = 4, max_waiting = 32;
   int wait_seconds = 30, generate_seconds = 300;
   Sessions::Options sessions;
   // Never told to clients: replaced in messages.
@@ -45,27 +47,43 @@ class Answering {
 
    private:
     friend class Answering;
-    api::Result<api::Answer> AskMakingRoom();
+    api::Result<api::Done> Open();  // where it is not
+    void Close();                   // where it can be opened again
+    void Cancel();                  // any thread
+    // Does `attempt` until it has the memory that it needs: idle sessions go; then this turn gets
+    // in line, whose first one waits for others to end. Those in line hold no document, but for a
+    // conversation's. LECTERN_OUT_OF_MEMORY: nobody is left to wait for, or `give_up` says so.
+    template <typename Attempt>
+    std::invoke_result_t<Attempt> MakingRoom(Attempt attempt, const std::function<bool()>& give_up);
+    bool MakeRoom(bool was_last, const std::function<bool()>& give_up);  // false: there is none
+    bool GetInLine(const std::function<bool()>& give_up);
+    bool IsLast() const;  // first in line, and nobody runs who is not in line
     Turn(Answering& answering, GenerationSlots::Slot slot, std::optional<Sessions::Lease> lease,
-         std::shared_ptr<api::Session> session, std::string question, api::AskOptions options,
-         const HttpRequest& request)
+         std::string document, std::string question, api::AskOptions options,
+         const HttpRequest& request, std::chrono::steady_clock::time_point wait_until)
         : answering_(answering),
           slot_(std::move(slot)),
           session_id_(lease ? lease->id() : ""),
           lease_(std::move(lease)),
-          session_(std::move(session)),
+          document_(std::move(document)),
+          session_(lease_ ? lease_->session() : nullptr),
           question_(std::move(question)),
           options_(std::move(options)),
-          request_(request) {}
+          request_(request),
+          wait_until_(wait_until) {}
     Answering& answering_;
     GenerationSlots::Slot slot_;
     const std::string session_id_;
     std::optional<Sessions::Lease> lease_;
+    const std::string document_;  // its id
+    std::mutex session_mutex_;    // guards changing session_, which Cancel reads
     std::shared_ptr<api::Session> session_;
+    std::optional<GenerationSlots::Slot> place_in_line_;
     const std::string question_;
     api::AskOptions options_;
     bool has_text_ = false;  // the client has seen some
     const HttpRequest& request_;
+    const std::chrono::steady_clock::time_point wait_until_;
   };
   // Waits for a slot. Otherwise the answer to a client that came at a bad time or asks for what is
   // not there. `session`: empty, an id, or kNewSession, of which an id comes when its first
@@ -107,6 +125,7 @@ class Answering {
                               .cancel = [this] { sessions_.EndAll(); },
                               .tick = [this] { sessions_.EndExpired(); }}};
   GenerationSlots slots_;
+  GenerationSlots line_{1, ~0u};  // of those who have a slot and no memory; its first one tries
 };
 
 }  // namespace lectern::server
