@@ -211,7 +211,8 @@ class IndexDocument {
     auto ingested =
         Ingest(std::move(*bytes), {.format = flags_.format,
                                    .file_name = flags_.file == "-" ? "" : flags_.file,
-                                   .is_cancelled = [this] { return interrupts_.requested(); }});
+                                   .is_cancelled = [this] { return interrupts_.requested(); },
+                                   .memory_bytes = flags_.engine.max_ram_bytes});
     if (ingested.ok() && interrupts_.requested())
       return api::Error{LECTERN_CANCELLED, "cancelled", ""};
     return ingested;

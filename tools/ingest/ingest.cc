@@ -94,8 +94,13 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   Ingested ingested;
   ingested.format = named.value_or(DetectFormat(bytes, options.file_name));
   if (ingested.format == Format::kHtml) {
-    auto text = ReadHtml(bytes, {.name = Quoted(options.file_name, "the page"),
-                                 .is_cancelled = options.is_cancelled});
+    HtmlOptions html;
+    html.name = Quoted(options.file_name, "the page");
+    html.is_cancelled = options.is_cancelled;
+    if (options.memory_bytes > 0) {
+      html.memory_bytes = std::min(html.memory_bytes, options.memory_bytes);
+    }
+    auto text = ReadHtml(bytes, html);
     if (!text.ok()) return text.error();
     ingested.text = std::move(*text);
   } else if (ingested.format == Format::kPdf) {

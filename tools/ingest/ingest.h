@@ -28,6 +28,9 @@ struct IngestOptions {
   std::string file_name = {};   // its ending may tell the format; may be empty
   std::function<bool()> is_cancelled =
       {};  // asked at least every 50 ms while it takes long; may be empty
+  // Of an HTML page's tree at most; 0: 1 GiB. pdftotext has its own limit (ChildLimits) in a
+  // process of its own.
+  uint64_t memory_bytes = 0;
 };
 
 struct Ingested {

@@ -176,10 +176,10 @@ void IndexJobs::Run(Job& job) {
   auto bytes = tools::ReadInputFile(job.file);
   if (!bytes.ok()) return fail(bytes.error());
   auto document =
-      tools::Ingest(std::move(*bytes),
-                    {.format = job.wish.format, .file_name = job.wish.name, .is_cancelled = [&job] {
-                       return job.is_cancelled.load();
-                     }});
+      tools::Ingest(std::move(*bytes), {.format = job.wish.format,
+                                        .file_name = job.wish.name,
+                                        .is_cancelled = [&job] { return job.is_cancelled.load(); },
+                                        .memory_bytes = options_.max_ram_bytes});
   if (!document.ok()) return fail(document.error());
   Set(job, [&] { job.warning = tools::PagesNote(*document); });
   api::IndexOptions options;

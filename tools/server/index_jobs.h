@@ -24,6 +24,7 @@ class IndexJobs {
     std::string folder;         // for the files that wait
     uint32_t max_waiting = 16;  // jobs that are not done
     uint32_t max_kept = 64;     // of those done
+    uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of reading a page; 0: any
     std::string store, model;   // replaced in messages
   };
   IndexJobs(api::Engine& engine, Options options);

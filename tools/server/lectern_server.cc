@@ -196,6 +196,7 @@ int Serve(Flags flags) {
     flags.guard.upload_path = "/v1/documents";
     flags.guard.upload_folder = flags.service.index.folder = uploads.path();
   }
+  flags.service.index.max_ram_bytes = flags.engine.max_ram_bytes;
   flags.service.answering.store = flags.service.index.store = flags.engine.store;
   flags.service.answering.model = flags.service.index.model = flags.engine.model;
   Service service(*engine, indexer ? &*indexer : nullptr, flags.service);
