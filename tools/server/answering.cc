@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr auto kTryAgain = std::chrono::milliseconds(50);
 
 Refusal WhyEnded(EndedBy ended_by) {
   if (ended_by == EndedBy::kDeadline) {
@@ -185,7 +185,7 @@ bool Answering::Turn::MakeRoom(bool was_last, const std::function<bool()>& give_
   if (was_last || give_up()) return false;
   if (!place_in_line_) return GetInLine(give_up);
   Close();
-  std::this_thread::sleep_for(kPoll);
+  std::this_thread::sleep_for(kTryAgain);
   return true;
 }
 
