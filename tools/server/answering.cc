@@ -168,6 +168,18 @@ void Answering::Turn::Cancel() {
   if (session_) session_->Cancel();
 }
 
+void Answering::Turn::GiveBack(bool is_answered) {
+  std::shared_ptr<api::Session> session;
+  {
+    const std::lock_guard lock(session_mutex_);  // Cancel must not meet its next question
+    session = std::move(session_);
+  }
+  // Of a new one nobody would learn the id otherwise. An old one goes on from what was said.
+  if (lease_ && is_answered) lease_->Keep(std::move(session));
+  session.reset();
+  lease_.reset();
+}
+
 bool Answering::Turn::GetInLine(const std::function<bool()>& give_up) {
   Close();
   auto place = answering_.line_.Take(give_up);
@@ -227,9 +239,7 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
   place_in_line_.reset();
   const bool is_ended = scope.ended_by() != EndedBy::kNothing ||
                         (answer.ok() && answer->finish_reason() == "cancelled");
-  // Nobody would learn the id of a new session otherwise. An old one goes on from what was said.
-  if (lease_ && answer.ok() && !is_ended) lease_->Keep(session_);
-  lease_.reset();  // before the client is told: its next question may follow at once
+  GiveBack(answer.ok() && !is_ended);
   if (is_ended) {
     answering_.metrics_.CountCancelled(answer.ok() ? answer->receipt().answer_tokens : 0);
     return RefusalResponse(WhyEnded(scope.ended_by()), request_.request_id);

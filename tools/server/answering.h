@@ -50,6 +50,8 @@ class Answering {
     api::Result<api::Done> Open();  // where it is not
     void Close();                   // where it can be opened again
     void Cancel();                  // any thread
+    // Before the client is told: its next question may follow at once.
+    void GiveBack(bool is_answered);
     // Does `attempt` until it has the memory that it needs: idle sessions go; then this turn gets
     // in line, whose first one waits for others to end. Those in line hold no document, but for a
     // conversation's. LECTERN_OUT_OF_MEMORY: nobody is left to wait for, or `give_up` says so.

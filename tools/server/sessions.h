@@ -1,5 +1,5 @@
-// Conversations that clients go on with: sessions by id, until they are ended, idle for too long, or
-// in the way of others.
+// Conversations that clients go on with: sessions by id, until they are ended, idle for too long,
+// or in the way of others.
 #ifndef LECTERN_TOOLS_SERVER_SESSIONS_H_
 #define LECTERN_TOOLS_SERVER_SESSIONS_H_
 
