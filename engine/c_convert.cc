@@ -196,6 +196,10 @@ IndexEstimate FromC(const lectern_index_estimate& read) {
   return estimate;
 }
 
+lectern_counts ToC(const Engine::Counts& counts) {
+  return {sizeof(lectern_counts), counts.step_passes, counts.step_tokens};
+}
+
 lectern_index_numbers ToC(const IndexReport& report) {
   return {sizeof(lectern_index_numbers),
           report.tokens,

@@ -22,6 +22,7 @@ Result<Json> ParseObject(std::string_view json);
 // Texts of what these give are borrowed from what they are given.
 lectern_index_estimate ToC(const IndexEstimate& estimate);
 IndexEstimate FromC(const lectern_index_estimate& read);
+lectern_counts ToC(const Engine::Counts& counts);
 lectern_index_numbers ToC(const IndexReport& report);
 lectern_collected ToC(const Collected& collected);
 lectern_evidence ToC(const Evidence& evidence);

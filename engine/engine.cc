@@ -96,6 +96,17 @@ class LocalEngine : public Engine {
     return std::unique_ptr<Session>(std::move(session));
   }
 
+  Counts counts() override {
+    const std::lock_guard lock(batches_mutex_);
+    Counts counts;
+    for (const auto& batch : batches_) {
+      const StepBatch::Counts steps = batch->counts();
+      counts.step_passes += steps.passes;
+      counts.step_tokens += steps.tokens;
+    }
+    return counts;
+  }
+
   Result<std::vector<DocumentRow>> List() override {
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
     LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog->List());
@@ -326,6 +337,8 @@ class LocalEngine : public Engine {
                                                 .quota_bytes = quota_bytes_,
                                                 .threads = threads_.get()}));
       cached.batch = std::make_shared<StepBatch>(cached.model, backend_, threads_);
+      const std::lock_guard batches_lock(batches_mutex_);
+      batches_.push_back(cached.batch);
     }
     return cached.model;
   }
@@ -381,6 +394,8 @@ class LocalEngine : public Engine {
   };
   std::map<std::pair<std::string, WeightsType>, OpenModel> models_;  // by folder
   std::map<uint64_t, std::weak_ptr<const Document>> documents_;      // by generation
+  std::mutex batches_mutex_;  // the other one is held while a model is loaded
+  std::vector<std::shared_ptr<const StepBatch>> batches_;  // of models_
 };
 
 }  // namespace

@@ -293,6 +293,12 @@ class Engine {
   // kModelMismatch names both sides; kMissingFile, kTruncated, kChecksumMismatch, kCorrupt.
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document) = 0;
 
+  // Steps of all models' sessions since the engine was made (engine/step_batch.h).
+  struct Counts {
+    uint64_t step_passes = 0, step_tokens = 0;
+  };
+  virtual Counts counts() = 0;
+
   virtual Result<std::vector<DocumentRow>> List() = 0;  // ready and building
   virtual Result<DocumentRow> Find(std::string_view document) = 0;
   virtual Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) = 0;

@@ -469,6 +469,13 @@ class Engine {
     return estimate;
   }
 
+  // What this engine did since it was made.
+  lectern_counts counts() const {
+    auto counts = internal::Sized<lectern_counts>();
+    lectern_engine_counts(handle_.get(), &counts);
+    return counts;
+  }
+
   // Ends the Index and Estimate calls that run now, within 250 ms. Any thread.
   void Cancel() { lectern_engine_cancel(handle_.get()); }
 
@@ -489,6 +496,21 @@ class Engine {
       return lectern_engine_list(handle_.get(), internal::ItemFunction<lectern_document>(add), &add,
                                  json, error);
     });
+  }
+
+  // What `document` stands for now. As Show, but nothing is opened for it: for programs that ask
+  // often.
+  Result<Document> Find(std::string_view document = {}) {
+    Document found;
+    lectern_error* error = nullptr;
+    const lectern_code code = lectern_engine_show(
+        handle_.get(), document.data(), document.size(),
+        [](const lectern_document* item, void* user) {
+          *static_cast<Document*>(user) = FromC(*item);
+        },
+        nullptr, &found, nullptr, &error);
+    if (code != LECTERN_OK) return internal::TakeError(code, error);
+    return found;
   }
 
   // One document and its shards. kNotFound, kAmbiguous, kCorrupt, kIoError.

@@ -96,6 +96,13 @@ lectern_code lectern_engine_cancel(lectern_engine* engine) {
   });
 }
 
+lectern_code lectern_engine_counts(const lectern_engine* engine, lectern_counts* counts) {
+  return Call(nullptr, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    return WriteStruct(ToC(object->engine->counts()), counts);
+  });
+}
+
 // --- indexing -----------------------------------------------------------------------------------
 
 lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,

@@ -145,6 +145,18 @@ LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
  * LECTERN_CANCELLED. Any thread. Does nothing to calls that begin later. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
+/* What an engine did since it was made; numbers only grow. Sessions of one model that generate at
+ * the same time share passes over its weights: step_tokens / step_passes is how many did in the
+ * mean, 1 where each was alone. Questions are read outside of these passes. */
+typedef struct lectern_counts {
+  size_t struct_size;
+  uint64_t step_passes; /* over weights, each for a token of one or more sessions */
+  uint64_t step_tokens; /* tokens taken in them */
+} lectern_counts;
+/* *counts: set its struct_size before; unchanged on failure. */
+LECTERN_API lectern_code lectern_engine_counts(const lectern_engine* engine,
+                                               lectern_counts* counts);
+
 /* --- indexing -------------------------------------------------------------------------------- */
 
 typedef int32_t lectern_kv_type;

@@ -1,6 +1,5 @@
 // index-document: reads a document once and stores what questions about it need.
 #include <filesystem>
-#include <map>
 #include <string>
 
 #include "engine/lectern.h"
@@ -8,6 +7,7 @@
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/interrupts.h"
+#include "tools/kv_types.h"
 #include "tools/progress.h"
 #include "tools/quantities.h"
 #include "tools/terminal.h"
@@ -28,11 +28,6 @@ Examples:
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
 6 corrupt store, 130 Ctrl-C (the same command continues), 143 SIGTERM.)";
-
-const std::map<std::string, lectern_kv_type> kKvTypes = {{"f16", LECTERN_KV_F16},
-                                                         {"bf16", LECTERN_KV_BF16},
-                                                         {"f32", LECTERN_KV_F32},
-                                                         {"q8", LECTERN_KV_Q8}};
 
 struct IndexFlags {
   EngineFlags engine;
@@ -216,7 +211,8 @@ class IndexDocument {
     auto ingested =
         Ingest(std::move(*bytes), {.format = flags_.format,
                                    .file_name = flags_.file == "-" ? "" : flags_.file,
-                                   .is_cancelled = [this] { return interrupts_.requested(); }});
+                                   .is_cancelled = [this] { return interrupts_.requested(); },
+                                   .memory_bytes = flags_.engine.max_ram_bytes});
     if (ingested.ok() && interrupts_.requested())
       return api::Error{LECTERN_CANCELLED, "cancelled", ""};
     return ingested;
@@ -276,10 +272,7 @@ class IndexDocument {
   }
 
   void PrintPagesNote() const {
-    const uint64_t without = document_.num_pages - document_.pages.size();
-    if (without == 0) return;
-    PrintNote(kTool, Grouped(without) + " of " + Grouped(document_.num_pages) +
-                         " pages have no text: scans are not read");
+    if (const std::string note = PagesNote(document_); !note.empty()) PrintNote(kTool, note);
   }
 
   static api::Error Explained(api::Error error) {

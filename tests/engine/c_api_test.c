@@ -88,6 +88,7 @@ static void CheckIsNoHandle(void* handle) {
   lectern_index_numbers numbers = {.struct_size = sizeof numbers};
   lectern_evidence evidence = {.struct_size = sizeof evidence};
   lectern_receipt receipt = {.struct_size = sizeof receipt};
+  lectern_counts counts = {.struct_size = sizeof counts, .step_tokens = 7};
   lectern_session* new_session = (void*)&not_a_handle;
   lectern_answer* new_answer = (void*)&not_a_handle;
   lectern_index_report* new_report = (void*)&not_a_handle;
@@ -129,6 +130,7 @@ static void CheckIsNoHandle(void* handle) {
   CHECK_FAILS(expected, lectern_engine_remove(engine, "a", 1, &error), NULL, error);
 
   CHECK(lectern_engine_cancel(engine) == expected);
+  CHECK(lectern_engine_counts(engine, &counts) == expected && counts.step_tokens == 7);
   CHECK(lectern_session_cancel(session) == expected);
   CHECK(lectern_index_report_numbers(report, &numbers) == expected && numbers.tokens == 0);
   CHECK(lectern_answer_evidence(answer, 0, &evidence) == expected && evidence.text == NULL);
@@ -541,6 +543,10 @@ static void TestAsking(lectern_engine* engine) {
   CHECK(user.num_pieces > 0 && lectern_session_cancel(session) == LECTERN_OK);
   CheckAnswer(answer);
   CheckAnswerJson(answer);
+
+  lectern_counts counts = {.struct_size = sizeof counts};
+  CHECK(lectern_engine_counts(engine, &counts) == LECTERN_OK);
+  CHECK(counts.step_tokens > 0 && counts.step_passes == counts.step_tokens); /* it was alone */
 
   /* The engine and the session go; what came from them stays. */
   lectern_answer* follow_up = NULL;

@@ -427,6 +427,42 @@ TEST(HtmlTest, Charsets) {
   EXPECT_NE(Text("<meta charset=shift_jis><p>x").find("shift_jis"), std::string::npos);
 }
 
+TEST(HtmlTest, CharsetsAreFoundBehindOtherThings) {
+  EXPECT_EQ(Text("<meta charset charset=latin1><p>caf\xE9"), "café\n");
+  EXPECT_EQ(Text("<?xml version='1.0'?><meta name=a><META CHARSET='UTF8'><p>café"), "café\n");
+  EXPECT_EQ(Text("<?xml version='1.0'?><p>café"), "café\n");
+  EXPECT_EQ(Text("<p>café</p><meta charset"), "café\n");
+  EXPECT_EQ(Text("<p>café</p><meta charset "), "café\n");
+  EXPECT_NE(Text("<meta charset=><p>café").find("is in \"\""), std::string::npos);
+  EXPECT_NE(Text("\xFE\xFF<").find("UTF-16"), std::string::npos);
+  EXPECT_NE(Text("<?xml encoding='utf-7'").find("utf-7"), std::string::npos);
+}
+
+TEST(HtmlTest, SpacesControlsAndForeignElements) {
+  EXPECT_EQ(Text("<p>a\fb&#127;\xEF\xBB\xBF"
+                 "c\td</p><pre>e\f\tf</pre><math><![CDATA[x < y]]></math><!-- no -->"
+                 "<p Style='DISPLAY:None'>no"),
+            "a bc d\n\ne\f\tf\n\nx < y\n");
+}
+
+TEST(HtmlTest, OfSeveralMainPartsTheOneWithMostProse) {
+  EXPECT_EQ(Text("<main>one</main><div role=main>one two three</div><div role=main>x</div>"),
+            "one two three\n");
+  EXPECT_EQ(Text("<article>one</article><article>one two three</article><article>x</article>"),
+            "one two three\n");
+  EXPECT_EQ(Text("<article>one</article><p>two three four five</p>"),
+            "one\n\ntwo three four five\n");
+  EXPECT_EQ(Text("<article><header>Title</header>one<footer>two</footer></article>"),
+            "Title\none\ntwo\n");
+}
+
+TEST(HtmlTest, CellsOfLayoutsStandBelowEachOther) {
+  EXPECT_EQ(Text("<table><tr><td><div>one</div><td><div>two</div></table>"), "one\ntwo\n");
+  EXPECT_EQ(Text("<table><tr><td>one two three four</table>"), "one two three four\n");
+  EXPECT_EQ(Text("<table><tr><td>a<br><td>b</table>"), "a\nb\n");
+  EXPECT_EQ(Text("<li>one<li>two"), "- one\n- two\n");
+}
+
 std::string Repeated(const std::string& text, size_t count) {
   std::string all;
   for (size_t i = 0; i < count; ++i) all += text;
@@ -450,6 +486,7 @@ TEST(HtmlTest, BombsEndAtALimit) {
   for (int i = 0; i < 2000; ++i) formats += "<b id=" + std::to_string(i) + ">";
   expect_limit(formats + Repeated("<p>x", 20000), {.memory_bytes = 64 << 20}, "memory");
   expect_limit(Repeated("<div>", 2000000), {.seconds = 0.2}, "long");
+  expect_limit("<p>" + Repeated("x", 1 << 21), {.memory_bytes = 1 << 20}, "memory");
   expect_limit("<p>x", {.most_bytes = 3}, "too long");
   auto cancelled = ReadHtml(Repeated("<p>x", 100000), {.is_cancelled = [] { return true; }});
   ASSERT_FALSE(cancelled.ok());
@@ -477,6 +514,14 @@ TEST(FormatTest, ContentTellsThenTheName) {
   for (const auto& [bytes, name, format] : cases) {
     EXPECT_EQ(DetectFormat(bytes, name), format) << bytes << " " << name;
   }
+}
+
+TEST(FormatTest, HtmlIsReadWithinTheMemoryGiven) {
+  const std::string page = "<p>" + Repeated("x ", 1 << 20);
+  EXPECT_TRUE(Ingest(page, {.format = "html"}).ok());
+  auto refused = Ingest(page, {.format = "html", .memory_bytes = 1 << 20});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, LECTERN_LIMIT_EXCEEDED);
 }
 
 TEST(FormatTest, TextAndMarkdownStayAsTheyAre) {

@@ -243,9 +243,15 @@ def soak(store, questions, seconds):
     rng = random.Random(2)
     document = server.call("GET", "/v1/documents")[2]["documents"][0]["name"]
 
+    def leave_early(fields):
+        stream = Stream(server.port)
+        stream.send({**fields, "stream": True})
+        stream.read()
+        stream.socket.close()
+
     def one():
         with lock:
-            question, kind = rng.choice(questions), rng.randrange(6)
+            question, kind = rng.choice(questions), rng.randrange(7)
         if kind == 0:
             server.call("POST", "/v1/chat/completions", {
                 "model": document, "messages": [{"role": "user", "content": question}]})
@@ -253,28 +259,18 @@ def soak(store, questions, seconds):
             server.call("POST", "/v1/responses", {"model": document, "input": question})
         elif kind == 2:
             server.events("POST", "/v1/ask", {"question": question, "stream": True})
-        elif kind == 3:  # leaves
-            stream = Stream(server.port)
-            stream.send({"question": question, "stream": True})
-            stream.read()
-            stream.socket.close()
-        elif kind == 4:
+        elif kind == 3:
+            leave_early({"question": question})
+        elif kind == 4:  # a conversation
+            session = server.ask(question=question, session="new")[2]["session"]
+            assert server.ask(question=question, session=session)[0] == 200
+            leave_early({"question": question, "session": session})
+            assert server.call("DELETE", "/v1/sessions/" + session)[0] == 200
+        elif kind == 5:
             server.ask(question=question, kv_budget=7)
             server.ask(question=question, document="none")
         else:
             server.ask(question=question)
-
-    def work():
-        nonlocal asked
-        while time.monotonic() < ends:
-            try:
-                one()
-            except (OSError, http.client.HTTPException, AssertionError) as error:
-                print("soak:", repr(error), file=sys.stderr)
-                failed.append("soak")
-                return
-            with lock:
-                asked += 1
 
     def together_for(seconds):
         ends = time.monotonic() + seconds

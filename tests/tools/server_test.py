@@ -27,6 +27,7 @@ TEXT = "Änderungen für 3 € 🏠. The tenant of flat 4 pays 104 euro. The own
 TEXT += "The Douquouth committee meets in Stuxwick.\n"
 ONCE = "Where does the Douquouth committee meet?"  # one passage answers it
 TOKEN = "0123456789abcdef0123456789abcdef"
+LONG = {"question": "Tell me all.", "max_tokens": 4000, "temperature": 5}  # the answer takes long
 
 
 class Server:
@@ -107,10 +108,17 @@ class Server:
             return int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1))
 
     def wait_until_idle(self):
-        deadline = time.monotonic() + 60
-        while self.metric("lectern_generations_running") > 0:
-            assert time.monotonic() < deadline, "a generation does not end"
-            time.sleep(0.02)
+        wait_for(lambda: self.metric("lectern_generations_running") == 0,
+                 "a generation does not end")
+
+    def begin(self, fields):
+        """A connection that has asked this and not read the answer."""
+        body = json.dumps(fields).encode()
+        s = socket.create_connection(("127.0.0.1", self.port))
+        s.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+                  + body)
+        return s
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -118,23 +126,21 @@ class Server:
         return self.process.returncode, out, err
 
 
-class ServerTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="lectern-server-")
-        cls.store = os.path.join(cls.folder.name, "store")
-        path = os.path.join(cls.folder.name, "lease.txt")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(TEXT)
-        subprocess.run([os.path.join(BIN, "index-document"), "--store", cls.store, "--model", MODEL,
-                        "--progress", "none", path], check=True, stdout=subprocess.DEVNULL)
-        cls.server = Server(cls.store, "--model", MODEL, "--allow-index", "--max-upload", "1MB")
+def index(store, name, text):
+    subprocess.run([os.path.join(BIN, "index-document"), "--store", store, "--model", MODEL,
+                    "--progress", "none", "--name", name, "-"], input=text.encode(), check=True,
+                   stdout=subprocess.DEVNULL)
 
-    @classmethod
-    def tearDownClass(cls):
-        code, _, err = cls.server.stop()
-        cls.folder.cleanup()
-        assert code == 0, (code, err)
+
+def wait_for(is_so, what):
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+class ServerCase(unittest.TestCase):
+    """`store` and `server` are what errors may not tell of, and who is asked."""
 
     def assert_error(self, answer, status, code, param=None):
         self.assertEqual(answer[0], status, answer[2])
@@ -145,6 +151,21 @@ class ServerTest(unittest.TestCase):
         self.assertTrue(error["request_id"])
         self.assertNotIn(self.store, error["message"])
         self.assertNotIn(MODEL, error["message"])
+
+
+class ServerTest(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="lectern-server-")
+        cls.store = os.path.join(cls.folder.name, "store")
+        index(cls.store, "lease.txt", TEXT)
+        cls.server = Server(cls.store, "--model", MODEL, "--allow-index", "--max-upload", "1MB")
+
+    @classmethod
+    def tearDownClass(cls):
+        code, _, err = cls.server.stop()
+        cls.folder.cleanup()
+        assert code == 0, (code, err)
 
     # --- asking ---
 
@@ -370,14 +391,16 @@ class ServerTest(unittest.TestCase):
 
     def test_upload_of_a_pdf_and_of_html(self):
         pages = [["The report is about mills."], ["The Fethol bridge was designed by Mara Tolvin."]]
-        last = self.indexed(make_pdf(pages), "report")
+        last = self.indexed(make_pdf(pages + [[]]), "report")
         self.assertEqual(last["state"], "done", last)
+        self.assertEqual(last["warning"], "1 of 3 pages have no text: scans are not read")
         text = "".join(line + "\n\n" for [line] in pages)[:-1]
         self.assertEqual(self.server.call("GET", "/v1/documents/report/text")[2], text)
         answer = self.server.ask(document="report", question="Who designed the Fethol bridge?")[2]
         self.assertEqual(answer["evidence"][0]["page"], 2)
         self.assertEqual(answer["evidence"][0]["text"], pages[1][0])
         last = self.indexed(b"<p>Mills stand in Osk.", "page", query="&format=html")
+        self.assertIsNone(last["warning"])
         self.assertEqual(self.server.call("GET", "/v1/documents/page/text")[2],
                          "Mills stand in Osk.\n", last)
         last = self.indexed(make_pdf([[]]), "scan")
@@ -386,6 +409,39 @@ class ServerTest(unittest.TestCase):
         self.assert_error(self.upload(b"x", query="&format=docx"), 400, "invalid_argument", "format")
         for name in ("report", "page"):
             self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200)
+
+    def test_upload_says_how_it_is_stored(self):
+        last = self.indexed(TEXT.encode() * 3, "small.txt",
+                            query="&kv_type=q8&kv_budget=0.25&keep=0.5")
+        self.assertEqual(last["state"], "done", last)
+        plain = self.indexed(TEXT.encode() * 3 + b".", "plain.txt")
+        shown = {name: self.server.call("GET", "/v1/documents/" + name)[2]
+                 for name in ("small.txt", "plain.txt")}
+        self.assertEqual(shown["small.txt"]["keep"], 0.5)
+        self.assertEqual(shown["plain.txt"]["keep"], 1)
+        self.assertEqual(shown["small.txt"]["plan"]["kv_budget"], 0.25)
+        self.assertLess(last["report"]["bytes_on_disk"], 0.5 * plain["report"]["bytes_on_disk"])
+        for name in shown:
+            self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200)
+        for query, param in (("kv_type=f64", "kv_type"), ("kv_budget=2", "kv_budget"),
+                             ("kv_budget=", "kv_budget"), ("kv_budget=a", "kv_budget"),
+                             ("keep=0", "keep"), ("kv_bugdet=0.1", "kv_bugdet")):
+            self.assert_error(self.upload(b"x", query="&" + query), 400, "invalid_argument", param)
+
+    def test_too_many_uploads_come_again_later(self):
+        jobs = [self.upload(TEXT.encode() * 60, "later.txt")]
+        jobs += [self.upload(b"Mills %d." % i, "later.txt") for i in range(15)]
+        self.assertEqual({status for status, _, _ in jobs}, {202})
+        refused = self.upload(b"x" * 900000)
+        for job in reversed(jobs):
+            self.server.call("DELETE", "/v1/jobs/" + job[2]["id"])
+        self.assert_error(refused, 503, "overloaded")
+        self.assertTrue(refused[2]["error"]["retryable"])
+        self.assertTrue(1 <= int(refused[1]["Retry-After"]) <= 3600)
+        self.assertRegex(jobs[0][2]["id"], "^[0-9a-f]{32}$")
+        for job in jobs:
+            events = self.server.events("GET", "/v1/jobs/" + job[2]["id"] + "/events")
+            self.assertEqual(events[-1][1]["state"], "cancelled")
 
     def test_uploads_that_cannot_be(self):
         self.assert_error(self.upload(b"x" * 1000001), 413, "payload_too_large")
@@ -469,12 +525,7 @@ class ServerTest(unittest.TestCase):
     def test_who_leaves_frees_the_place(self):
         cancelled = self.server.metric("lectern_cancelled_total")
         for stream in (True, False):
-            body = json.dumps({"question": "Tell me all.", "max_tokens": 4000, "temperature": 5,
-                               "stream": stream}).encode()
-            with socket.create_connection(("127.0.0.1", self.server.port)) as s:
-                s.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
-                          b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-                          + body)
+            with self.server.begin({**LONG, "stream": stream}) as s:
                 if stream:
                     self.assertIn(b"200", s.recv(1000))
                 else:
@@ -486,6 +537,7 @@ class ServerTest(unittest.TestCase):
 
     def test_many_at_once_all_get_their_answer(self):
         wanted = self.server.ask(question="Who repairs the roof?")[2]["answer"]
+        before = [self.server.metric("lectern_step_" + of) for of in ("passes", "tokens")]
         answers = []
         threads = [threading.Thread(target=lambda: answers.append(
             self.server.ask(question="Who repairs the roof?"))) for _ in range(16)]
@@ -495,6 +547,11 @@ class ServerTest(unittest.TestCase):
             thread.join()
         self.assertEqual([a[0] for a in answers], [200] * 16)
         self.assertEqual({a[2]["answer"] for a in answers}, {wanted})
+        passes, tokens = [self.server.metric("lectern_step_" + of) - was
+                          for of, was in zip(("passes", "tokens"), before)]
+        # A token of an answer, but its first, is a step; fewer passes than that took place.
+        self.assertEqual(tokens, sum(a[2]["tokens"]["answer"] for a in answers))
+        self.assertLess(passes, tokens)
 
     # --- attacks: refused, cheaply, and others are answered meanwhile ---
 
@@ -612,6 +669,202 @@ class ServerTest(unittest.TestCase):
         self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
         self.assertNotIn(b"Set-Cookie", answer)
         self.assertTrue(answer.endswith(b'{"status":"ok"}'), answer)
+
+
+class SessionTest(ServerCase):
+    """Conversations that go on by their id."""
+
+    OTHER = "The keeper of the lighthouse is Ann Brown. " * 30
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="lectern-server-")
+        cls.store = os.path.join(cls.folder.name, "store")
+        index(cls.store, "lease", TEXT)
+        index(cls.store, "tower", cls.OTHER)
+        cls.server = Server(cls.store, "--model", MODEL, "--allow-index", "--max-sessions", "3")
+
+    @classmethod
+    def tearDownClass(cls):
+        code, _, err = cls.server.stop()
+        cls.folder.cleanup()
+        assert code == 0, (code, err)
+
+    def ask(self, **fields):
+        return self.server.ask(**{"question": "Who repairs the roof?", "max_tokens": 8, **fields})
+
+    def begin(self, document="lease", server=None):
+        status, _, answer = (server or self.server).ask(
+            document=document, question="Who repairs the roof?", max_tokens=8, session="new")
+        self.assertEqual(status, 200, answer)
+        self.assertRegex(answer["session"], "^[0-9a-f]{32}$")
+        return answer["session"]
+
+    def num_open(self):
+        return self.server.metric("lectern_sessions")
+
+    def test_follow_ups_are_those_of_the_tool(self):
+        questions = ["Who repairs the roof?", "And who pays?", ONCE]
+        tool = subprocess.run(
+            [os.path.join(BIN, "ask-document"), "--store", self.store, "--model", MODEL, "--json",
+             "--document", "lease", "--max-tokens", "8"], check=True, capture_output=True,
+            input="".join(q + "\n" for q in questions).encode()).stdout.splitlines()
+        session, answers = "new", []
+        for i, question in enumerate(questions):
+            fields = {"question": question, "session": session, "max_tokens": 8}
+            if i == 0:
+                fields["document"] = "lease"
+            if i == 1:
+                events = self.server.events("POST", "/v1/ask", {**fields, "stream": True})
+                self.assertEqual(events[-1][0], "done")
+                answers.append(events[-1][1])
+            else:
+                answers.append(self.server.ask(**fields)[2])
+            session = answers[-1]["session"]
+        self.assertEqual({answer["session"] for answer in answers}, {session})
+        for answer, line in zip(answers, tool):
+            wanted = json.loads(line)
+            for key in ("answer", "evidence", "tokens"):
+                self.assertEqual(answer[key], wanted[key])
+            self.assertEqual(answer["kv"]["session_rows"], wanted["kv"]["session_rows"])
+        rows = [answer["kv"]["session_rows"] for answer in answers]
+        self.assertEqual(rows, sorted(set(rows)))  # the conversation grows
+        self.assertNotIn("session", self.ask(document="lease")[2])
+
+    def test_the_conversation_is_compressed_where_it_is_asked_for(self):
+        session = self.begin()
+        for _ in range(4):
+            answer = self.ask(question=ONCE, session=session, max_tokens=40, max_session_rows=64)[2]
+        self.assertLessEqual(answer["kv"]["session_rows"], 64)
+        self.assert_error(self.ask(session=session, max_session_rows=63), 400, "invalid_argument",
+                          "max_session_rows")
+
+    def test_wrong_sessions_are_named(self):
+        for unknown in ("none", "0" * 32, "NEW", "x" * 1000, "../new"):
+            self.assert_error(self.ask(session=unknown), 404, "not_found", "session")
+        self.assertIn('"session": "new"', self.ask(session="none")[2]["error"]["message"])
+        for wrong in ("", 1, True, []):
+            self.assert_error(self.ask(session=wrong), 400, "invalid_argument", "session")
+        self.assert_error(self.ask(session="new"), 400, "ambiguous", "document")
+        self.assert_error(self.ask(session="new", document="none"), 404, "not_found", "document")
+        session = self.begin()
+        self.assert_error(self.ask(session=session, document="tower"), 400, "invalid_argument",
+                          "document")
+        self.assert_error(self.ask(session=session, document="none"), 404, "not_found", "document")
+        self.assert_error(self.ask(session=session, layer_budget="best"), 400, "invalid_argument",
+                          "layer_budget")
+        self.assertEqual(self.ask(session=session, document="lease")[0], 200)  # it is still there
+
+    def test_a_first_question_that_fails_leaves_no_session(self):
+        before = self.num_open()
+        self.assert_error(self.ask(session="new", document="lease", layer_budget="best"), 400,
+                          "invalid_argument", "layer_budget")
+        self.server.begin({**LONG, "document": "lease", "session": "new"}).close()
+        self.server.wait_until_idle()
+        wait_for(lambda: self.num_open() <= before, "a session is left")
+
+    def test_the_longest_idle_one_makes_room(self):
+        first = self.begin()
+        second, third = self.begin("tower"), self.begin()
+        self.assertEqual(self.ask(session=first)[0], 200)
+        fourth = self.begin()
+        self.assertEqual(self.num_open(), 3)
+        self.assert_error(self.ask(session=second), 404, "not_found", "session")
+        for session in (first, third, fourth):
+            self.assertEqual(self.ask(session=session)[0], 200)
+
+    def test_one_request_at_a_time(self):
+        session = self.begin()
+        with self.server.begin({**LONG, "session": session, "stream": True}) as s:
+            self.assertIn(b"200", s.recv(1000))
+            refused = self.ask(session=session)
+            if refused[0] != 200:  # the answer is not over
+                self.assert_error(refused, 409, "session_in_use", "session")
+                self.assertTrue(refused[2]["error"]["retryable"])
+                self.assertEqual(refused[1]["Retry-After"], "1")
+        # Its client has gone: the conversation goes on from what was said.
+        self.server.wait_until_idle()
+        status, _, answer = self.ask(session=session)
+        self.assertEqual(status, 200, answer)
+        self.assertGreater(answer["kv"]["session_rows"], answer["tokens"]["question"] + 8)
+
+    def test_ended_on_request(self):
+        session = self.begin()
+        before = self.num_open()
+        status, _, body = self.server.call("DELETE", "/v1/sessions/" + session)
+        self.assertEqual((status, body), (200, {"ended": session}))
+        self.assertEqual(self.num_open(), before - 1)
+        self.assert_error(self.ask(session=session), 404, "not_found", "session")
+        self.assert_error(self.server.call("DELETE", "/v1/sessions/" + session), 404, "not_found",
+                          "session")
+
+    def test_a_document_that_is_removed_ends_its_sessions(self):
+        index(self.store, "gone", "Mills stand in Osk. " * 40)
+        index(self.store, "by another", "Mills stand in Tal. " * 40)
+        idle, busy = self.begin("gone"), self.begin("gone")
+        other = self.begin("by another")
+        with self.server.begin({**LONG, "session": busy, "stream": True}) as s:
+            self.assertIn(b"200", s.recv(1000))
+            self.assertEqual(self.server.call("DELETE", "/v1/documents/gone")[0], 200)
+            for session in (idle, busy):
+                self.assert_error(self.ask(session=session), 404, "not_found", "session")
+        subprocess.run([os.path.join(BIN, "lectern-store"), "--store", self.store, "remove",
+                        "--yes", "by another"], check=True, capture_output=True)
+        self.assert_error(self.ask(session=other), 404, "not_found", "document")
+        self.assert_error(self.ask(session=other), 404, "not_found", "session")
+
+    def test_an_idle_one_ends_by_itself(self):
+        server = Server(self.store, "--model", MODEL, "--session-timeout", "1")
+        self.addCleanup(server.stop)
+        session = self.begin(server=server)
+        self.assertEqual(server.ask(question="Who?", session=session, max_tokens=1)[0], 200)
+        self.assertEqual(server.metric("lectern_sessions"), 1)
+        wait_for(lambda: server.metric("lectern_sessions") == 0, "the session does not end")
+        self.assert_error(server.ask(question="Who?", session=session), 404, "not_found", "session")
+
+    def test_more_documents_than_fit(self):
+        store = os.path.join(self.folder.name, "many")
+        names = [f"d{i}" for i in range(6)]
+        for name in names:
+            index(store, name, TEXT + name)
+        server = Server(store, "--model", MODEL, "--max-ram", "16MiB")
+        self.addCleanup(server.stop)
+        for _ in range(2):
+            sessions = [self.begin(name, server) for name in names]
+            self.assertLess(server.metric("lectern_sessions"), len(names))
+        self.assert_error(server.ask(question="Who?", session=sessions[0]), 404, "not_found",
+                          "session")
+        for _ in range(3):
+            self.assertEqual(server.ask(question="And who pays?", max_tokens=8,
+                                        session=sessions[-1])[0], 200)
+        # At the same time, where one fits and no other beside it: they wait for each other.
+        small = Server(store, "--model", MODEL, "--max-ram", "10MiB", "--parallel", "6")
+        self.addCleanup(small.stop)
+        answers = []
+        threads = [threading.Thread(target=lambda fields=fields: answers.append(small.ask(
+            question="Who repairs the roof?", max_tokens=20, **fields)))
+                   for fields in [{"document": name, **kept} for name in names
+                                  for kept in ({}, {"session": "new"})]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([answer[0] for answer in answers], [200] * len(threads))
+        self.assertLess(small.metric("lectern_sessions"), len(names))
+        # What never fits waits for nobody.
+        smaller = Server(store, "--model", MODEL, "--max-ram", "9MiB", "--wait-seconds", "3600")
+        self.addCleanup(smaller.stop)
+        refused = smaller.ask(document="d0", question="Who?")
+        self.assert_error(refused, 503, "out_of_memory", "max_ram")
+        self.assertIn("Retry-After", refused[1])
+
+    def test_stops_with_sessions_open(self):
+        server = Server(self.store, "--model", MODEL)
+        session = self.begin(server=server)
+        with server.begin({**LONG, "session": session, "stream": True}) as s:
+            self.assertIn(b"200", s.recv(1000))
+            code, _, err = server.stop()
+        self.assertEqual((code, err), (0, ""))
 
 
 class StartTest(unittest.TestCase):

@@ -78,6 +78,13 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   return Format::kText;
 }
 
+std::string PagesNote(const Ingested& ingested) {
+  const uint64_t without = ingested.num_pages - ingested.pages.size();
+  if (without == 0) return "";
+  return std::to_string(without) + " of " + std::to_string(ingested.num_pages) +
+         " pages have no text: scans are not read";
+}
+
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   const auto named = ParseFormat(options.format);
   if (!named && options.format != "auto") {
@@ -87,8 +94,13 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   Ingested ingested;
   ingested.format = named.value_or(DetectFormat(bytes, options.file_name));
   if (ingested.format == Format::kHtml) {
-    auto text = ReadHtml(bytes, {.name = Quoted(options.file_name, "the page"),
-                                 .is_cancelled = options.is_cancelled});
+    HtmlOptions html;
+    html.name = Quoted(options.file_name, "the page");
+    html.is_cancelled = options.is_cancelled;
+    if (options.memory_bytes > 0) {
+      html.memory_bytes = std::min(html.memory_bytes, options.memory_bytes);
+    }
+    auto text = ReadHtml(bytes, html);
     if (!text.ok()) return text.error();
     ingested.text = std::move(*text);
   } else if (ingested.format == Format::kPdf) {

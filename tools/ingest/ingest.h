@@ -28,6 +28,9 @@ struct IngestOptions {
   std::string file_name = {};   // its ending may tell the format; may be empty
   std::function<bool()> is_cancelled =
       {};  // asked at least every 50 ms while it takes long; may be empty
+  // Of an HTML page's tree at most; 0: 1 GiB. pdftotext has its own limit (ChildLimits) in a
+  // process of its own.
+  uint64_t memory_bytes = 0;
 };
 
 struct Ingested {
@@ -36,6 +39,9 @@ struct Ingested {
   uint64_t num_pages = 0;           // of a PDF: all
   Format format = Format::kText;
 };
+
+// "2 of 5 pages have no text: scans are not read"; empty where all have.
+std::string PagesNote(const Ingested& ingested);
 
 // INVALID_ARGUMENT (format), errors of ReadHtml and ReadPdf. Messages name the file.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);

@@ -1,5 +1,7 @@
 #include "tools/server/answering.h"
 
+#include <thread>
+
 #include "engine/json.h"
 #include "engine/report_json.h"
 #include "tools/server/messages.h"
@@ -8,6 +10,8 @@ namespace lectern::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr auto kTryAgain = std::chrono::milliseconds(50);
 
 Refusal WhyEnded(EndedBy ended_by) {
   if (ended_by == EndedBy::kDeadline) {
@@ -20,7 +24,8 @@ Refusal WhyEnded(EndedBy ended_by) {
 }  // namespace
 
 HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id) {
-  const bool is_retryable = refusal.status == 429 || refusal.status == 503;
+  const bool is_retryable =
+      refusal.status == 429 || refusal.status == 503 || refusal.retry_after > 0;
   HttpResponse response;
   response.status = refusal.status;
   response.body =
@@ -29,7 +34,7 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
                 Json::Object{
                     {"message", refusal.message},
                     {"type", refusal.status < 500 ? "invalid_request_error" : "server_error"},
-                    {"param", nullptr},
+                    {"param", refusal.param.empty() ? Json() : Json(refusal.param)},
                     {"code", refusal.code},
                     {"request_id", std::string(request_id)},
                     {"retryable", is_retryable},
@@ -37,6 +42,9 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
            })
           .Dump();
   if (!refusal.allow.empty()) response.headers.emplace_back("Allow", refusal.allow);
+  if (refusal.retry_after > 0) {
+    response.headers.emplace_back("Retry-After", std::to_string(refusal.retry_after));
+  }
   return response;
 }
 
@@ -47,38 +55,163 @@ HttpResponse Answering::ErrorResponse(const api::Error& error, const HttpRequest
   response.status = HttpStatus(code);
   response.body = ErrorJson(Status(code, std::move(told.message)).WithParam(std::move(told.param)),
                             request.request_id);
+  if (code == Code::kOutOfMemory) {
+    response.headers.emplace_back("Retry-After", std::to_string(slots_.RetryAfterSeconds()));
+  }
   return response;
 }
 
 std::string Answering::DocumentName(const std::string& document) {
-  auto details = engine_.Show(document);
-  return details.ok() && !details->document.name.empty() ? details->document.name : document;
+  auto found = engine_.Find(document);
+  return found.ok() && !found->name.empty() ? found->name : document;
 }
 
 HttpResponse Answering::BusyResponse(const HttpRequest& request) const {
-  HttpResponse response = RefusalResponse(
-      {503, "overloaded", "all places are taken; try again later"}, request.request_id);
-  response.headers.emplace_back("Retry-After", std::to_string(slots_.RetryAfterSeconds()));
-  return response;
+  return RefusalResponse({.status = 503,
+                          .code = "overloaded",
+                          .message = "all places are taken; try again later",
+                          .retry_after = slots_.RetryAfterSeconds()},
+                         request.request_id);
+}
+
+api::Result<api::Session> Answering::Open(const std::string& document) {
+  for (;;) {
+    auto session = engine_.Open(document);
+    const bool is_full = !session.ok() && session.error().code == LECTERN_OUT_OF_MEMORY;
+    if (!is_full || !sessions_.EndLongestIdle()) return session;
+  }
+}
+
+std::variant<Sessions::Lease, HttpResponse> Answering::TakeSession(const std::string& session,
+                                                                   const std::string& document,
+                                                                   const HttpRequest& request) {
+  const auto refused = [&](const Refusal& refusal) {
+    return RefusalResponse(refusal, request.request_id);
+  };
+  if (session == kNewSession) {
+    auto found = engine_.Find(document);
+    if (!found.ok()) return ErrorResponse(found.error(), request);
+    auto begun = sessions_.Begin(found->id);
+    if (const auto* const refusal = std::get_if<Refusal>(&begun)) return refused(*refusal);
+    return std::get<Sessions::Lease>(std::move(begun));
+  }
+  auto taken = sessions_.Take(session);
+  if (const auto* const refusal = std::get_if<Refusal>(&taken)) return refused(*refusal);
+  Sessions::Lease lease = std::get<Sessions::Lease>(std::move(taken));
+  // Also where it is clear which one: another process may have removed it.
+  auto found = engine_.Find(document.empty() ? lease.document() : document);
+  if (!found.ok()) {
+    if (document.empty() && found.error().code == LECTERN_NOT_FOUND) sessions_.End(session);
+    return ErrorResponse(found.error(), request);
+  }
+  if (found->id != lease.document()) {
+    return refused({.status = 400,
+                    .code = "invalid_argument",
+                    .message = "this session is about another document; leave document out, or "
+                               "begin a session with \"session\": \"new\"",
+                    .param = "document"});
+  }
+  return lease;
 }
 
 std::variant<std::shared_ptr<Answering::Turn>, HttpResponse> Answering::Begin(
     const std::string& document, std::string question, api::AskOptions options,
-    const HttpRequest& request) {
-  auto session = engine_.Open(document);
-  if (!session.ok()) return ErrorResponse(session.error(), request);
+    const HttpRequest& request, const std::string& session_id) {
+  std::optional<Sessions::Lease> lease;
+  std::string id;  // of the document; who waits holds it by nothing else
+  if (!session_id.empty()) {
+    auto taken = TakeSession(session_id, document, request);
+    if (auto* const refused = std::get_if<HttpResponse>(&taken)) return std::move(*refused);
+    lease.emplace(std::get<Sessions::Lease>(std::move(taken)));
+    id = lease->document();
+  } else {
+    auto found = engine_.Find(document);
+    if (!found.ok()) return ErrorResponse(found.error(), request);
+    id = found->id;
+  }
   const auto deadline = Clock::now() + std::chrono::seconds(options_.wait_seconds);
-  auto slot = slots_.Take(
-      [&] { return Clock::now() > deadline || request.peer->IsGone() || watch_.is_ending_all(); });
+  const auto give_up = [&] {
+    return Clock::now() > deadline || request.peer->IsGone() || watch_.is_ending_all();
+  };
+  auto slot = slots_.Take(give_up);
   if (!std::holds_alternative<GenerationSlots::Slot>(slot)) {
     if (watch_.is_ending_all()) {
       return RefusalResponse(WhyEnded(EndedBy::kServer), request.request_id);
     }
     return BusyResponse(request);
   }
-  return std::shared_ptr<Turn>(new Turn(*this, std::move(std::get<GenerationSlots::Slot>(slot)),
-                                        std::move(*session), std::move(question),
-                                        std::move(options), request));
+  const std::shared_ptr<Turn> turn(new Turn(*this, std::move(std::get<GenerationSlots::Slot>(slot)),
+                                            std::move(lease), std::move(id), std::move(question),
+                                            std::move(options), request, deadline));
+  auto opened = turn->MakingRoom([&] { return turn->Open(); }, give_up);
+  if (!opened.ok()) return ErrorResponse(opened.error(), request);
+  return turn;
+}
+
+api::Result<api::Done> Answering::Turn::Open() {
+  if (session_) return api::Done{};
+  auto opened = answering_.engine_.Open(document_);
+  if (!opened.ok()) return opened.error();
+  const std::lock_guard lock(session_mutex_);
+  session_ = std::make_shared<api::Session>(std::move(*opened));
+  return api::Done{};
+}
+
+void Answering::Turn::Close() {
+  if (lease_ && lease_->session()) return;  // a conversation stays
+  const std::lock_guard lock(session_mutex_);
+  session_.reset();
+}
+
+void Answering::Turn::Cancel() {
+  const std::lock_guard lock(session_mutex_);
+  if (session_) session_->Cancel();
+}
+
+void Answering::Turn::GiveBack(bool is_answered) {
+  std::shared_ptr<api::Session> session;
+  {
+    const std::lock_guard lock(session_mutex_);  // Cancel must not meet its next question
+    session = std::move(session_);
+  }
+  // Of a new one nobody would learn the id otherwise. An old one goes on from what was said.
+  if (lease_ && is_answered) lease_->Keep(std::move(session));
+  session.reset();
+  lease_.reset();
+}
+
+bool Answering::Turn::GetInLine(const std::function<bool()>& give_up) {
+  Close();
+  auto place = answering_.line_.Take(give_up);
+  if (!std::holds_alternative<GenerationSlots::Slot>(place)) return false;
+  place_in_line_.emplace(std::get<GenerationSlots::Slot>(std::move(place)));
+  return true;
+}
+
+bool Answering::Turn::IsLast() const {
+  return place_in_line_ && answering_.slots_.load().running <= 1 + answering_.line_.load().waiting;
+}
+
+bool Answering::Turn::MakeRoom(bool was_last, const std::function<bool()>& give_up) {
+  if (answering_.sessions_.EndLongestIdle()) return true;
+  if (was_last || give_up()) return false;
+  if (!place_in_line_) return GetInLine(give_up);
+  Close();
+  std::this_thread::sleep_for(kTryAgain);
+  return true;
+}
+
+template <typename Attempt>
+std::invoke_result_t<Attempt> Answering::Turn::MakingRoom(Attempt attempt,
+                                                          const std::function<bool()>& give_up) {
+  // Who came before has waited for longer.
+  if (!place_in_line_ && answering_.line_.load().running > 0) GetInLine(give_up);
+  for (;;) {
+    const bool is_last = IsLast();  // before: who ends meanwhile may leave room
+    auto result = attempt();
+    const bool is_full = !result.ok() && result.error().code == LECTERN_OUT_OF_MEMORY;
+    if (!is_full || has_text_ || !MakeRoom(is_last, give_up)) return result;
+  }
 }
 
 std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
@@ -87,17 +220,26 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
       answering_.watch_,
       {.peer = request_.peer,
        .deadline = Clock::now() + std::chrono::seconds(answering_.options_.generate_seconds),
-       .cancel = [this] { session_.Cancel(); },
+       .cancel = [this] { Cancel(); },
        .tick =
            [events] {
              if (events) events->KeepAlive();
            }});
   options_.on_text = [&](std::string_view piece) {
+    has_text_ = true;
+    place_in_line_.reset();  // it has all the memory that it will need
     return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() && on_text(piece);
   };
-  auto answer = session_.Ask(question_, options_);
+  auto answer = MakingRoom(
+      [&]() -> api::Result<api::Answer> {
+        if (auto opened = Open(); !opened.ok()) return opened.error();
+        return session_->Ask(question_, options_);
+      },
+      [&] { return scope.ended_by() != EndedBy::kNothing || Clock::now() > wait_until_; });
+  place_in_line_.reset();
   const bool is_ended = scope.ended_by() != EndedBy::kNothing ||
                         (answer.ok() && answer->finish_reason() == "cancelled");
+  GiveBack(answer.ok() && !is_ended);
   if (is_ended) {
     answering_.metrics_.CountCancelled(answer.ok() ? answer->receipt().answer_tokens : 0);
     return RefusalResponse(WhyEnded(scope.ended_by()), request_.request_id);

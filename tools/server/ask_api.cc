@@ -13,7 +13,7 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
     {"codepoint", LECTERN_OFFSET_CODEPOINT}};
 
 struct AskRequest {
-  std::string document, question;
+  std::string document, question, session;
   api::AskOptions options;
   lectern_offset_unit unit = LECTERN_OFFSET_UTF8;
   bool stream = false;
@@ -41,7 +41,12 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   AskRequest ask;
   ask.document = fields.String("document").value_or("");
   ask.question = fields.RequiredString("question");
+  if (const auto session = fields.String("session")) {
+    ask.session = *session;
+    if (session->empty()) fields.Fail("session", "must be \"new\" or what an answer had there");
+  }
   ReadReading(fields, ask.options);
+  ask.options.max_session_rows = fields.Whole("max_session_rows", 64, 1 << 20).value_or(0);
   ask.options.max_tokens = static_cast<uint32_t>(fields.Whole("max_tokens", 1, 4096).value_or(0));
   ask.options.max_evidence = static_cast<uint32_t>(fields.Whole("max_evidence", 1, 16).value_or(0));
   ask.options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
@@ -54,11 +59,12 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   return ask;
 }
 
-// As ask-document prints it, and the request's id.
+// As ask-document prints it, the request's id, and the session's where there is one.
 std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
-                       const std::string& request_id) {
+                       const std::string& request_id, const std::string& session_id) {
   auto json = answer.Json(unit);
   if (json.ok()) json = api::SetString(*json, "id", request_id);
+  if (json.ok() && !session_id.empty()) json = api::SetString(*json, "session", session_id);
   return json.ok() ? *json : "{}";
 }
 
@@ -77,13 +83,14 @@ std::string PassagesBody(const std::string& answer) {
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request) {
   auto ask = ReadAsk(request.body);
   if (!ask.ok()) return StatusResponse(ask.status(), request);
-  auto begun = answering.Begin(ask->document, ask->question, ask->options, request);
+  auto begun = answering.Begin(ask->document, ask->question, ask->options, request, ask->session);
   if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
   const auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
   if (!ask->stream) {
     auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
     if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
-    return JsonResponse(AnswerBody(std::get<api::Answer>(answer), ask->unit, request.request_id));
+    return JsonResponse(AnswerBody(std::get<api::Answer>(answer), ask->unit, request.request_id,
+                                   turn->session_id()));
   }
   return EventsResponse([turn, unit = ask->unit, id = request.request_id](EventStream& events) {
     auto answer = turn->Generate(
@@ -92,7 +99,8 @@ HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request) {
       events.Send("error", failed->body);
       return;
     }
-    const std::string body = AnswerBody(std::get<api::Answer>(answer), unit, id);
+    const std::string body =
+        AnswerBody(std::get<api::Answer>(answer), unit, id, turn->session_id());
     events.Send("passages", PassagesBody(body));
     events.Send("done", body);
   });

@@ -14,9 +14,11 @@ namespace lectern::server {
 // Why a request is not handled: what the client gets instead.
 struct Refusal {
   int status = 400;
-  std::string code;        // snake_case, for programs
-  std::string message;     // what is wrong and the way out; never anything of the request
-  std::string allow = {};  // with 405: the methods that are served instead
+  std::string code;          // snake_case, for programs
+  std::string message;       // what is wrong and the way out; never anything of the request
+  std::string allow = {};    // with 405: the methods that are served instead
+  std::string param = {};    // the field that is wrong, or empty
+  uint32_t retry_after = 0;  // seconds; 0: not said
 };
 
 // Request line and headers of HTTP/1.1, by the rules of ParseHead.

@@ -273,7 +273,12 @@ class HttpGuard::Server : public httplib::Server {
     request.peer = &connection;
     request.request_id = NewRequestId();
     if (is_full) {
-      return Refuse(connection, {503, "overloaded", "there are too many connections"}, request);
+      return Refuse(connection,
+                    {.status = 503,
+                     .code = "overloaded",
+                     .message = "there are too many connections",
+                     .retry_after = 1},
+                    request);
     }
     std::string begun;  // bytes of the body that came with the head
     if (auto refusal = ReadHead(connection, request, begun)) {

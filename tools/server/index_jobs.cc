@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 
 #include "engine/json.h"
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/server/messages.h"
+#include "tools/server/random_id.h"
 
 namespace lectern::server {
+namespace {
+
+constexpr uint32_t kRetrySeconds = 10;  // nobody knows yet when the running one is done
+
+}  // namespace
 
 IndexJobs::IndexJobs(api::Engine& engine, Options options)
     : engine_(engine), options_(std::move(options)), thread_(&IndexJobs::Work, this) {}
@@ -35,21 +41,34 @@ void IndexJobs::Set(Job& job, const std::function<void()>& what) {
   changed_.notify_all();
 }
 
-std::optional<std::string> IndexJobs::Add(const std::string& path, const std::string& name,
-                                          const std::string& format) {
-  const std::lock_guard lock(mutex_);
-  const auto waiting =
+bool IndexJobs::IsFull() const {
+  const auto open =
       std::count_if(jobs_.begin(), jobs_.end(), [](const Job& job) { return !job.is_over(); });
-  if (is_ending_ || waiting >= static_cast<int64_t>(options_.max_waiting)) return std::nullopt;
-  char id[17];  // not to be guessed: who knows it may cancel
-  std::snprintf(id, sizeof id, "%08x%08llx", std::random_device{}(),
-                static_cast<unsigned long long>(++next_));
-  const std::string file = options_.folder + "/job-" + id;
+  return is_ending_ || open >= static_cast<int64_t>(options_.max_waiting);
+}
+
+bool IndexJobs::is_full() const {
+  const std::lock_guard lock(mutex_);
+  return IsFull();
+}
+
+uint32_t IndexJobs::RetryAfterSeconds() const {
+  const std::lock_guard lock(mutex_);
+  const auto running =
+      std::find_if(jobs_.begin(), jobs_.end(), [](const Job& j) { return j.state == "running"; });
+  if (running == jobs_.end() || running->eta_seconds < 0) return kRetrySeconds;
+  return static_cast<uint32_t>(std::clamp(std::ceil(running->eta_seconds), 1.0, 3600.0));
+}
+
+std::optional<std::string> IndexJobs::Add(const std::string& path, Wish wish) {
+  const std::lock_guard lock(mutex_);
+  const auto id = RandomId();
+  if (!id || IsFull()) return std::nullopt;
+  const std::string file = options_.folder + "/job-" + *id;
   if (std::rename(path.c_str(), file.c_str()) != 0) return std::nullopt;
   Job& job = jobs_.emplace_back();
-  job.id = id;
-  job.name = name;
-  job.format = format;
+  job.id = *id;
+  job.wish = std::move(wish);
   job.file = file;
   ForgetOld();
   changed_.notify_all();
@@ -70,9 +89,10 @@ void IndexJobs::ForgetOld() {
 
 std::string IndexJobs::ToJson(const Job& job) const {
   lectern::Json::Object object = {
-      {"id", job.id},           {"name", job.name},  {"state", job.state},
-      {"stage", job.stage},     {"done", job.done},  {"total", job.total},
-      {"eta_seconds", nullptr}, {"report", nullptr}, {"error", nullptr}};
+      {"id", job.id},       {"name", job.wish.name}, {"state", job.state},     {"stage", job.stage},
+      {"done", job.done},   {"total", job.total},    {"eta_seconds", nullptr}, {"report", nullptr},
+      {"warning", nullptr}, {"error", nullptr}};
+  if (!job.warning.empty()) object["warning"] = job.warning;
   if (job.eta_seconds >= 0) object["eta_seconds"] = job.eta_seconds;
   if (auto report = ParseJson(job.report); report.ok()) object["report"] = std::move(*report);
   if (auto error = ParseJson(job.error); error.ok()) {
@@ -155,13 +175,18 @@ void IndexJobs::Run(Job& job) {
   };
   auto bytes = tools::ReadInputFile(job.file);
   if (!bytes.ok()) return fail(bytes.error());
-  auto document = tools::Ingest(
-      std::move(*bytes), {.format = job.format, .file_name = job.name, .is_cancelled = [&job] {
-                            return job.is_cancelled.load();
-                          }});
+  auto document =
+      tools::Ingest(std::move(*bytes), {.format = job.wish.format,
+                                        .file_name = job.wish.name,
+                                        .is_cancelled = [&job] { return job.is_cancelled.load(); },
+                                        .memory_bytes = options_.max_ram_bytes});
   if (!document.ok()) return fail(document.error());
+  Set(job, [&] { job.warning = tools::PagesNote(*document); });
   api::IndexOptions options;
-  options.name = job.name;
+  options.name = job.wish.name;
+  options.kv_type = job.wish.kv_type;
+  options.kv_budget = job.wish.kv_budget;
+  options.keep = job.wish.keep;
   options.pages = document->pages;
   options.on_progress = [&](const api::Progress& progress) {
     Set(job, [&] {

@@ -24,17 +24,25 @@ class IndexJobs {
     std::string folder;         // for the files that wait
     uint32_t max_waiting = 16;  // jobs that are not done
     uint32_t max_kept = 64;     // of those done
+    uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of reading a page; 0: any
     std::string store, model;   // replaced in messages
   };
   IndexJobs(api::Engine& engine, Options options);
   ~IndexJobs();
 
-  // Takes the file away from `path`; `format` as IngestOptions. The job's id; nothing: too many
-  // wait, or it cannot be moved.
-  std::optional<std::string> Add(const std::string& path, const std::string& name,
-                                 const std::string& format);
-  // {"id","name","state","stage","done","total","eta_seconds","report","error"}; state: "waiting",
-  // "running", "done", "failed", "cancelled". Nothing: no such job.
+  struct Wish {
+    std::string name, format;  // as IngestOptions
+    lectern_kv_type kv_type = LECTERN_KV_DEFAULT;
+    float kv_budget = 0;
+    double keep = 0;
+  };
+  // Takes the file away from `path`. The job's id; nothing: too many wait, or it cannot be moved.
+  std::optional<std::string> Add(const std::string& path, Wish wish);
+  bool is_full() const;
+  // When there may be a place again: as far as it is known, at least 1.
+  uint32_t RetryAfterSeconds() const;
+  // {"id","name","state","stage","done","total","eta_seconds","report","warning","error"}; state:
+  // "waiting", "running", "done", "failed", "cancelled". Nothing: no such job.
   std::optional<std::string> Json(const std::string& id) const;
   void Cancel(const std::string& id);  // no such job, or it is over: nothing
   void EndAll();
@@ -49,7 +57,8 @@ class IndexJobs {
 
  private:
   struct Job {
-    std::string id, name, format, file, state = "waiting", stage, report, error;
+    std::string id, file, state = "waiting", stage, report, warning, error;
+    Wish wish;
     uint64_t done = 0, total = 0, version = 0;
     double eta_seconds = -1;
     std::atomic<bool> is_cancelled = false;
@@ -63,13 +72,13 @@ class IndexJobs {
   void Set(Job& job, const std::function<void()>& what);  // and tells followers
   std::string ToJson(const Job& job) const;
   void ForgetOld();
+  bool IsFull() const;  // with the mutex held
 
   api::Engine& engine_;
   const Options options_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable std::list<Job> jobs_;  // in the order they came
-  uint64_t next_ = 0;
   bool is_ending_ = false;
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,7 @@ struct Flags {
   ServiceOptions service;
   std::string token_file, max_upload = "64MiB";
   bool allow_index = false;
+  uint32_t parallel = 0;  // 0: by the number of cores
   std::vector<std::string> hosts;
 
   Flags() { guard.port = kPort; }
@@ -62,8 +64,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--allow-index", flags.allow_index,
                "Clients may add documents to the store and remove them");
   app.add_option("--max-upload", flags.max_upload, "Of a document (else 64MiB)")->type_name("SIZE");
-  app.add_option("--parallel", flags.service.answering.num_slots,
-                 "Answers generated at a time (else 2)")
+  app.add_option("--parallel", flags.parallel,
+                 "Answers generated at a time (else one for each core, 4 to 16)")
       ->type_name("N")
       ->check(tools::NumberBetween(1, 256));
   app.add_option("--queue", flags.service.answering.max_waiting,
@@ -76,6 +78,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(tools::NumberBetween(1, 3600));
   app.add_option("--answer-seconds", flags.service.answering.generate_seconds,
                  "How long an answer takes at most (else 300)")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 86400));
+  app.add_option("--max-sessions", flags.service.answering.sessions.max_open,
+                 "Open at a time (else 32); the one that was idle longest goes for a new one")
+      ->type_name("N")
+      ->check(tools::NumberBetween(1, 100000));
+  app.add_option("--session-timeout", flags.service.answering.sessions.idle_seconds,
+                 "Seconds after which an idle session goes (else 600)")
       ->type_name("N")
       ->check(tools::NumberBetween(1, 86400));
   app.add_option("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")
@@ -123,10 +133,23 @@ class UploadFolder {
   std::string path_;
 };
 
+// Answers that are generated together share each pass over the weights, which takes no longer for a
+// few of them than for one: until arithmetic takes longer than reading the weights. That is at some
+// 4 (q8) to 9 (f16) on the two cores of tests/bench/RESULTS.md (99 GFLOP/s, 11.5 GB/s), where four
+// at a time give 1.4 to 1.65 times the tokens of taking turns, and eight no more; more cores move
+// it up, as they calculate more and memory delivers hardly more. Beyond, each only gets slower, and
+// all of them take memory.
+uint32_t DefaultParallel(uint64_t num_threads) {
+  const uint64_t cores = num_threads > 0 ? num_threads : std::thread::hardware_concurrency();
+  return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 4, 16));
+}
+
 api::Result<Flags> Complete(Flags flags) {
   auto engine = tools::WithEnvironment(flags.engine);
   if (!engine.ok()) return engine.error();
   flags.engine = *engine;
+  flags.service.answering.num_slots =
+      flags.parallel > 0 ? flags.parallel : DefaultParallel(flags.engine.num_threads);
   AccessRules& access = flags.guard.access;
   access.hosts = {"127.0.0.1", "localhost", "[::1]"};
   access.hosts.insert(access.hosts.end(), flags.hosts.begin(), flags.hosts.end());
@@ -173,6 +196,7 @@ int Serve(Flags flags) {
     flags.guard.upload_path = "/v1/documents";
     flags.guard.upload_folder = flags.service.index.folder = uploads.path();
   }
+  flags.service.index.max_ram_bytes = flags.engine.max_ram_bytes;
   flags.service.answering.store = flags.service.index.store = flags.engine.store;
   flags.service.answering.model = flags.service.index.model = flags.engine.model;
   Service service(*engine, indexer ? &*indexer : nullptr, flags.service);

@@ -72,10 +72,17 @@ std::string Metrics::Text(const Now& now) const {
   text += One("lectern_answer_tokens_total", "counter", "Tokens generated.", answer_tokens_);
   text += One("lectern_kv_read_bytes_total", "counter",
               "Bytes of documents' keys and values read for answers.", bytes_read_);
+  text += One("lectern_step_passes_total", "counter",
+              "Passes over a model's weights, each for a token of one or more answers.",
+              now.step_passes);
+  text += One("lectern_step_tokens_total", "counter",
+              "Tokens taken in these passes; tokens / passes: answers that shared one.",
+              now.step_tokens);
   text += One("lectern_cancelled_total", "counter",
               "Answers ended by their client, a deadline or the server's end.", cancelled_);
   text += One("lectern_generations_running", "gauge", "Answers being generated.", now.running);
   text += One("lectern_generations_waiting", "gauge", "Questions waiting.", now.waiting);
+  text += One("lectern_sessions", "gauge", "Sessions open, idle or in use.", now.sessions);
   text += One("lectern_connections", "gauge", "Connections open.", now.connections);
   text += One("lectern_heap_bytes", "gauge", "Memory allocated and not freed.", now.heap_bytes);
   text += first_token_.Text("lectern_first_token_seconds", "From the question to its first token.");

@@ -22,8 +22,9 @@ class Metrics {
   void CountCancelled(uint64_t answer_tokens);
 
   struct Now {
-    uint32_t running, waiting, connections;
+    uint32_t running, waiting, sessions, connections;
     uint64_t heap_bytes;  // allocated and not freed
+    uint64_t step_passes, step_tokens;  // lectern_counts
   };
   std::string Text(const Now& now) const;
 

@@ -26,6 +26,14 @@ Result<RequestFields> RequestFields::Parse(std::string_view body) {
   return RequestFields(*members);
 }
 
+RequestFields RequestFields::OfQuery(const std::map<std::string, std::string, std::less<>>& query) {
+  Json::Object members;
+  for (const auto& [name, value] : query) members[name] = value;
+  RequestFields fields(std::move(members));
+  fields.are_texts_ = true;
+  return fields;
+}
+
 const Json* RequestFields::Any(const char* name) {
   known_.insert(name);
   const auto member = members_.find(name);
@@ -55,7 +63,8 @@ std::optional<bool> RequestFields::Boolean(const char* name) {
 std::optional<double> RequestFields::Number(const char* name, double least, double most) {
   const Json* const member = Any(name);
   if (!member) return std::nullopt;
-  const std::optional<double> number = member->number();
+  const auto text = are_texts_ ? ParseJson(*member->string(), kLimits) : Result<Json>(*member);
+  const std::optional<double> number = text.ok() ? text->number() : std::nullopt;
   if (number && *number >= least && *number <= most) return number;
   Fail(name, "must be a number " + Range(least, most));
   return std::nullopt;

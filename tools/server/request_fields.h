@@ -2,6 +2,7 @@
 #ifndef LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,8 @@ class RequestFields {
  public:
   // INVALID_ARGUMENT: not a JSON object, or too deep.
   static Result<RequestFields> Parse(std::string_view body);
+  // Of a request's query, whose values are all texts: Number reads one, Boolean and Whole none.
+  static RequestFields OfQuery(const std::map<std::string, std::string, std::less<>>& query);
 
   // Nothing where the member is missing or null. A wrong type or range is an error of Finish.
   std::optional<std::string> String(const char* name);
@@ -36,6 +39,7 @@ class RequestFields {
  private:
   explicit RequestFields(Json::Object members) : members_(std::move(members)) {}
   Json::Object members_;
+  bool are_texts_ = false;
   std::set<std::string, std::less<>> known_;
   Status failed_;
 };

@@ -8,10 +8,14 @@
 #include "engine/json.h"
 #include "engine/report_json.h"
 #include "tools/ingest/ingest.h"
+#include "tools/kv_types.h"
 #include "tools/server/embedded_files.h"
+#include "tools/server/request_fields.h"
 
 namespace lectern::server {
 namespace {
+
+constexpr char kDocuments[] = "/v1/documents";  // where uploads go
 
 // What {id} stands for where `path` fits `pattern`; nothing where it does not.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
@@ -85,6 +89,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/v1/jobs/{id}/events", &Service::JobEvents},
       {"DELETE", "/v1/jobs/{id}", &Service::CancelJob},
       {"POST", "/v1/ask", &Service::Ask},
+      {"DELETE", "/v1/sessions/{id}", &Service::EndSession},
       {"POST", "/v1/chat/completions", &Service::ChatCompletions},
       {"POST", "/v1/responses", &Service::Responses},
       {"POST", "/tokenize", &Service::Tokenize},
@@ -96,7 +101,7 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
   std::string allowed;  // methods of the path
   for (const Route& route : Routes()) {
     if (!Match(route.path, head.path)) continue;
-    if (head.method == route.method) return std::nullopt;
+    if (head.method == route.method) return RefuseUpload(head);
     allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
   }
   answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
@@ -104,6 +109,21 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
     return Refusal{405, "method_not_allowed", "that path has another method", allowed};
   }
   return Refusal{404, "not_found", "there is no such path; see /openapi.json"};
+}
+
+// Before its bytes are read, which are many.
+std::optional<Refusal> Service::RefuseUpload(const RequestHead& head) {
+  const bool is_upload = head.method == "POST" && head.path == kDocuments;
+  if (!is_upload || !jobs_ || !jobs_->is_full()) return std::nullopt;
+  answering_.metrics().CountRequest(kDocuments, 503);
+  return TooManyJobs();
+}
+
+Refusal Service::TooManyJobs() const {
+  return {.status = 503,
+          .code = "overloaded",
+          .message = "too many documents wait to be indexed; try again later",
+          .retry_after = jobs_->RetryAfterSeconds()};
 }
 
 HttpResponse Service::Handle(const HttpRequest& request) {
@@ -162,12 +182,16 @@ HttpResponse Service::Version(const HttpRequest&, const std::string&) {
 HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
   const GenerationSlots::Load load = answering_.load();
   const struct mallinfo2 heap = mallinfo2();
+  const lectern_counts counts = engine_.counts();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = answering_.metrics().Text({.running = load.running,
                                              .waiting = load.waiting,
+                                             .sessions = answering_.sessions().num_open(),
                                              .connections = num_connections ? num_connections() : 0,
-                                             .heap_bytes = heap.uordblks + heap.hblkhd});
+                                             .heap_bytes = heap.uordblks + heap.hblkhd,
+                                             .step_passes = counts.step_passes,
+                                             .step_tokens = counts.step_tokens});
   return response;
 }
 
@@ -213,13 +237,15 @@ HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string
 
 HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::string& id) {
   if (!jobs_) return NotAllowedToIndex(request);
+  auto found = engine_.Find(id);
   auto removed = engine_.Remove(id);
   if (!removed.ok()) return answering_.ErrorResponse(removed.error(), request);
+  if (found.ok()) answering_.sessions().EndOf(found->id);
   return JsonResponse(Json(Json::Object{{"removed", id}}).Dump());
 }
 
 HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {
-  auto session = engine_.Open(id);
+  auto session = answering_.Open(id);
   if (!session.ok()) return answering_.ErrorResponse(session.error(), request);
   const std::string_view text = session->text();
   const auto start = Offset(request.head, "start", 0),
@@ -255,22 +281,21 @@ HttpResponse Service::IndexDocument(const HttpRequest& request, const std::strin
                             "send the document's bytes as Content-Type: application/octet-stream"},
                            request.request_id);
   }
-  const auto query = [&request](const char* name, const char* otherwise) {
-    const auto found = request.head.query.find(name);
-    return found == request.head.query.end() ? std::string(otherwise) : found->second;
-  };
-  const std::string format = query("format", "auto");
-  if (format != "auto" && !tools::ParseFormat(format)) {
-    return StatusResponse(
-        Status(Code::kInvalidArgument, "format is one of " + std::string(tools::kFormatNames))
-            .WithParam("format"),
-        request);
+  RequestFields fields = RequestFields::OfQuery(request.head.query);
+  IndexJobs::Wish wish;
+  wish.name = fields.String("name").value_or("");
+  wish.format = fields.String("format").value_or("auto");
+  if (wish.format != "auto" && !tools::ParseFormat(wish.format)) {
+    fields.Fail("format", "is one of " + std::string(tools::kFormatNames));
   }
-  auto id = jobs_->Add(request.body_file, query("name", ""), format);
-  if (!id) {
-    return RefusalResponse({503, "overloaded", "too many documents wait to be indexed"},
-                           request.request_id);
-  }
+  wish.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
+  wish.keep = fields.Number("keep", 1e-6, 1).value_or(0);
+  std::vector<std::string> types;
+  for (const auto& [name, type] : tools::kKvTypes) types.push_back(name);
+  if (const auto type = fields.OneOf("kv_type", types)) wish.kv_type = tools::kKvTypes.at(*type);
+  if (Status status = fields.Finish(); !status.ok()) return StatusResponse(status, request);
+  const auto id = jobs_->Add(request.body_file, std::move(wish));
+  if (!id) return RefusalResponse(TooManyJobs(), request.request_id);
   HttpResponse response = JsonResponse(jobs_->Json(*id).value_or("{}"), 202);
   response.headers.emplace_back("Location", "/v1/jobs/" + *id);
   return response;
@@ -303,6 +328,15 @@ HttpResponse Service::CancelJob(const HttpRequest& request, const std::string& i
 
 HttpResponse Service::Ask(const HttpRequest& request, const std::string&) {
   return AnswerAsk(answering_, request);
+}
+
+HttpResponse Service::EndSession(const HttpRequest& request, const std::string& id) {
+  if (answering_.sessions().End(id)) return JsonResponse(Json(Json::Object{{"ended", id}}).Dump());
+  return RefusalResponse({.status = 404,
+                          .code = "not_found",
+                          .message = "there is no such session, any more",
+                          .param = "session"},
+                         request.request_id);
 }
 
 HttpResponse Service::ChatCompletions(const HttpRequest& request, const std::string&) {

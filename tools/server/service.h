@@ -27,8 +27,8 @@ class Service {
   // Both must outlive it.
   Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options);
 
-  // Any thread. A path that is not there, or has another method; nothing where Handle may be
-  // called.
+  // Any thread. A path that is not there, or has another method, or a document that has no place in
+  // the queue; nothing where Handle may be called.
   std::optional<Refusal> Refuse(const RequestHead& head);
   HttpResponse Handle(const HttpRequest& request);
 
@@ -62,11 +62,14 @@ class Service {
   HttpResponse JobEvents(const HttpRequest&, const std::string& id);
   HttpResponse CancelJob(const HttpRequest&, const std::string& id);
   HttpResponse Ask(const HttpRequest&, const std::string&);
+  HttpResponse EndSession(const HttpRequest&, const std::string& id);
   HttpResponse ChatCompletions(const HttpRequest&, const std::string&);
   HttpResponse Responses(const HttpRequest&, const std::string&);
   HttpResponse Tokenize(const HttpRequest&, const std::string&);
   api::Result<api::DocumentList> List();
   HttpResponse NotAllowedToIndex(const HttpRequest&) const;
+  std::optional<Refusal> RefuseUpload(const RequestHead& head);
+  Refusal TooManyJobs() const;
 
   api::Engine& engine_;
   Answering answering_;

@@ -22,7 +22,7 @@ HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request) {
                                 " bytes; send it in parts");
   }
   if (Status status = fields->Finish(); !status.ok()) return StatusResponse(status, request);
-  auto session = answering.engine().Open(document);
+  auto session = answering.Open(document);
   if (!session.ok()) return answering.ErrorResponse(session.error(), request);
   auto tokens = session->Tokenize(content);
   if (!tokens.ok()) return answering.ErrorResponse(tokens.error(), request);

@@ -1,0 +1,27 @@
+// Ids that cannot be guessed: who knows one may use what it stands for.
+#ifndef LECTERN_TOOLS_SERVER_RANDOM_ID_H_
+#define LECTERN_TOOLS_SERVER_RANDOM_ID_H_
+
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+
+namespace lectern::server {
+
+// 32 hex digits, 128 bits of the system's randomness; nothing: it has none.
+inline std::optional<std::string> RandomId() {
+  unsigned char bytes[16];
+  if (::getentropy(bytes, sizeof bytes) != 0) return std::nullopt;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string id;
+  for (const unsigned char byte : bytes) {
+    id += kDigits[byte >> 4];
+    id += kDigits[byte & 15];
+  }
+  return id;
+}
+
+}  // namespace lectern::server
+
+#endif  // LECTERN_TOOLS_SERVER_RANDOM_ID_H_

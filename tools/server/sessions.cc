@@ -1,0 +1,116 @@
+#include "tools/server/sessions.h"
+
+#include <vector>
+
+#include "tools/server/random_id.h"
+
+namespace lectern::server {
+
+Sessions::Entries::iterator Sessions::LongestIdle() {
+  auto longest = entries_.end();
+  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+    if (at->second->is_in_use) continue;
+    if (longest == entries_.end() || at->second->last_used < longest->second->last_used) {
+      longest = at;
+    }
+  }
+  return longest;
+}
+
+std::variant<Sessions::Lease, Refusal> Sessions::Begin(std::string document) {
+  auto id = RandomId();
+  if (!id) return Refusal{500, "internal", "the system has no randomness for a session's id"};
+  auto entry = std::make_shared<Entry>();
+  entry->id = *id;
+  entry->document = std::move(document);
+  Entries::node_type ended;  // outlives the lock: closing a document takes a while
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() >= options_.max_open) {
+    const auto longest = LongestIdle();
+    if (longest == entries_.end()) {
+      return Refusal{.status = 503,
+                     .code = "overloaded",
+                     .message = "all sessions are in use; ask without one, or try again later",
+                     .param = "session",
+                     .retry_after = 1};
+    }
+    ended = entries_.extract(longest);
+  }
+  entries_.emplace(*std::move(id), entry);
+  return Lease(this, std::move(entry));
+}
+
+std::variant<Sessions::Lease, Refusal> Sessions::Take(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) {
+    return Refusal{.status = 404,
+                   .code = "not_found",
+                   .message = "there is no such session: it was ended, idle for more than " +
+                              std::to_string(options_.idle_seconds) +
+                              " seconds, or had to make room; begin one with \"session\": \"new\"",
+                   .param = "session"};
+  }
+  if (std::exchange(found->second->is_in_use, true)) {
+    return Refusal{.status = 409,
+                   .code = "session_in_use",
+                   .message = "this session is answering another request; wait for its end",
+                   .param = "session",
+                   .retry_after = 1};
+  }
+  return Lease(this, found->second);
+}
+
+void Sessions::GiveBack(Entry& entry) {
+  const std::lock_guard lock(mutex_);
+  entry.is_in_use = false;
+  entry.last_used = Clock::now();
+  if (!entry.session) entries_.erase(entry.id);
+}
+
+bool Sessions::End(const std::string& id) {
+  Entries::node_type ended;
+  const std::lock_guard lock(mutex_);
+  ended = entries_.extract(id);
+  return !ended.empty();
+}
+
+template <typename IsMeant>
+void Sessions::EndWhere(IsMeant is_meant) {
+  std::vector<Entries::node_type> ended;
+  const std::lock_guard lock(mutex_);
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto next = std::next(at);
+    if (is_meant(*at->second)) ended.push_back(entries_.extract(at));
+    at = next;
+  }
+}
+
+void Sessions::EndOf(const std::string& document) {
+  EndWhere([&](const Entry& entry) { return entry.document == document; });
+}
+
+void Sessions::EndAll() {
+  EndWhere([](const Entry&) { return true; });
+}
+
+void Sessions::EndExpired() {
+  const auto since = Clock::now() - std::chrono::seconds(options_.idle_seconds);
+  EndWhere([&](const Entry& entry) { return !entry.is_in_use && entry.last_used < since; });
+}
+
+bool Sessions::EndLongestIdle() {
+  Entries::node_type ended;
+  const std::lock_guard lock(mutex_);
+  const auto longest = LongestIdle();
+  if (longest == entries_.end()) return false;
+  ended = entries_.extract(longest);
+  return true;
+}
+
+uint32_t Sessions::num_open() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<uint32_t>(entries_.size());
+}
+
+}  // namespace lectern::server
