@@ -452,11 +452,8 @@ Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double 
   const uint64_t activations =
       ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
   const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;
-  ram_share_ = {};
-  LECTERN_ASSIGN(ram_share_,
-                 document_->ram()->Reserve(bytes, "the question",
-                                           "index the document with q8 keys and values"));
-  return {};
+  return document_->ram()->Change(ram_share_, bytes, "the question",
+                                  "index the document with q8 keys and values");
 }
 
 Result<double> DocumentSession::SmallestServed(bool tail) const {

@@ -210,6 +210,10 @@ TEST_F(IoTest, PagesOfDocumentsKeepALimit) {
     const auto answer = session->Ask(kQuestion, AtBudget(1));
     ASSERT_TRUE(answer.ok()) << answer.status().message();
     EXPECT_EQ(answer->text, expected->text);
+    // A question that there is no room for: what the conversation takes stays counted.
+    session->on_layer = nullptr;
+    EXPECT_EQ(session->Ask(kQuestion, AtBudget(1)).status().code(), Code::kOutOfMemory);
+    EXPECT_EQ(ram_->reserved(), least);
   }
   ram_ = std::make_shared<RamLimit>(least - 1);
   const Status refused = OpenSession(guarded, Io::kPread)->Ask(kQuestion, AtBudget(1)).status();

@@ -105,7 +105,10 @@ class PageTest(unittest.TestCase):
             "return [n, rgb]")
 
     def test_a_pdf_is_added_and_its_passages_say_their_page(self):
-        self.add("report.pdf", make_pdf([["The report is about committees."], [FACT]]))
+        self.add("report.pdf", make_pdf([["The report is about committees."], [FACT], []]))
+        self.wait(lambda: "1 of 3 pages have no text" in self.find("job-text").text)
+        self.find("job-cancel").click()
+        self.assertFalse(self.find("job").is_displayed())
         self.find("documents").send_keys("report.pdf")
         self.wait(lambda: FACT in self.find("text").text)
         self.find("question").click()

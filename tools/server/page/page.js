@@ -318,7 +318,9 @@ async function addFile(file) {
   const job = $('job');
   job.hidden = false;
   $('job-text').textContent = `Sending ${file.name}…`;
+  $('job-bar').hidden = false;
   $('job-bar').removeAttribute('value');
+  $('job-cancel').textContent = 'Cancel';
   try {
     const response = await call('/v1/documents?name=' + encodeURIComponent(file.name), {
       method: 'POST', headers: {'Content-Type': 'application/octet-stream'}, body: file});
@@ -328,10 +330,19 @@ async function addFile(file) {
     if (last.state === 'failed') throw new Error(last.error.message);
     if (last.state === 'done') await loadDocuments(last.report.document);
     job.hidden = true;
+    if (last.warning) keepSaying(`${file.name}: ${last.warning}`);
   } catch (error) {
-    $('job-text').textContent = error.message;
-    $('job-cancel').onclick = () => { job.hidden = true; };
+    keepSaying(error.message);
   }
+}
+
+// Until it is closed.
+function keepSaying(what) {
+  $('job').hidden = false;
+  $('job-text').textContent = what;
+  $('job-bar').hidden = true;
+  $('job-cancel').textContent = 'Close';
+  $('job-cancel').onclick = () => { $('job').hidden = true; };
 }
 
 async function followJob(id, name) {
