@@ -1,6 +1,8 @@
 #include "kernels/thread_pool.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -30,9 +32,29 @@ void LookFor(const Condition& is_true) {
   } while (std::chrono::steady_clock::now() < end);
 }
 
+// While it lives, threads that are begun get none of the signals that are meant for the process:
+// its own threads handle these. What a thread brings on itself, and what profilers send, it gets.
+class WithoutSignals {
+ public:
+  WithoutSignals() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
+      sigdelset(&blocked, own);
+    }
+    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  }
+  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutSignals(const WithoutSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 ThreadPool::ThreadPool(size_t num_threads) {
+  const WithoutSignals without_signals;
   try {
     for (size_t i = 1; i < std::max<size_t>(num_threads, 1); ++i) {
       workers_.emplace_back([this] { WorkerLoop(); });
