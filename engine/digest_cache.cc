@@ -5,6 +5,7 @@
 
 #include "engine/sha256.h"
 #include "store/crc32c.h"
+#include "store/store.h"
 
 namespace lectern {
 namespace {
@@ -44,9 +45,7 @@ std::optional<Fingerprint> DigestCache::Find(const std::string& folder, const Ke
 
 void DigestCache::Keep(const std::string& folder, const Key& key,
                        const Fingerprint& fingerprint) const {
-  if (store_.empty()) return;
-  const auto is_store = env_.Exists(store_ + "/tmp"), is_sealed = env_.Exists(store_ + "/SEALED");
-  if (!is_store.ok() || !*is_store || !is_sealed.ok() || *is_sealed) return;
+  if (store_.empty() || !IsOpenStore(env_, store_)) return;
   Entry entry{.key = key, .fingerprint = fingerprint};
   entry.crc = CrcOf(entry);
   const std::string path = PathOf(folder);

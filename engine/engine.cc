@@ -63,7 +63,7 @@ class LocalEngine : public Engine {
     }
     // Quantised weights are kept in the store, also in one that is made just now.
     if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) {
-      (void)env_.MakeDirectory(store_ + "/tmp");
+      LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
     }
     LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
     auto report = IndexDocument(Context(*model), bytes, options);

@@ -119,10 +119,7 @@ class WeightsPacker {
   }
 
   bool CanWrite() const {
-    if (path_.empty()) return false;
-    const auto is_store = env_.Exists(options_.store + "/tmp");
-    const auto is_sealed = env_.Exists(options_.store + "/SEALED");
-    return is_store.ok() && *is_store && is_sealed.ok() && !*is_sealed &&
+    return !path_.empty() && IsOpenStore(env_, options_.store) &&
            CheckFreeSpace(env_, options_.store, layout_.file_bytes).ok() &&
            CheckQuota(env_, options_.store, options_.quota_bytes, layout_.file_bytes).ok();
   }

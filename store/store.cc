@@ -16,6 +16,8 @@ namespace {
 constexpr int kLockTimeoutMs = 2000;
 constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 
+constexpr char kLockFile[] = "writer.lock";
+
 std::string SealPath(const std::string& store) { return store + "/SEALED"; }
 
 // Nothing there is what was wanted.
@@ -86,6 +88,27 @@ Result<bool> RemoveGeneration(Env& env, const std::string& directory) {
   return true;
 }
 
+// What Lectern makes in `tmp`; other things are left alone.
+bool IsTemporary(const std::string& name) {
+  return name.ends_with(".part") || name.starts_with("catalog.db") || name == "SEALED";
+}
+
+// A store has a directory of its own: whoever gives another one by mistake loses nothing there.
+Status CheckDirectory(Env& env, const std::string& store) {
+  LECTERN_ASSIGN(const auto names, ListIfThere(env, store));
+  bool has_others = false;
+  for (const std::string& name : names) {
+    if (name == kLockFile || name == "catalog.db") return {};
+    has_others = has_others || name != "lost+found";  // of a file system's root
+  }
+  if (!has_others) return {};
+  return Status(Code::kInvalidArgument,
+                store +
+                    " is no store and not empty; a store needs a directory of its own: give one "
+                    "that is empty or not there yet")
+      .WithParam("store");
+}
+
 // An unfinished generation is worth what its checkpoint holds.
 Result<bool> IsGarbage(Env& env, const std::string& directory, DocumentState state) {
   if (state == DocumentState::kDead) return true;
@@ -154,9 +177,12 @@ std::string LayerFile(uint32_t layer) {
 
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) {
   const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
+    LECTERN_RETURN_IF_ERROR(CheckDirectory(env, store));
+    LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store));
+    // First of all: by this file a store is known.
+    LECTERN_ASSIGN(auto held, env.Lock(store + "/" + kLockFile, kLockTimeoutMs));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/docs"));
-    LECTERN_ASSIGN(auto held, env.Lock(store + "/writer.lock", kLockTimeoutMs));
     LECTERN_ASSIGN(const bool sealed, env.Exists(SealPath(store)));
     if (!sealed) return held;
     return Status(Code::kReadOnly, store + " is sealed; remove the file SEALED in it to undo that");
@@ -166,6 +192,15 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
   return Status(Code::kReadOnly, result.status().message() +
                                      "; documents in it can be asked, but not changed: make it "
                                      "writable or give another --store");
+}
+
+bool IsOpenStore(Env& env, const std::string& store) {
+  const auto is_there = [&](const std::string& path) {
+    const auto exists = env.Exists(path);
+    return exists.ok() && *exists;
+  };
+  const bool is_store = is_there(store + "/" + kLockFile) || is_there(CatalogPath(store));
+  return is_store && is_there(store + "/tmp") && !is_there(SealPath(store));
 }
 
 Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
@@ -229,7 +264,8 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
   LECTERN_RETURN_IF_ERROR(RemoveEmptyDocuments(env, store));
   LECTERN_ASSIGN(const std::vector<std::string> temporary, ListIfThere(env, store + "/tmp"));
   for (const std::string& name : temporary) {
-    LECTERN_RETURN_IF_ERROR(env.RemoveTree(store + "/tmp/" + name));
+    if (!IsTemporary(name)) continue;
+    LECTERN_RETURN_IF_ERROR(env.Remove(store + "/tmp/" + name));
     ++collected.files;
   }
   return collected;

@@ -27,8 +27,10 @@ inline constexpr const char* kDocumentFile = "document.shard";
 inline constexpr const char* kCheckpointFile = "checkpoint";
 
 // Makes the store's folders and keeps other writers out, waiting up to 2 s for them. kLocked;
-// kReadOnly: also when the store is sealed.
+// kReadOnly: also when the store is sealed; kInvalidArgument: the directory holds other things.
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store);
+// There is one that is not sealed.
+bool IsOpenStore(Env& env, const std::string& store);
 
 // kNoSpace unless `needed` bytes, and some to spare, are free in the store's file system. Needs no
 // lock.

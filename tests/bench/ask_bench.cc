@@ -40,6 +40,7 @@
 #include "engine/ask.h"
 #include "engine/index_document.h"
 #include "engine/report_json.h"
+#include "store/store.h"
 
 namespace lectern {
 namespace {
@@ -148,7 +149,7 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& folder, const 
                                                const std::string& weights) {
   const auto type = ParseWeightsName(weights);
   if (!type) return Status(Code::kInvalidArgument, "WEIGHTS is stored, q8 or q4");
-  std::filesystem::create_directories(store + "/tmp");  // quantised weights stay there
+  LECTERN_RETURN_IF_ERROR(LockStore(Env::Default(), store).status());  // for quantised weights
   return Model::Load(Env::Default(), folder, {.store = store, .weights = *type});
 }
 

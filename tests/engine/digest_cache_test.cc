@@ -8,6 +8,7 @@
 
 #include "engine/model.h"
 #include "tests/engine/test_documents.h"
+#include "store/store.h"
 #include "tests/store/env_for_tests.h"
 
 namespace lectern {
@@ -36,7 +37,7 @@ class DigestCacheTest : public ::testing::Test {
   void SetUp() override {
     fs::copy(TinyModel(), model_, fs::copy_options::recursive);
     fs::permissions(weights_, fs::perms::owner_read | fs::perms::owner_write);
-    fs::create_directories(store_ + "/tmp");
+    ASSERT_TRUE(LockStore(Env::Default(), store_).ok());
     first_ = Load();
     ASSERT_GT(first_->hashed_bytes(), 0u);
   }
@@ -142,7 +143,7 @@ TEST_F(DigestCacheTest, NothingIsWrittenWhereThereIsNoStoreOrItIsSealed) {
   const std::string other = folder_.path() + "/other";
   EXPECT_GT(Load({.store = other})->hashed_bytes(), 0u);
   EXPECT_FALSE(fs::exists(other));
-  fs::create_directories(other + "/tmp");
+  ASSERT_TRUE(LockStore(Env::Default(), other).ok());
   WriteWholeFile(other + "/SEALED", "");
   EXPECT_GT(Load({.store = other})->hashed_bytes(), 0u);
   EXPECT_FALSE(fs::exists(other + "/digests"));

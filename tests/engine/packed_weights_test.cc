@@ -51,7 +51,7 @@ uint32_t Digest(const Model& model) {
 
 class PackedWeightsTest : public ::testing::TestWithParam<WeightsType> {
  protected:
-  void SetUp() override { fs::create_directories(store_ + "/tmp"); }
+  void SetUp() override { ASSERT_TRUE(LockStore(Env::Default(), store_).ok()); }
   std::shared_ptr<const Model> LoadIn(const std::string& store, Io io = Io::kMmap) {
     return Load(Env::Default(), {.io = io, .store = store, .weights = GetParam()});
   }
@@ -114,7 +114,7 @@ TEST_P(PackedWeightsTest, StayInMemoryWhereTheStoreDoesNotTakeThem) {
   const std::string other = folder_.path() + "/other";
   EXPECT_EQ(Digest(*LoadIn(other)), digest);
   EXPECT_FALSE(fs::exists(other));
-  fs::create_directories(other + "/tmp");
+  ASSERT_TRUE(LockStore(Env::Default(), other).ok());
   WriteWholeFile(other + "/SEALED", "");
   EXPECT_EQ(Digest(*LoadIn(other)), digest);
   EXPECT_FALSE(fs::exists(other + "/weights"));
@@ -133,7 +133,7 @@ TEST_P(PackedWeightsTest, AnyCallMayFail) {
   const uint32_t digest = Digest(*LoadIn(""));
   SimulatedDisk disk;
   const std::string store = std::string(kSimulatedRoot) + "/store";
-  ASSERT_TRUE(disk.MakeDirectory(store + "/tmp").ok());
+  ASSERT_TRUE(LockStore(disk, store).ok());
   int calls = 0, failing = 0;
   disk.fault = [&](const char*, const std::string&) { return calls++ == failing ? ENOSPC : 0; };
   for (;; ++failing) {
@@ -149,7 +149,7 @@ TEST_P(PackedWeightsTest, AnyCallMayFail) {
 TEST_P(PackedWeightsTest, PowerMayFailAtAnyMoment) {
   const std::string store = std::string(kSimulatedRoot) + "/store";
   SimulatedDisk disk;
-  ASSERT_TRUE(disk.MakeDirectory(store + "/tmp").ok());
+  ASSERT_TRUE(LockStore(disk, store).ok());
   ASSERT_TRUE(disk.SyncDirectory(kSimulatedRoot).ok());
   ASSERT_TRUE(disk.SyncDirectory(store).ok());
   const DiskImage before = disk.image();
@@ -205,7 +205,7 @@ class LaterEnv : public ForwardingEnv {
 TEST(WeightsTypeTest, WeightsThatWereHashedOnceAreNotHashedForAnotherType) {
   LaterEnv env;
   const TempFolder store;
-  fs::create_directories(store.path() + "/tmp");
+  ASSERT_TRUE(LockStore(Env::Default(), store.path()).ok());
   EXPECT_GT(Load(env, {.store = store.path()})->hashed_bytes(), 0u);
   const auto q8 = Load(env, {.store = store.path(), .weights = WeightsType::kQ8});
   EXPECT_EQ(q8->hashed_bytes(), 0u);
@@ -223,7 +223,7 @@ TEST(WeightsTypeTest, WhatCannotBeQuantisedIsRefusedByName) {
   WriteWholeFile(weights, bytes);
   ASSERT_TRUE(Model::Load(Env::Default(), model).ok());
   const TempFolder store;
-  fs::create_directories(store.path() + "/tmp");
+  ASSERT_TRUE(LockStore(Env::Default(), store.path()).ok());
   const Status status =
       Model::Load(Env::Default(), model, {.store = store.path(), .weights = WeightsType::kQ4})
           .status();

@@ -76,6 +76,27 @@ TEST_F(StoreDirectoryTest, TheQuotaCountsEveryFileOfTheStore) {
   EXPECT_EQ(*StoreBytes(env_, dir_ / "none"), 0u);
 }
 
+// Given by mistake: a home, a project, the root of the file system.
+TEST_F(StoreDirectoryTest, ADirectoryOfOtherThingsIsLeftAlone) {
+  const std::string project = dir_ / "project";
+  ASSERT_TRUE(env_.MakeDirectory(project + "/tmp").ok());
+  WriteBytes(project + "/tmp/download.part", "not ours");
+  const Status refused = LockStore(env_, project).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument) << refused.message();
+  EXPECT_EQ(refused.param(), "store");
+  EXPECT_NE(refused.message().find(project), std::string::npos) << refused.message();
+  EXPECT_FALSE(IsOpenStore(env_, project));
+  EXPECT_EQ(*env_.List(project), std::vector<std::string>{"tmp"});
+  EXPECT_EQ(*env_.List(project + "/tmp"), std::vector<std::string>{"download.part"});
+
+  const std::string disk = dir_ / "disk";
+  ASSERT_TRUE(env_.MakeDirectory(disk + "/lost+found").ok());
+  EXPECT_TRUE(LockStore(env_, disk).ok());
+  EXPECT_TRUE(IsOpenStore(env_, disk));
+  WriteBytes(disk + "/notes.txt", "beside a store");
+  EXPECT_TRUE(LockStore(env_, disk).ok());
+}
+
 TEST_F(StoreDirectoryTest, OneWriterAtATime) {
   auto first = LockStore(env_, store_);
   ASSERT_TRUE(first.ok());
@@ -133,6 +154,8 @@ TEST_F(StoreDirectoryTest, CollectsLeftoversAndNothingElse) {
   WriteBytes(leftover + "/spill-000", "…");
   WriteBytes(store_ + "/tmp/x.part", "…");
   WriteBytes(store_ + "/docs/README", "not ours");
+  WriteBytes(store_ + "/tmp/README", "not ours");
+  ASSERT_TRUE(env_.MakeDirectory(store_ + "/tmp/folder.part.d").ok());
   const auto collected = CollectGarbage(env_, store_, *catalog);
   ASSERT_TRUE(collected.ok()) << collected.status().message();
   EXPECT_EQ(collected->generations, 2u);
@@ -140,7 +163,8 @@ TEST_F(StoreDirectoryTest, CollectsLeftoversAndNothingElse) {
   EXPECT_TRUE(collected->unknown.empty());
   EXPECT_FALSE(Exists(Directory(entry) + "/checkpoint"));
   EXPECT_TRUE(Exists(Directory(entry)) && Exists(kept + "/checkpoint") &&
-              Exists(store_ + "/docs/README"));
+              Exists(store_ + "/docs/README") && Exists(store_ + "/tmp/README") &&
+              Exists(store_ + "/tmp/folder.part.d"));
   EXPECT_FALSE(Exists(leftover) || Exists(store_ + "/tmp/x.part"));
   EXPECT_EQ(catalog->List()->size(), 2u);
 }
