@@ -111,7 +111,9 @@ enum lectern_ios { LECTERN_IO_DEFAULT = 0 /* mmap */, LECTERN_IO_MMAP = 1, LECTE
 
 typedef struct lectern_engine_options {
   size_t struct_size;
-  const char* store; /* directory; created by the first index. Required */
+  /* Directory, created by the first index. Required. Of its own: one that holds other things and no
+   * store is left as it is, LECTERN_INVALID_ARGUMENT. */
+  const char* store;
   size_t store_len;
   const char* model; /* Hugging Face folder; empty: the one a document was indexed with */
   size_t model_len;
