@@ -365,14 +365,16 @@ Status AttendTails(const LayerArgs& args, std::span<const HeadIndex> heads,
 }
 
 // Per kv head [R]: log-sum-exp of what is attended besides and of what is in the states.
-void FindKnownLse(const DocumentAttentionArgs& args, std::vector<std::vector<float>>& known) {
-  known.resize(args.states.size());
-  for (size_t h = 0; h < args.states.size(); ++h) {
-    const AttentionState& state = args.states[h];
+void FindKnownLse(std::span<const AttentionState> states,
+                  std::span<const std::span<float>> other_lse,
+                  std::vector<std::vector<float>>& known) {
+  known.resize(states.size());
+  for (size_t h = 0; h < states.size(); ++h) {
+    const AttentionState& state = states[h];
     known[h].clear();
     for (size_t r = 0; r < state.num_rows(); ++r) {
       const float document = state.max[r] + std::log(state.sum[r]);
-      const float other = args.other_lse.empty() ? -INFINITY : args.other_lse[h][r];
+      const float other = other_lse.empty() ? -INFINITY : other_lse[h][r];
       const float larger = std::max(document, other);
       known[h].push_back(larger == -INFINITY ? larger
                                              : larger + std::log(std::exp(document - larger) +
@@ -387,7 +389,7 @@ constexpr double kLeastShare = 1e-6;
 // and attended besides, what was not `read` (log masses).
 double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
   std::vector<std::vector<float>>& all = args.workspace.all_lse;
-  FindKnownLse(args, all);
+  FindKnownLse(args.states, args.other_lse, all);
   double sum = 0;
   for (size_t h = 0; h < all.size(); ++h) {
     for (size_t r = 0; r < all[h].size(); ++r) {
@@ -486,7 +488,7 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   }
   ResizeObserved(args.observed, heads, [&](size_t h) { return read.heads[h].rows.size(); });
   LECTERN_RETURN_IF_ERROR(AttendRows(args, heads, read.heads));
-  FindKnownLse(args, read.read_lse);
+  FindKnownLse(args.states, args.other_lse, read.read_lse);
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
   LECTERN_RETURN_IF_ERROR(AttendTails(args, heads, read.heads));
@@ -523,7 +525,7 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   const bool is_limited = args.max_missed >= 0;
   ResizeObserved(args.observed, heads, [](size_t) { return 0; });
   LECTERN_RETURN_IF_ERROR(AttendExact(args, heads));
-  FindKnownLse(args, workspace.known_lse);
+  FindKnownLse(args.states, args.other_lse, workspace.known_lse);
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
                                    &workspace.arena);
   LookupArgs lookup = {.backend = args.backend,
@@ -567,14 +569,7 @@ Status AttendClusters(const ClusterAttentionArgs& args) {
   workspace.arena.Reset();
   if (args.kv_budget >= 1) return AttendEveryRow(args, heads);
   LECTERN_RETURN_IF_ERROR(AttendExact(args, heads));
-  workspace.known_lse.resize(heads.size());
-  for (size_t h = 0; h < heads.size(); ++h) {
-    const AttentionState& state = args.states[h];
-    workspace.known_lse[h].clear();
-    for (size_t r = 0; r < state.num_rows(); ++r) {
-      workspace.known_lse[h].push_back(state.max[r] + std::log(state.sum[r]));
-    }
-  }
+  FindKnownLse(args.states, {}, workspace.known_lse);
   LECTERN_RETURN_IF_ERROR(
       Lookup({.backend = args.backend,
               .threads = args.threads,
