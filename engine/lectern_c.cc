@@ -1,6 +1,7 @@
 // The C API: looks up tickets, converts structs, calls the engine, converts back. No logic.
 #include "engine/lectern_c.h"
 
+#include "engine/build_info.h"
 #include "engine/c_convert.h"
 #include "engine/c_handles.h"
 
@@ -49,6 +50,14 @@ const char* lectern_code_name(lectern_code code) {
 int32_t lectern_exit_status(lectern_code code) { return ExitStatus(static_cast<Code>(code)); }
 const char* lectern_version(void) { return LECTERN_VERSION; }
 uint32_t lectern_abi_version(void) { return LECTERN_ABI_VERSION; }
+const char* lectern_build_info(void) {
+  try {
+    static const std::string* const info = new std::string(BuildInfoJson());
+    return info->c_str();
+  } catch (...) {
+    return "{}";
+  }
+}
 
 // --- errors and texts ---------------------------------------------------------------------------
 

@@ -79,6 +79,11 @@ LECTERN_API int32_t lectern_exit_status(lectern_code code);
 /* LECTERN_VERSION and LECTERN_ABI_VERSION of the library that is running. Static. */
 LECTERN_API const char* lectern_version(void);
 LECTERN_API uint32_t lectern_abi_version(void);
+/* How it was built, as a JSON object of strings; more members may come: "version", "abi" (a number),
+ * "commit" ("": not known), "compiler", "build_type", "instruction_sets" (an array: those that it has
+ * code for), "instruction_set" (the one of them that this machine runs), "faiss", "sentencepiece" (a
+ * version: the system's; "private": built in). Static; "{}" when there is no memory for it. */
+LECTERN_API const char* lectern_build_info(void);
 
 /* --- handles --------------------------------------------------------------------------------- */
 

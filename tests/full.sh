@@ -25,8 +25,10 @@
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
+#   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
+#                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED)
 #   packaging     what is installed and the Debian packages, used by a project outside of the tree in
-#                 four ways, beside another protobuf, and as engine/EMBEDDING.md says
+#                 four ways, beside another protobuf, by the samples, and as engine/EMBEDDING.md says
 #   page          the server's page in Chromium
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
@@ -280,8 +282,23 @@ openai() {
     "${PYTHON:-python3}" tests/tools/openai_test.py --verbose
 }
 
+misuse() {
+  local preset fixed_addresses=()
+  if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi  # as for sanitize-all
+  for preset in asan tsan; do
+    build $preset misuse_test
+    echo "== $preset"
+    TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" "${fixed_addresses[@]}" \
+      "build-$preset/tests/engine/misuse_test" tests/golden/tiny engine/lectern_c.h \
+      "${MISUSE_CALLS:-100000}" 8 "${MISUSE_SEED:-1}"
+  done
+}
+
 packaging() {
   install_packages libprotobuf-dev man-db protobuf-compiler
+  # The samples: Node has N-API's headers where it does not come from Debian.
+  install_packages python3-pil python3-yaml qt6-base-dev xauth xvfb
+  [ -e /usr/include/node/node_api.h ] || install_packages libnode-dev nodejs
   tools/packaging/build.sh
   tests/packaging/packaging_test.py build-packaging --verbose
 }
@@ -326,7 +343,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
+    avx512 | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

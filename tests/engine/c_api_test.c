@@ -75,6 +75,10 @@ static void TestCodes(void) {
   CHECK(lectern_exit_status(LECTERN_CANCELLED) == 130);
   CHECK(strcmp(lectern_version(), LECTERN_VERSION) == 0);
   CHECK(lectern_abi_version() == LECTERN_ABI_VERSION);
+  const char* const build = lectern_build_info();
+  CHECK(lectern_build_info() == build); /* static */
+  CHECK(strstr(build, "\"version\":\"" LECTERN_VERSION "\"") && strstr(build, "\"commit\":\""));
+  CHECK(strstr(build, "\"faiss\":\"1.") && strstr(build, "\"instruction_sets\":[\""));
 }
 
 /* Every function that takes a handle, with one that is none. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What tools/packaging/build.sh made, used from outside of the source tree: the installed library in
-all four ways, by a program with a protobuf of its own too, the Debian packages, EMBEDDING.md.
+all four ways, by a program with a protobuf of its own too, the samples, the Debian packages,
+EMBEDDING.md.
 
 Usage: packaging_test.py BUILD_FOLDER [TEST…]"""
 import json
@@ -144,6 +145,105 @@ class Packaging(unittest.TestCase):
             self.run_here(self.work / "host_loaded", self.reader, self.work / "store_preloaded",
                           self.libraries / "liblectern.so.1",
                           env={**self.environment, "LD_PRELOAD": "libsentencepiece.so.0"})
+
+    # --- samples in other languages ---------------------------------------------------------------
+
+    def build_sample(self, name):
+        """The folder of the sample, copied and built there as its user would."""
+        folder = pathlib.Path(shutil.copytree(SOURCE / "tools/samples" / name, self.work / name))
+        self.run_here("cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build",
+                      "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        self.run_here("cmake", "--build", folder / "build")
+        return folder
+
+    def passage_range(self):
+        begin = DOCUMENT.read_text().index(PASSAGE)
+        return f"[{begin}:{begin + len(PASSAGE)}] {PASSAGE}"
+
+    def test_sample_python(self):
+        samples = SOURCE / "tools/samples/python"
+        environment = {**self.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+        output = self.run_here("/usr/bin/python3", samples / "ask.py", self.reader,
+                               self.work / "python-store", DOCUMENT, QUESTION, env=environment)
+        self.assertEqual(output.splitlines()[0], ANSWER)
+        self.assertIn(self.passage_range(), output)
+        self.run_here("/usr/bin/python3", samples / "ask.py", self.work, self.work / "python-none",
+                      DOCUMENT, QUESTION, env=environment, status=1)
+        self.run_here("/usr/bin/python3", HERE / "lectern_py_test.py",
+                      env={**environment, "PYTHONPATH": str(samples), "READER": str(self.reader)})
+
+    def test_sample_node(self):
+        folder = self.build_sample("node")
+        node = shutil.which("node")
+        ask = [node, folder / "ask.js", self.reader, self.work / "node-store"]
+        output = self.run_here(*ask, DOCUMENT, QUESTION)
+        self.assertEqual(output.splitlines()[0], ANSWER)
+        self.assertIn(self.passage_range(), output)
+        with self.assertRaisesRegex(AssertionError, "empty_document: "):
+            self.run_here(*ask, "/dev/null", QUESTION)
+
+    def test_sample_qt(self):
+        folder = self.build_sample("qt")
+        picture = self.work / "window.png"
+        self.run_here("xvfb-run", "--auto-servernum", folder / "build/window", self.reader,
+                      self.work / "qt-store", DOCUMENT, QUESTION, picture)
+        pixels = self.run_here("/usr/bin/python3", "-c", "import sys; from PIL import Image; print("
+                               "Image.open(sys.argv[1]).convert('RGB').getcolors(1 << 24))", picture)
+        highlighted = re.search(r"\((\d+), \(255, 229, 130\)\)", pixels)
+        self.assertTrue(highlighted and int(highlighted[1]) > 500, pixels[:200])
+        if "KEEP_PICTURE" in os.environ:  # to look at
+            shutil.copy(picture, os.environ["KEEP_PICTURE"])
+
+    def batch(self, environment, *command):
+        """Three documents indexed by two tasks: each once, by the task that it is for."""
+        documents, stores = self.work / "batch", pathlib.Path(tempfile.mkdtemp(dir=self.work))
+        documents.mkdir(exist_ok=True)
+        for i in range(3):
+            (documents / f"{i} of 3.txt").write_text(f"Ann has {i + 2} boats. Ben has none.")
+        (self.work / "list").write_text("".join(f"{path}\n" for path in sorted(documents.iterdir())))
+        tools = {**self.environment, "PATH": f"{self.prefix}/bin:{os.environ['PATH']}"}
+        for again in range(2):
+            for task in ("0", "1"):
+                self.run_here(*[str(part).replace("/stores", str(stores)).replace(
+                    "/documents", str(documents)) for part in command],
+                    env={**tools, **{name: value.format(task=task)
+                                     for name, value in environment.items()}})
+        names = []
+        for task in ("0", "1"):
+            listed = run(self.prefix / "bin/lectern-store", "--store", stores / task, "--json",
+                         "list", env=tools)
+            names.append(sorted(one["name"] for one in json.loads(listed)["documents"]))
+            self.assertEqual({one["generation"] for one in json.loads(listed)["documents"]},
+                             set(range(1, len(names[-1]) + 1)))  # the second time did nothing
+        self.assertEqual(names, [["0 of 3.txt", "2 of 3.txt"], ["1 of 3.txt"]])
+
+    def test_sample_slurm(self):
+        script = SOURCE / "tools/samples/batch/index.slurm"
+        run("bash", "-n", script)
+        environment = {"SLURM_ARRAY_TASK_ID": "{task}", "SLURM_ARRAY_TASK_COUNT": "2",
+                       "SLURM_CPUS_PER_TASK": "2"}
+        self.batch(environment, "bash", script, self.work / "list", "/stores")
+        (self.work / "missing").write_text("/none\n")  # said, and the exit status
+        with self.assertRaisesRegex(AssertionError, "index.slurm: /none: exit status 3"):
+            self.run_here("bash", script, self.work / "missing", self.work / "missing-store",
+                          env={**self.environment, "PATH": f"{self.prefix}/bin:{os.environ['PATH']}",
+                               "SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_COUNT": "1",
+                               "SLURM_CPUS_PER_TASK": "1"})
+
+    def test_sample_kubernetes(self):
+        read = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))"
+        job = json.loads(run("/usr/bin/python3", "-c", read,
+                             SOURCE / "tools/samples/batch/index.yaml"))
+        self.assertEqual((job["apiVersion"], job["kind"]), ("batch/v1", "Job"))
+        self.assertEqual(job["spec"]["completionMode"], "Indexed")
+        pod = job["spec"]["template"]["spec"]
+        container = pod["containers"][0]
+        self.assertEqual(container["env"], [{"name": "COMPLETIONS",
+                                             "value": str(job["spec"]["completions"])}])
+        self.assertEqual([mount["name"] for mount in container["volumeMounts"]],
+                         [volume["name"] for volume in pod["volumes"]])
+        self.batch({"JOB_COMPLETION_INDEX": "{task}", "COMPLETIONS": "2"},
+                   *container["command"], *container["args"])
 
     # --- tools and packages -----------------------------------------------------------------------
 
