@@ -136,9 +136,15 @@ class LocalEngine : public Engine {
     std::vector<Damage> damages;
     for (const DocumentRow& row : rows) {
       if (row.state != DocumentState::kReady) continue;
-      if (Status status = VerifyOne(row, full); !status.ok()) {
-        damages.push_back({ToHex(row.id), row.name, std::move(status)});
-      }
+      Status status = VerifyOne(row, full);
+      if (status.ok()) continue;
+      if (status.code() == Code::kOutOfMemory) return status;  // it could not be looked at
+      LECTERN_ASSIGN(const std::vector<DocumentRow> now, List());
+      const bool is_there = std::any_of(now.begin(), now.end(), [&](const DocumentRow& other) {
+        return other.generation == row.generation && other.state == DocumentState::kReady;
+      });
+      // Else it was removed or replaced while it was read, and its files with it.
+      if (is_there) damages.push_back({ToHex(row.id), row.name, std::move(status)});
     }
     return damages;
   }
