@@ -27,6 +27,7 @@ constexpr int kBacklog = 1024;  // httplib's 5 makes a burst of clients wait a s
 constexpr size_t kLingerBytes = 2 << 20;
 constexpr int kLingerMs = 100;  // without a byte
 constexpr size_t kIdleThreads = 32;
+constexpr auto kIdleFor = std::chrono::seconds(5);  // each of them
 constexpr auto kLinger = std::chrono::seconds(2);
 
 int MillisecondsUntil(Clock::time_point deadline) {
@@ -160,8 +161,10 @@ class ConnectionThreads : public httplib::TaskQueue {
         return;
       }
       ++idle_;
-      changed_.wait(lock, [this] { return is_ending_ || !tasks_.empty(); });
+      const bool goes_on =
+          changed_.wait_for(lock, kIdleFor, [this] { return is_ending_ || !tasks_.empty(); });
       --idle_;
+      if (!goes_on) ended_.splice(ended_.end(), threads_, self);
       if (tasks_.empty()) return;
       const std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
