@@ -519,7 +519,7 @@ class Indexer {
       build.is_cancelled = [this] { return progress_.Stopped(); };
       Result<HeadClusters> result =
           ClusterHead(context_.backend, *spill_, layer, head, layout_, build, UndoneFrequencies());
-      progress_.items_done_.fetch_add(1, std::memory_order_relaxed);
+      progress_.Clustered();
       std::lock_guard lock(mutex);
       if (!result.ok()) {
         if (first.ok()) first = result.status();

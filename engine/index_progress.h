@@ -44,14 +44,17 @@ class IndexProgressMeter {
   // From any thread.
   bool Stopped() {
     if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
-      now_.done = std::max(now_.done, items_done_.load(std::memory_order_relaxed));
+      if (now_.stage == IndexProgress::Stage::kCluster) {
+        now_.done = std::max(now_.done, clustered_.load(std::memory_order_relaxed));
+      }
       Report();
     }
     return stopped_.load(std::memory_order_relaxed) ||
            (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
   }
 
-  std::atomic<uint64_t> items_done_{0};  // of clustering, by any thread
+  // A kv head was clustered. From any thread; told by the next Stopped().
+  void Clustered() { clustered_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -88,6 +91,7 @@ class IndexProgressMeter {
   uint64_t first_done_ = 0;
   Clock::time_point start_ = Clock::now(), last_report_ = Clock::now();
   std::atomic<bool> stopped_{false};
+  std::atomic<uint64_t> clustered_{0};
 };
 
 }  // namespace lectern
