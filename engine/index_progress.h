@@ -31,6 +31,7 @@ class IndexProgressMeter {
   void Begin(IndexProgress::Stage stage, uint64_t done, uint64_t total) {
     now_ = {stage, done, total, now_.tokens_per_second, -1};
     first_done_ = done;
+    items_done_ = 0;
     start_ = Clock::now();
     Report();
   }
@@ -51,7 +52,7 @@ class IndexProgressMeter {
            (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
   }
 
-  std::atomic<uint64_t> items_done_{0};  // of clustering, by any thread
+  std::atomic<uint64_t> items_done_{0};  // of this stage, by any thread
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,8 @@ PASSAGE = "The Douquouth committee meets in Stuxwick."
 
 def run(*command, status=0, **options):
     """Its stdout; fails with all that it printed when it ends otherwise."""
-    result = subprocess.run([str(part) for part in command], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, timeout=3000, **options)
+    result = subprocess.run([str(part) for part in command], text=True, timeout=3000,
+                            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     if result.returncode != status:
         raise AssertionError(f"{command}: {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout
@@ -163,9 +164,21 @@ class Packaging(unittest.TestCase):
     def test_sample_python(self):
         samples = SOURCE / "tools/samples/python"
         environment = {**self.environment, "PYTHONDONTWRITEBYTECODE": "1"}
-        output = self.run_here("/usr/bin/python3", samples / "ask.py", self.reader,
-                               self.work / "python-store", DOCUMENT, QUESTION, env=environment)
+        errors = self.work / "python-errors"
+        with errors.open("w") as file:
+            output = self.run_here("/usr/bin/python3", samples / "ask.py", self.reader,
+                                   self.work / "python-store", DOCUMENT, QUESTION, env=environment,
+                                   stderr=file)
         self.assertEqual(output.splitlines()[0], ANSWER)
+        stages = errors.read_text().splitlines()  # a line for each
+        self.assertIn("prefill", stages)
+        self.assertLess(len(stages), 8)
+        # On a terminal one line, which is gone at the end.
+        ask = shlex.join(map(str, ["/usr/bin/python3", samples / "ask.py", self.reader,
+                                   self.work / "python-terminal", DOCUMENT, QUESTION]))
+        shown = self.run_here("script", "-qec", ask, "/dev/null", env=environment)
+        self.assertIn("\rprefill ", shown)
+        self.assertEqual(re.sub("\r[^\r\n]*\033\\[K", "", shown).replace("\r", ""), output)
         self.assertIn(self.passage_range(), output)
         self.run_here("/usr/bin/python3", samples / "ask.py", self.work, self.work / "python-none",
                       DOCUMENT, QUESTION, env=environment, status=1)
