@@ -67,6 +67,13 @@ class Packaging(unittest.TestCase):
         run(HERE / "exports_test.py", self.libraries / "liblectern.so.1",
             self.libraries / "liblectern.a", self.prefix / "include/lectern/lectern_c.h")
 
+    def test_uninstalling_leaves_nothing(self):
+        prefix = self.work / "gone"
+        run("cmake", "--install", BUILD, "--prefix", prefix)
+        for path in (BUILD / "install_manifest.txt").read_text().splitlines():
+            os.remove(path)
+        self.assertEqual([path for path in prefix.rglob("*") if not path.is_dir()], [])
+
     def test_no_path_of_the_build_is_installed(self):
         for path in self.prefix.rglob("*"):
             if path.is_file() and not path.is_symlink():
