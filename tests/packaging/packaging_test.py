@@ -180,12 +180,12 @@ class Packaging(unittest.TestCase):
         stages = errors.read_text().splitlines()  # a line for each
         self.assertIn("prefill", stages)
         self.assertLess(len(stages), 8)
-        # On a terminal one line, which is gone at the end.
+        # On a terminal one line, which is gone at the end; its \r is read as \n here.
         ask = shlex.join(map(str, ["/usr/bin/python3", samples / "ask.py", self.reader,
                                    self.work / "python-terminal", DOCUMENT, QUESTION]))
         shown = self.run_here("script", "-qec", ask, "/dev/null", env=environment)
-        self.assertIn("\rprefill ", shown)
-        self.assertEqual(re.sub("\r[^\r\n]*\033\\[K", "", shown).replace("\r", ""), output)
+        self.assertIn("\nprefill ", shown)
+        self.assertEqual(re.sub("\n[^\n]*\033\\[K", "", shown), output)
         self.assertIn(self.passage_range(), output)
         self.run_here("/usr/bin/python3", samples / "ask.py", self.work, self.work / "python-none",
                       DOCUMENT, QUESTION, env=environment, status=1)
@@ -293,6 +293,8 @@ class Packaging(unittest.TestCase):
                     self.assertTrue(any(subprocess.run(["dpkg-query", "-W", part],
                                                        capture_output=True).returncode == 0
                                         for part in one_of), depends)
+        self.assertEqual(len({field["Description"] for field in fields.values()}), 4)
+        run("lintian", "--fail-on", "error", *packages.values())
         self.assertIn("libsqlite3-0", fields["liblectern1"]["Depends"])
         self.assertNotIn("sentencepiece", fields["liblectern1"]["Depends"])
         self.assertRegex(fields["liblectern-dev"]["Depends"], r"liblectern1 \(= ")
