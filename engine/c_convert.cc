@@ -80,6 +80,7 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   options.max_ram_bytes = read.max_ram_bytes;
   options.rehash_model = read.rehash_model != 0;
   LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
+  options.nice = read.nice;
   return options;
 }
 

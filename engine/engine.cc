@@ -52,8 +52,8 @@ class LocalEngine : public Engine {
         weights_(ParseWeightsName(options.weights)),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
-        threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
-                                                                      : DefaultThreads())) {}
+        threads_(std::make_shared<ThreadPool>(
+            options.num_threads > 0 ? options.num_threads : DefaultThreads(), options.nice)) {}
 
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) override {
     std::unique_lock lock(index_mutex_, std::try_to_lock);
@@ -412,6 +412,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
   }
   if (options.num_threads > 1024) {
     return Status(Code::kInvalidArgument, "threads must be at most 1024").WithParam("threads");
+  }
+  if (options.nice < 0 || options.nice > 19) {
+    return Status(Code::kInvalidArgument, "nice must be in [0, 19]").WithParam("nice");
   }
   if (!options.weights.empty() && !ParseWeightsName(options.weights)) {
     return Status(Code::kInvalidArgument,

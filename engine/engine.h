@@ -52,6 +52,7 @@ struct EngineOptions {
   // ones are made once and kept in the store; they are part of a document's fingerprint. Empty: for
   // asking what the document was indexed with, for indexing "stored".
   std::string weights = {};
+  int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
 };
 
 // --- indexing ---------------------------------------------------------------------------------

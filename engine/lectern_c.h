@@ -17,6 +17,8 @@
  *    that this library is too old to know must be 0, otherwise LECTERN_INVALID_ARGUMENT.
  *  - Every function may be called from any thread at any time. Callbacks come on the calling
  *    thread, may call the API, and must return (no exception, no longjmp).
+ *  - The program may fork. A child may exec, which inherits no descriptor of ours, or end by _exit;
+ *    before that it calls nothing here and frees nothing: its copies of handles have no threads.
  */
 #ifndef LECTERN_ENGINE_LECTERN_C_H_
 #define LECTERN_ENGINE_LECTERN_C_H_
@@ -141,6 +143,10 @@ typedef struct lectern_engine_options {
    * indexing "stored". */
   const char* weights;
   size_t weights_len;
+  /* [0, 19]: added to the niceness of the threads that the engine starts, so that what else runs comes
+   * first. The calling thread, which works along, keeps its own. */
+  int32_t nice;
+  int32_t reserved; /* 0 */
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */

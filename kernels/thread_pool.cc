@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -51,13 +52,21 @@ class WithoutSignals {
   sigset_t before_;
 };
 
+// Of the calling thread alone, as Linux has it. Less than asked for is no failure.
+void AddNice(int nice) {
+  if (nice > 0) setpriority(PRIO_PROCESS, 0, std::min(getpriority(PRIO_PROCESS, 0) + nice, 19));
+}
+
 }  // namespace
 
-ThreadPool::ThreadPool(size_t num_threads) {
+ThreadPool::ThreadPool(size_t num_threads, int nice) {
   const WithoutSignals without_signals;
   try {
     for (size_t i = 1; i < std::max<size_t>(num_threads, 1); ++i) {
-      workers_.emplace_back([this] { WorkerLoop(); });
+      workers_.emplace_back([this, nice] {
+        AddNice(nice);
+        WorkerLoop();
+      });
     }
   } catch (...) {
     Stop();  // those that did start
@@ -170,7 +179,7 @@ int ReadTopology(int cpu, const char* name) {
   char path[128];
   std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, name);
   int value = -1;
-  if (FILE* file = std::fopen(path, "r")) {
+  if (FILE* file = std::fopen(path, "re")) {
     if (std::fscanf(file, "%d", &value) != 1) value = -1;
     std::fclose(file);
   }

@@ -19,8 +19,9 @@ namespace lectern {
 // Takes no lock and allocates nothing but for its threads.
 class ThreadPool {
  public:
-  // >= 1; 1 starts no thread. Throws system_error where the system gives no more threads.
-  explicit ThreadPool(size_t num_threads);
+  // >= 1; 1 starts no thread. `nice`, in [0, 19]: added to the niceness of the threads that it starts.
+  // Throws system_error where the system gives no more threads.
+  explicit ThreadPool(size_t num_threads, int nice = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

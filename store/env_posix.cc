@@ -227,9 +227,12 @@ class PosixMirror : public MappedFile {
 class PosixFileLock : public FileLock {
  public:
   explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
+  // Closing it would not do where a child of fork has a copy of the descriptor.
+  ~PosixFileLock() override { ::flock(fd_.get(), LOCK_UN); }
+  PosixFileLock(const PosixFileLock&) = delete;
 
  private:
-  Fd fd_;  // closing it releases the lock
+  Fd fd_;
 };
 
 class DirectoryStream {

@@ -27,6 +27,7 @@
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED)
+#   clang         everything compiled by clang 14, warnings are errors, and tests/run.sh's tests with it
 #   packaging     what is installed and the Debian packages, used by a project outside of the tree in
 #                 four ways, beside another protobuf, by the samples, and as engine/EMBEDDING.md says
 #   page          the server's page in Chromium
@@ -294,8 +295,14 @@ misuse() {
   done
 }
 
+clang() {
+  install_packages clang-14 libomp-14-dev
+  build clang all
+  ctest --preset clang -j2
+}
+
 packaging() {
-  install_packages libprotobuf-dev man-db protobuf-compiler
+  install_packages bsdutils libprotobuf-dev lintian man-db protobuf-compiler
   # The samples: Node has N-API's headers where it does not come from Debian.
   install_packages python3-pil python3-yaml qt6-base-dev xauth xvfb
   [ -e /usr/include/node/node_api.h ] || install_packages libnode-dev nodejs
@@ -343,7 +350,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
+    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -1,5 +1,6 @@
-// What allocates: no token of an answer. And what fails where it cannot: the n-th allocation fails, alone or with all after it, in opening, asking and indexing: the C API
-// says out of memory, nothing leaks, the same call succeeds afterwards, the store is whole.
+// What allocates: no token of an answer. And what fails where it cannot: the n-th allocation fails,
+// alone or with all after it, in opening, asking and indexing: the C API says out of memory, nothing
+// leaks, the same call succeeds afterwards, the store is whole.
 //
 // "Allocation": operator new, of ours and of the C++ libraries that we call; what only calls malloc
 // (SQLite, OpenSSL) is left alone. Each failure has a process of its own. One that ends in an abort
@@ -431,6 +432,13 @@ std::set<uint64_t> Points(uint64_t total, uint64_t all_first) {
   return points;
 }
 
+// `all_first`, `seldom`: of Points and Sweep.
+void FailAllocations(const char* name, Case& tried, uint64_t all_first, uint64_t seldom = 1) {
+  Sweep sweep(name, tried, seldom);
+  const uint64_t total = sweep.Count();
+  sweep.Run(Points(total, all_first), total);
+}
+
 class AllocationsTest : public ::testing::Test {
  protected:
   // One document, unclustered or not; and what is set up once in a process has been.
@@ -494,42 +502,32 @@ TEST_F(AllocationsTest, TokensTakeNone) {
 TEST_F(AllocationsTest, OpeningADocument) {
   MakeStore(InventedText(300, 1));
   OpenCase open(store());
-  Sweep sweep("opening", open);
-  const uint64_t total = sweep.Count();
-  sweep.Run(Points(total, UINT64_MAX), total);
+  FailAllocations("opening", open, UINT64_MAX);
 }
 
 TEST_F(AllocationsTest, AskingAClusteredDocument) {
   MakeStore(Clustered(1));
   AskCase ask(store(), 1);
-  Sweep sweep("asking", ask);
-  const uint64_t total = sweep.Count();
-  sweep.Run(Points(total, UINT64_MAX), total);
+  FailAllocations("asking", ask, UINT64_MAX);
 }
 
 TEST_F(AllocationsTest, AskingOnTwoThreads) {
   MakeStore(Clustered(1));
   AskCase ask(store(), 2);
-  Sweep sweep("asking on two threads", ask);
-  const uint64_t total = sweep.Count();
-  sweep.Run(Points(total, 0), total);
+  FailAllocations("asking on two threads", ask, 0);
 }
 
 TEST_F(AllocationsTest, IndexingASmallDocument) {
   MakeStore(InventedText(300, 1));
   IndexCase index(store(), scratch(), InventedText(500, 2), 1);
-  Sweep sweep("indexing", index);
-  const uint64_t total = sweep.Count();
-  sweep.Run(Points(total, 2000), total);
+  FailAllocations("indexing", index, 2000);
 }
 
 TEST_F(AllocationsTest, IndexingAClusteredDocument) {
   if (std::getenv("LECTERN_ALLOCATIONS") == nullptr) GTEST_SKIP() << "takes long; trust.sh --full";
   MakeStore(InventedText(300, 1));
   IndexCase index(store(), scratch(), Clustered(2), 2);
-  Sweep sweep("indexing with clusters on two threads", index, 10);
-  const uint64_t total = sweep.Count();
-  sweep.Run(Points(total, 2000), total);
+  FailAllocations("indexing with clusters on two threads", index, 2000, 10);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ static int num_failures = 0;
 static uint64_t not_a_handle = 0x1234567890ABCDEF;
 
 static lectern_engine* CreateEngine(const char* store, const char* model) {
-  lectern_engine_options options = {sizeof options, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, 0};
+  lectern_engine_options options = {.struct_size = sizeof options};
   options.store = store;
   options.store_len = strlen(store);
   options.model = model;

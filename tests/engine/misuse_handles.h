@@ -15,38 +15,25 @@ namespace lectern::misuse {
 enum Kind { kEngine, kSession, kAnswer, kReport, kText, kError, kNumKinds };
 
 // Its kind and its free, per type of handle.
+template <Kind kKindOf, auto kFreeOf>
+struct HandleIs {
+  static constexpr Kind kKind = kKindOf;
+  static constexpr auto kFree = kFreeOf;
+};
 template <typename Handle>
 struct HandleOf;
 template <>
-struct HandleOf<lectern_engine> {
-  static constexpr Kind kKind = kEngine;
-  static constexpr auto kFree = lectern_engine_free;
-};
+struct HandleOf<lectern_engine> : HandleIs<kEngine, lectern_engine_free> {};
 template <>
-struct HandleOf<lectern_session> {
-  static constexpr Kind kKind = kSession;
-  static constexpr auto kFree = lectern_session_free;
-};
+struct HandleOf<lectern_session> : HandleIs<kSession, lectern_session_free> {};
 template <>
-struct HandleOf<lectern_answer> {
-  static constexpr Kind kKind = kAnswer;
-  static constexpr auto kFree = lectern_answer_free;
-};
+struct HandleOf<lectern_answer> : HandleIs<kAnswer, lectern_answer_free> {};
 template <>
-struct HandleOf<lectern_index_report> {
-  static constexpr Kind kKind = kReport;
-  static constexpr auto kFree = lectern_index_report_free;
-};
+struct HandleOf<lectern_index_report> : HandleIs<kReport, lectern_index_report_free> {};
 template <>
-struct HandleOf<lectern_text> {
-  static constexpr Kind kKind = kText;
-  static constexpr auto kFree = lectern_text_free;
-};
+struct HandleOf<lectern_text> : HandleIs<kText, lectern_text_free> {};
 template <>
-struct HandleOf<lectern_error> {
-  static constexpr Kind kKind = kError;
-  static constexpr auto kFree = lectern_error_free;
-};
+struct HandleOf<lectern_error> : HandleIs<kError, lectern_error_free> {};
 
 template <typename Handle>
 lectern_code Free(Handle* handle) {

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,8 @@ PASSAGE = "The Douquouth committee meets in Stuxwick."
 
 def run(*command, status=0, **options):
     """Its stdout; fails with all that it printed when it ends otherwise."""
-    result = subprocess.run([str(part) for part in command], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, timeout=3000, **options)
+    result = subprocess.run([str(part) for part in command], text=True, timeout=3000,
+                            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     if result.returncode != status:
         raise AssertionError(f"{command}: {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout
@@ -65,6 +66,13 @@ class Packaging(unittest.TestCase):
     def test_nothing_else_is_shown(self):
         run(HERE / "exports_test.py", self.libraries / "liblectern.so.1",
             self.libraries / "liblectern.a", self.prefix / "include/lectern/lectern_c.h")
+
+    def test_uninstalling_leaves_nothing(self):
+        prefix = self.work / "gone"
+        run("cmake", "--install", BUILD, "--prefix", prefix)
+        for path in (BUILD / "install_manifest.txt").read_text().splitlines():
+            os.remove(path)
+        self.assertEqual([path for path in prefix.rglob("*") if not path.is_dir()], [])
 
     def test_no_path_of_the_build_is_installed(self):
         for path in self.prefix.rglob("*"):
@@ -163,9 +171,21 @@ class Packaging(unittest.TestCase):
     def test_sample_python(self):
         samples = SOURCE / "tools/samples/python"
         environment = {**self.environment, "PYTHONDONTWRITEBYTECODE": "1"}
-        output = self.run_here("/usr/bin/python3", samples / "ask.py", self.reader,
-                               self.work / "python-store", DOCUMENT, QUESTION, env=environment)
+        errors = self.work / "python-errors"
+        with errors.open("w") as file:
+            output = self.run_here("/usr/bin/python3", samples / "ask.py", self.reader,
+                                   self.work / "python-store", DOCUMENT, QUESTION, env=environment,
+                                   stderr=file)
         self.assertEqual(output.splitlines()[0], ANSWER)
+        stages = errors.read_text().splitlines()  # a line for each
+        self.assertIn("prefill", stages)
+        self.assertLess(len(stages), 8)
+        # On a terminal one line, which is gone at the end; its \r is read as \n here.
+        ask = shlex.join(map(str, ["/usr/bin/python3", samples / "ask.py", self.reader,
+                                   self.work / "python-terminal", DOCUMENT, QUESTION]))
+        shown = self.run_here("script", "-qec", ask, "/dev/null", env=environment)
+        self.assertIn("\nprefill ", shown)
+        self.assertEqual(re.sub("\n[^\n]*\033\\[K", "", shown), output)
         self.assertIn(self.passage_range(), output)
         self.run_here("/usr/bin/python3", samples / "ask.py", self.work, self.work / "python-none",
                       DOCUMENT, QUESTION, env=environment, status=1)
@@ -273,6 +293,8 @@ class Packaging(unittest.TestCase):
                     self.assertTrue(any(subprocess.run(["dpkg-query", "-W", part],
                                                        capture_output=True).returncode == 0
                                         for part in one_of), depends)
+        self.assertEqual(len({field["Description"] for field in fields.values()}), 4)
+        run("lintian", "--fail-on", "error", *packages.values())
         self.assertIn("libsqlite3-0", fields["liblectern1"]["Depends"])
         self.assertNotIn("sentencepiece", fields["liblectern1"]["Depends"])
         self.assertRegex(fields["liblectern-dev"]["Depends"], r"liblectern1 \(= ")

@@ -6,14 +6,28 @@ import sys
 import lectern
 
 
-def show(progress: lectern.Progress) -> None:
-    print(f"\r{progress.stage} {progress.done}/{progress.total}   ", end="", file=sys.stderr)
+class Meter:
+    """One line on stderr, rewritten; where that is no terminal, a line for each stage."""
+    stage = ""
+
+    def __call__(self, progress: lectern.Progress) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{progress.stage} {progress.done}/{progress.total}\033[K", end="",
+                  file=sys.stderr, flush=True)
+        elif progress.stage != self.stage:
+            print(progress.stage, file=sys.stderr)
+        self.stage = progress.stage
+
+    def done(self) -> None:
+        if self.stage and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def main(model: str, store: str, file: str, question: str) -> None:
     with lectern.Engine(store, model) as engine:
-        report = engine.index(pathlib.Path(file).read_bytes(), on_progress=show)
-        print(file=sys.stderr)
+        meter = Meter()
+        report = engine.index(pathlib.Path(file).read_bytes(), on_progress=meter)
+        meter.done()
         with engine.open(report["document"]) as session:
             answer = session.ask(question, on_text=lambda text: print(text, end="", flush=True))
     print()

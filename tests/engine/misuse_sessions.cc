@@ -1,0 +1,166 @@
+// Calls of sessions and answers.
+#include "tests/engine/misuse_calls.h"
+
+namespace lectern::misuse {
+namespace {
+
+int32_t OnText(const char* text, size_t len, void* user) {
+  CheckString(text, len);
+  return static_cast<RunningSession*>(user)->Misbehave();
+}
+void OnTokens(const lectern_token* tokens, size_t num_tokens, void* user) {
+  for (size_t i = 1; i < num_tokens; ++i) REQUIRE(tokens[i].begin >= tokens[i - 1].begin);
+  static_cast<RunningSession*>(user)->Misbehave();
+}
+
+template <size_t (*kCount)(const lectern_answer*)>
+bool GetCount(Tape& tape) {
+  const auto picked = tape.handles.Pick<lectern_answer>(tape.random);
+  const size_t count = kCount(picked.handle);
+  REQUIRE(count < 1000 && (!picked.is_dead || count == 0));
+  return !picked.is_dead;
+}
+
+size_t AnyIndex(Random& random) { return random.Of<size_t>({0, 0, 1, 2, 1000, SIZE_MAX}); }
+
+bool AnswerWarning(Tape& tape) {
+  const auto picked = tape.handles.Pick<lectern_answer>(tape.random);
+  size_t len = 99;
+  const char* const name = lectern_answer_warning(picked.handle, AnyIndex(tape.random), &len);
+  REQUIRE(name ? !picked.is_dead && len < 99 : len == 0);
+  return !picked.is_dead;  // the tiny model's answers have none
+}
+
+bool AnswerReceipt(Tape& tape) {
+  return GetStruct<lectern_receipt, lectern_answer>(tape, lectern_answer_receipt);
+}
+bool AnswerEvidence(Tape& tape) {
+  const size_t index = AnyIndex(tape.random);
+  return GetStruct<lectern_evidence, lectern_answer>(tape, [&](auto* answer, auto* evidence) {
+    return lectern_answer_evidence(answer, index, evidence);
+  });
+}
+
+bool SessionOpen(Tape& tape) {
+  const auto picked = tape.handles.Pick<lectern_engine>(tape.random);
+  const Text name = AnyText(tape.random, kNames);
+  Out<lectern_session> session(tape);
+  Error error(tape);
+  const lectern_code code =
+      lectern_session_open(picked.handle, name.data(), name.len(), session.place(), error.place());
+  if (lectern_session* const opened = session.Check(code)) {
+    size_t len = 0;
+    REQUIRE(lectern_session_text(opened, &len) && len > 0);
+    Keep(tape, opened);
+  }
+  return Finish(code, error, {picked.is_dead, name.is_wrong(), session.has_place()});
+}
+
+bool SessionTokenize(Tape& tape) {
+  const auto picked = tape.handles.Pick<lectern_session>(tape.random);
+  const Text text = AnyText(tape.random, {"Who paid?", "<s>\xC3\xA9</s>", "\xF0\x9F\x8C\x8D"});
+  const bool has_callback = !tape.random.OneIn(10);
+  RunningSession running{tape, picked.handle};
+  Error error(tape);
+  const lectern_code code =
+      lectern_session_tokenize(picked.handle, text.data(), text.len(),
+                               has_callback ? OnTokens : nullptr, &running, error.place());
+  return Finish(code, error, {picked.is_dead, text.is_wrong() || !has_callback});
+}
+
+bool SessionAsk(Tape& tape) {
+  Random& random = tape.random;
+  const auto picked = tape.handles.Pick<lectern_session>(random);
+  const Text question = AnyText(random, {"Who paid for the mill?", "Summarise.", "?"});
+  const Text one = AnyText(random, {"uniform", "top-p", "cap", "pyramid", "threshold"});
+  RunningSession running{tape, picked.handle};
+  Sized<lectern_ask_options> options(random);
+  const uint64_t few = random.OneIn(2) ? 1000 : 10;  // options that are set
+  if (options.knows_all()) {
+    options->max_tokens = 1 + static_cast<uint32_t>(random.Below(4));
+    options->on_text = random.OneIn(2) ? OnText : nullptr;
+    options->text_user = &running;
+    options->seed = random.Bits();
+    if (random.OneIn(few)) options->kv_budget = AnyShare<float>(random);
+    if (random.OneIn(few)) options->no_tail = random.Of<int32_t>({1, -1});
+    if (random.OneIn(few)) options->max_evidence = random.Of<uint32_t>({1, 100, UINT32_MAX});
+    if (random.OneIn(few)) options->temperature = AnyShare<float>(random);
+    if (random.OneIn(few)) options->top_p = AnyShare<float>(random);
+    if (random.OneIn(few)) options->max_missed = AnyShare<float>(random);
+    if (random.OneIn(few)) options->mass = AnyShare<double>(random);
+    if (random.OneIn(few)) options->fallback = random.Of<int32_t>({1, 2, 3, -1});
+    if (random.OneIn(few)) options->max_session_rows = random.Of<uint64_t>({1, 64, UINT64_MAX});
+    if (random.OneIn(few)) options->rule = one.data(), options->rule_len = one.len();
+    if (random.OneIn(few))
+      options->layer_budget = one.data(), options->layer_budget_len = one.len();
+    if (random.OneIn(few)) options->head_budget = one.data(), options->head_budget_len = one.len();
+    if (random.OneIn(40)) {
+      options->max_tokens = UINT32_MAX;
+      options->on_text = OnText;
+      running.always_ends = true;
+    }
+  }
+  options.SetUnknownField(random);
+  // An older caller, who cannot say max_tokens, would wait for 256: only with a wrong question.
+  if (!options.is_wrong() && !options.knows_all() && !question.is_wrong()) return false;
+  Out<lectern_answer> answer(tape);
+  Error error(tape);
+  const lectern_code code = lectern_session_ask(picked.handle, question.data(), question.len(),
+                                                options.get(), answer.place(), error.place());
+  if (lectern_answer* const made = answer.Check(code)) {
+    CheckAnswer(made);
+    Keep(tape, made);
+  }
+  return Finish(code, error,
+                {picked.is_dead, question.is_wrong() || options.is_wrong(), answer.has_place()});
+}
+
+bool AnswerJson(Tape& tape) {
+  const auto picked = tape.handles.Pick<lectern_answer>(tape.random);
+  const auto unit = tape.random.Of<int32_t>({0, 1, 2, 3, -1});
+  Out<lectern_text> json(tape);
+  Error error(tape);
+  const lectern_code code = lectern_answer_json(picked.handle, unit, json.place(), error.place());
+  FinishJson(tape, json, code);
+  return Finish(code, error, {picked.is_dead, unit < 0 || unit > 2, json.has_place()});
+}
+
+Function functions[] = {
+    {"session_open", 20, SessionOpen},
+    {"session_text", 4, GetString<lectern_session, lectern_session_text>},
+    {"session_tokenize", 6, SessionTokenize},
+    {"session_ask", 20, SessionAsk},
+    {"session_cancel", 4, CancelAny<lectern_session>},
+    {"session_free", 4, FreeAny<lectern_session>},
+    {"answer_text", 4, GetString<lectern_answer, lectern_answer_text>},
+    {"answer_finish_reason", 4, GetString<lectern_answer, lectern_answer_finish_reason>},
+    {"answer_note", 4, GetString<lectern_answer, lectern_answer_note>},
+    {"answer_warning_count", 4, GetCount<lectern_answer_warning_count>},
+    {"answer_warning", 4, AnswerWarning},
+    {"answer_evidence_count", 4, GetCount<lectern_answer_evidence_count>},
+    {"answer_evidence", 10, AnswerEvidence},
+    {"answer_receipt", 6, AnswerReceipt},
+    {"answer_json", 6, AnswerJson},
+    {"answer_free", 6, FreeAny<lectern_answer>},
+};
+
+}  // namespace
+
+std::span<Function> SessionFunctions() { return functions; }
+
+void CheckAnswer(const lectern_answer* answer) {
+  size_t len = 0;
+  for (const auto get : {lectern_answer_text, lectern_answer_finish_reason, lectern_answer_note}) {
+    const char* const text = get(answer, &len);
+    CheckString(text, len);
+  }
+  lectern_evidence evidence = {};
+  evidence.struct_size = sizeof evidence;
+  for (size_t i = 0; i < lectern_answer_evidence_count(answer); ++i) {
+    REQUIRE(lectern_answer_evidence(answer, i, &evidence) == LECTERN_OK);
+    REQUIRE(evidence.end - evidence.begin == evidence.text_len && evidence.mass >= 0);
+    CheckString(evidence.text, evidence.text_len);
+  }
+}
+
+}  // namespace lectern::misuse
