@@ -582,19 +582,7 @@ class Indexer {
     return rope_.frequencies;
   }
 
-  // How a layer's rows are laid out.
-  RowLayout LayoutOf(uint32_t layer) const {
-    if (!config_.is_windowed(layer)) return layout_;
-    RowLayout layout = {.num_tokens = layout_.num_tokens,
-                        .num_sinks = 0,
-                        .num_window = 0,
-                        .num_levels = 0,
-                        .dtype = layout_.dtype};
-    layout.window = config_.window;
-    layout.first_token = static_cast<uint32_t>(
-        layout.num_tokens - std::min<uint64_t>(layout.num_tokens, config_.window - 1));
-    return layout;
-  }
+  RowLayout LayoutOf(uint32_t layer) const { return LayoutOfLayer(layout_, config_, layer); }
 
   ShardHeader Header() const {
     ShardHeader header{};

@@ -236,6 +236,19 @@ class LayerShard {
 
 }  // namespace
 
+RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, uint32_t layer) {
+  if (!config.is_windowed(layer)) return document;
+  RowLayout layout = {.num_tokens = document.num_tokens,
+                      .num_sinks = 0,
+                      .num_window = 0,
+                      .num_levels = 0,
+                      .dtype = document.dtype};
+  layout.window = config.window;
+  layout.first_token = static_cast<uint32_t>(
+      layout.num_tokens - std::min<uint64_t>(layout.num_tokens, config.window - 1));
+  return layout;
+}
+
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options,

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/config.h"
 #include "engine/kv_spill.h"
 #include "index/build.h"
 #include "index/retention/retention.h"
@@ -22,6 +23,10 @@ struct RowLayout {
   // from there on are stored, as they are.
   uint32_t window = 0, first_token = 0;
 };
+
+// Of a layer of a document that is laid out like this: itself, or where the layer has a window that
+// window's rows.
+RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, uint32_t layer);
 
 // The clusters of one kv head and what its lookup needs.
 struct HeadClusters {
