@@ -57,6 +57,7 @@ constexpr Architecture kArchitectures[] = {
     {.model_type = "phi3",
      .class_name = "Phi3ForCausalLM",
      .fused = true,
+     .partial_rotary = true,
      .window = WindowRule::kAll},
 };
 

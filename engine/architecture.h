@@ -36,6 +36,7 @@ struct Architecture {
   bool scales_embedding = false;   // by sqrt(hidden_size)
   bool tied = false;               // where config.json does not say
   bool fused = false;              // one matrix for q, k, v and one for gate, up
+  bool partial_rotary = false;     // partial_rotary_factor may be below 1
   bool query_scalar = false;       // logits are divided by sqrt(query_pre_attn_scalar)
   float attention_softcap = 0, logit_softcap = 0;  // where config.json does not say; 0: it has none
   WindowRule window = WindowRule::kNone;

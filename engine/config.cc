@@ -220,13 +220,18 @@ Status ReadWindows(const Fields& fields, const Architecture& architecture, Model
   uint32_t window = 0;
   // Null means none; only a field that is not there has the default.
   const bool is_absent = !fields.Has("sliding_window");
-  LECTERN_RETURN_IF_ERROR(fields.Whole("sliding_window", 1, uint64_t{1} << 31, &window,
+  LECTERN_RETURN_IF_ERROR(fields.Whole("sliding_window", 2, uint64_t{1} << 31, &window,
                                        is_absent ? architecture.default_window : 0));
   LECTERN_ASSIGN(const bool has_types, ReadLayerTypes(fields, config));
   if (!is_used) window = 0;
-  if (architecture.window == WindowRule::kNone && window > 0) {
-    return fields.Unsupported("sliding_window", "is " + std::to_string(window) +
-                                                    "; supported for this model_type: none");
+  if (architecture.window == WindowRule::kNone) {
+    if (window > 0) {
+      return fields.Unsupported("sliding_window", "is " + std::to_string(window) +
+                                                      "; supported for this model_type: none");
+    }
+    if (config->num_full_layers() == config->num_layers) return {};
+    return fields.Unsupported("layer_types", "has \"sliding_attention\"; supported for this "
+                                             "model_type: \"full_attention\"");
   }
   if (!has_types && window > 0) {
     LECTERN_RETURN_IF_ERROR(ApplyWindowRule(fields, architecture, config));
@@ -248,6 +253,7 @@ Status ReadWindows(const Fields& fields, const Architecture& architecture, Model
 Status ReadParts(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
   config->activation = architecture.activation;
   config->fused = architecture.fused;
+  config->partial_rotary = architecture.partial_rotary;
   config->head_norms = architecture.head_norms;
   config->post_norms = architecture.post_norms;
   config->norms_from_one = architecture.norms_from_one;
@@ -461,8 +467,8 @@ class RopeReader {
   RopeRecipe* const recipe_;
 };
 
-// `type` or `rope_type` of the object; "" where there is none.
-Result<std::string> ReadRopeType(const Fields& rope) {
+// `type` or `rope_type` of the object.
+Result<std::optional<std::string>> ReadRopeType(const Fields& rope) {
   const Json* type = rope.Find("rope_type");
   const Json* old_type = rope.Find("type");
   if (type != nullptr && old_type != nullptr && Shown(*type) != Shown(*old_type)) {
@@ -471,9 +477,9 @@ Result<std::string> ReadRopeType(const Fields& rope) {
   }
   const std::string_view field = type != nullptr ? "rope_type" : "type";
   if (type == nullptr) type = old_type;
-  if (type == nullptr) return std::string();
+  if (type == nullptr) return std::optional<std::string>();
   if (type->string() == nullptr) return rope.WrongValue(field, *type, "a string");
-  return *type->string();
+  return std::optional(*type->string());
 }
 
 // The recipe that `rope` describes, of which some fields may stand at the top.
@@ -482,19 +488,25 @@ Status ReadRecipe(const Fields& top, const Fields& rope, const ModelConfig& conf
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
   double part = 1;
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "partial_rotary_factor", 0, 1, &part));
+  if (part != 1 && !config.partial_rotary) {
+    const bool is_at_top = top.Find("partial_rotary_factor") != nullptr;
+    return (is_at_top ? top : rope).Unsupported("partial_rotary_factor",
+                            "is " + Shown(part) + "; supported for this model_type: 1");
+  }
   recipe->dims = static_cast<uint32_t>(config.head_dim * part);
   if (recipe->dims < 2 || recipe->dims % 2 != 0) {
     return rope.Malformed("partial_rotary_factor",
                           "is " + Shown(part) + ", which turns " + std::to_string(recipe->dims) +
                               " dimensions of a head; their number must be even and not 0");
   }
-  LECTERN_ASSIGN(const std::string type, ReadRopeType(rope));
-  RopeReader reader(top, rope, config, recipe);
-  if (type.empty()) {
+  LECTERN_ASSIGN(const auto found, ReadRopeType(rope));
+  if (!found) {
     // Without a type only rope_theta may be here: a factor would be a recipe of unknown kind.
     if (rope.Find("factor") == nullptr) return Status();
     return rope.Malformed("rope_type", "is missing");
   }
+  const std::string& type = *found;
+  RopeReader reader(top, rope, config, recipe);
   if (type == "default") return Status();
   if (type == "llama3") return reader.Llama3();
   if (type == "linear") return reader.Linear();
@@ -510,6 +522,17 @@ Status ReadRecipe(const Fields& top, const Fields& rope, const ModelConfig& conf
                                            "\"dynamic\", \"yarn\", \"longrope\"");
 }
 
+// Recipes that reach further than config.json's positions: that is what they are for.
+void StretchPositions(ModelConfig* config) {
+  const RopeRecipe& rope = config->rope;
+  const bool stretches =
+      rope.kind == RopeRecipe::Kind::kDynamic || rope.kind == RopeRecipe::Kind::kYarn;
+  if (!stretches) return;
+  const double reach = std::min(rope.factor * rope.original_max_positions,
+                                static_cast<double>(kMaxPositions));
+  config->max_positions = std::max(config->max_positions, static_cast<uint32_t>(reach));
+}
+
 Status ReadRope(const Json& root, const Fields& top, const std::string& path,
                 const Architecture& architecture, ModelConfig* config) {
   LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
@@ -517,7 +540,7 @@ Status ReadRope(const Json& root, const Fields& top, const std::string& path,
   const Json& object = name.empty() ? no_fields : *root.Find(name);
   config->rope.theta = architecture.theta;
   const bool is_nested = object.Find("full_attention") != nullptr;
-  const Fields whole(object, path, name + ".");
+  const Fields whole(object, path, name.empty() ? "" : name + ".");
   if (!is_nested) {
     LECTERN_RETURN_IF_ERROR(ReadRecipe(top, whole, *config, &config->rope));
   } else if (whole.Find("full_attention")->object() == nullptr) {
@@ -572,6 +595,7 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
   LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
   LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, path, *architecture, &config));
+  StretchPositions(&config);
   LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
   return config;
 }

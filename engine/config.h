@@ -32,6 +32,7 @@ struct ModelConfig {
   bool qkv_bias = false, output_bias = false;
   bool head_norms = false, post_norms = false, norms_from_one = false;
   bool fused = false;
+  bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
   RopeRecipe rope;
   RopeRecipe local_rope;  // of windowed layers
   std::vector<AttentionKind> attention;  // [num_layers]

@@ -70,8 +70,9 @@ struct DocumentAttentionArgs {
   ThreadPool& threads;
   uint32_t layer;
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-  size_t num_tokens;                           // R = num_tokens * query group
-  uint64_t first_position;                     // of the step's first token
+  // For windowed layers: R = num_tokens * query group, and where the first token stands.
+  size_t num_tokens = 1;
+  uint64_t first_position = 0;
   float softcap = 0;                           // of the model's logits; 0: none
   double kv_budget;                            // (0, 1], of the layer's stored rows; 1: exact
   bool tail;
