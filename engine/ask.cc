@@ -138,7 +138,7 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
     : document_(std::move(document)),
       model_(std::move(model)),
       threads_(std::move(threads)),
-      transformer_(*model_, backend, *threads_),
+      transformer_(*model_, backend, *threads_, document_->shape().num_tokens),
       rows_(size_t{model_->config().num_layers} * model_->config().num_kv_heads,
             document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype(),
             model_->config().head_dim) {
@@ -184,6 +184,14 @@ void DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
   }
 }
 
+// The first row of a windowed layer's cache that the token of row `end` - 1 sees.
+uint32_t DocumentSession::FirstInWindow(size_t cache, size_t end) const {
+  const std::span<const uint32_t> tokens = rows_.tokens(cache).first(end);
+  const uint32_t seen = tokens.back() + 1, window = model_->config().window;
+  const auto first = std::ranges::lower_bound(tokens, seen - std::min(seen, window));
+  return static_cast<uint32_t>(first - tokens.begin());
+}
+
 // Causal attention over the tokens after the fixed context, these included.
 void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states) {
   const ModelConfig& config = model_->config();
@@ -192,6 +200,8 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
   const size_t scratch_size = AttendScratch(std::min(rows, kQueryRowsPerItem), config.head_dim);
   ArenaVector<float> scratch(threads_->num_threads() * scratch_size, &arena_);
   ArenaVector<uint32_t> visible(config.num_kv_heads * rows, &arena_);
+  const bool is_windowed = config.is_windowed(layer);
+  ArenaVector<uint32_t> first(is_windowed ? visible.size() : 0, &arena_);
   threads_->ParallelFor(blocks * config.num_kv_heads, [&](size_t item, size_t slot) {
     const size_t head = item / blocks, begin = item % blocks * kQueryRowsPerItem;
     const size_t end = std::min(begin + kQueryRowsPerItem, rows);
@@ -202,13 +212,22 @@ void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const La
     for (size_t r = begin; r < end; ++r) {
       seen[r - begin] = static_cast<uint32_t>(before + r / group + 1);
     }
+    std::span<uint32_t> from;
+    if (is_windowed) {
+      from = std::span<uint32_t>(first).subspan(head * rows + begin, end - begin);
+      for (size_t r = begin; r < end; ++r) {
+        from[r - begin] = FirstInWindow(cache, seen[r - begin]);
+      }
+    }
     ResetState(state);
     transformer_.backend().attend(
         {.queries = transformer_.Grouped(activations_->queries, head, num_tokens).Slice(begin, end),
          .keys = rows_.Keys(cache, seen.back()),
          .values = rows_.Values(cache, seen.back()),
          .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
+         .softcap = config.attention_softcap,
          .visible = seen,
+         .first = from,
          .state = state,
          .logits = {},
          .scratch = {scratch.data() + slot * scratch_size, scratch_size}});
@@ -250,6 +269,9 @@ Status DocumentSession::AttendLayer(const Document& document, uint32_t layer, si
                       .threads = *threads_,
                       .layer = layer,
                       .queries = queries,
+                      .num_tokens = num_tokens,
+                      .first_position = document.shape().num_tokens + num_past_,
+                      .softcap = config.attention_softcap,
                       .kv_budget = plan != nullptr ? plan->layers[layer] : 1,
                       .tail = tail,
                       .head_budgets = head_budgets,
@@ -311,7 +333,8 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
                                    const CancelFlag* cancel, double& read_fraction) {
   const ModelConfig& config = model_->config();
   if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
-  const bool is_observed = !mass_.empty() || !squared_mass_.empty();
+  const bool is_windowed = document_->is_windowed(layer);
+  const bool is_observed = !is_windowed && (!mass_.empty() || !squared_mass_.empty());
   observed_.num_queries = config.query_group();
   const Document::LayerUse use(*document_, layer);
   StoreRows(layer, num_tokens);
@@ -321,17 +344,20 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
                                       states, /*bound=*/false, is_observed ? &observed_ : nullptr,
                                       read_));
   const DocumentRead& read = read_;
-  if (on_layer) {
+  if (on_layer && !is_windowed) {
     const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
     on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
   }
   if (is_observed) CollectEvidence(layer, num_tokens, read, states);
   if (max_session_rows > 0) CollectSessionAttention(layer, num_tokens, states);
+  totals_.window_bytes += read.window_bytes;
+  if (is_windowed) return {};
+  const double num_layers = document_->num_full_layers();
   read_fraction +=
-      static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / config.num_layers;
+      static_cast<double>(read.bytes) / static_cast<double>(read.dense_bytes) / num_layers;
   totals_.bytes += read.bytes;
-  totals_.missed += read.missed_mass / config.num_layers;
-  totals_.missed_bound += read.missed_bound / config.num_layers;
+  totals_.missed += read.missed_mass / num_layers;
+  totals_.missed_bound += read.missed_bound / num_layers;
   if (read.bounded && read.missed_bound > max_missed_) bound_held_everywhere_ = false;
   return {};
 }
@@ -386,11 +412,13 @@ void DocumentSession::CollectSessionAttention(uint32_t layer, size_t num_tokens,
          .scale = 1 / std::sqrt(static_cast<float>(config.head_dim)),
          .logits = {logits.data(), count, rows},
          .scratch = scratch});
+    Softcap(transformer_.backend(), {logits.data(), count, rows}, config.attention_softcap);
     const std::span<float> squares = rows_.squared_attention(cache);
     for (size_t r = 0; r < count; ++r) {
       const float lse = states.lse[head][first + r];
       const size_t visible = rows - observed + r / group + 1;
-      for (size_t i = 0; i < visible; ++i) {
+      const size_t seen_from = config.is_windowed(layer) ? FirstInWindow(cache, visible) : 0;
+      for (size_t i = seen_from; i < visible; ++i) {
         squares[i] += std::exp(2 * (logits[r * rows + i] - lse));
       }
     }
@@ -484,7 +512,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
   if (logits.ok() && !exact) {
     // The tail tells what was not read; without it the lookup does, for all rows of the question.
     if (!options.tail) {
-      document_mass_ += totals_.missed * model_->config().num_layers * model_->config().num_heads;
+      document_mass_ += totals_.missed * document_->num_full_layers() * model_->config().num_heads;
     }
     const Spread spread = FindSpread(document_->text(), document_->ranges(), mass_, document_mass_);
     mass_.clear();
@@ -641,6 +669,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   }
   answer.kv.read_fraction_prefill = totals_.read_prefill;
   answer.kv.bytes_read = totals_.bytes;
+  answer.kv.window_bytes = totals_.window_bytes;
   answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);
   if (options.max_missed && !exact) {
     answer.kv.missed_mass_bound = totals_.missed_bound / (steps + 1);

@@ -48,7 +48,8 @@ class DocumentSession : public Session {
   // Returns the logits of the last one. On error the session stands where it stood.
   Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
                                       const CancelFlag* cancel);
-  // Called in each layer of a step after its attention, by the thread that leads a shared step.
+  // Called in each layer of a step that is not windowed after its attention, by the thread that
+  // leads a shared step.
   struct LayerStep {
     uint32_t layer;
     size_t num_tokens;
@@ -103,6 +104,7 @@ class DocumentSession : public Session {
   Status AttendLayer(const Document& document, uint32_t layer, size_t num_tokens, double kv_budget,
                      bool tail, const CancelFlag* cancel, LayerStates& states, bool bound,
                      ObservedLogits* observed, DocumentRead& read);
+  uint32_t FirstInWindow(size_t cache, size_t end) const;
   void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
   void StoreRows(uint32_t layer, size_t num_tokens);
   Status AttendStep(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
@@ -143,7 +145,7 @@ class DocumentSession : public Session {
   // Of the running Ask.
   struct Totals {
     double read_prefill = 0, read_decode = 0, missed = 0, missed_bound = 0;
-    uint64_t bytes = 0, decode_steps = 0;
+    uint64_t bytes = 0, window_bytes = 0, decode_steps = 0;
   } totals_;
   bool in_prefill_ = true;
   struct KeptPlan {

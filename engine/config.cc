@@ -2,10 +2,12 @@
 // them.
 #include "engine/config.h"
 
+#include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
+#include <tuple>
 
+#include "engine/architecture.h"
 #include "engine/json.h"
 
 namespace lectern {
@@ -29,6 +31,8 @@ class Fields {
     const Json* value = object_.Find(name);
     return value == nullptr || value->is_null() ? nullptr : value;
   }
+  // Also as null.
+  bool Has(std::string_view name) const { return object_.Find(name) != nullptr; }
 
   Status Malformed(std::string_view name, const std::string& what) const {
     return Make(Code::kMalformedModel, name, what);
@@ -91,31 +95,30 @@ class Fields {
 constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
 constexpr uint64_t kMaxPositions = uint64_t{1} << 27;
 
-Status CheckArchitecture(const Fields& fields) {
+Result<const Architecture*> ReadArchitecture(const Fields& fields) {
   const Json* type = fields.Find("model_type");
   if (type == nullptr) return fields.Malformed("model_type", "is missing");
   if (type->string() == nullptr) return fields.WrongValue("model_type", *type, "a string");
-  if (*type->string() != "llama") {
-    return fields.Unsupported("model_type", "is " + Shown(*type) + "; this build runs \"llama\"");
+  const Architecture* const found = FindArchitecture(*type->string());
+  if (found == nullptr) {
+    return fields.Unsupported("model_type",
+                              "is " + Shown(*type) + "; this build runs " + ArchitectureNames());
   }
   const Json* architectures = fields.Find("architectures");
-  if (architectures == nullptr) return Status();
+  if (architectures == nullptr) return found;
   const Json::Array* list = architectures->array();
   if (list == nullptr) return fields.WrongValue("architectures", *architectures, "a list");
   if (list->size() == 1 && (*list)[0].string() != nullptr &&
-      *(*list)[0].string() == "LlamaForCausalLM") {
-    return Status();
+      *(*list)[0].string() == found->class_name) {
+    return found;
   }
-  return fields.Unsupported(
-      "architectures", "is " + Shown(*architectures) + "; this build runs [\"LlamaForCausalLM\"]");
+  return fields.Unsupported("architectures", "is " + Shown(*architectures) +
+                                                 "; of this model_type this build runs [\"" +
+                                                 std::string(found->class_name) + "\"]");
 }
 
 bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.boolean(); }
 bool IsAtMostOne(const Json& value) { return value.number() && *value.number() <= 1; }
-bool IsOne(const Json& value) { return value.number() == 1.0; }
-bool IsSilu(const Json& value) {
-  return value.string() != nullptr && (*value.string() == "silu" || *value.string() == "swish");
-}
 bool IsNothing(const Json&) { return false; }  // any value but null or absent is refused
 
 // Fields that would change the result in a way that we do not compute.
@@ -125,16 +128,14 @@ struct Restriction {
   std::string_view supported;
 };
 constexpr Restriction kRestrictions[] = {
-    {"hidden_act", IsSilu, "\"silu\""},
-    {"attention_bias", IsFalse, "false"},
     {"mlp_bias", IsFalse, "false"},
     {"quantization_config", IsNothing, "F32, F16 and BF16 weights without it"},
     {"compression_config", IsNothing, "F32, F16 and BF16 weights without it"},
     {"num_experts", IsAtMostOne, "dense models"},
     {"num_local_experts", IsAtMostOne, "dense models"},
     {"n_routed_experts", IsAtMostOne, "dense models"},
-    {"partial_rotary_factor", IsOne, "1"},
     {"pretraining_tp", IsAtMostOne, "1"},
+    {"use_bidirectional_attention", IsFalse, "false"},
 };
 
 Status CheckRestrictions(const Fields& fields) {
@@ -147,32 +148,146 @@ Status CheckRestrictions(const Fields& fields) {
   return Status();
 }
 
-// Every layer attends to all positions; anything else is named and refused.
-Status CheckAttentionKinds(const Fields& fields, uint32_t num_layers) {
-  const Json* window = fields.Find("sliding_window");
-  const Json* use_window = fields.Find("use_sliding_window");
-  if (window != nullptr && !(use_window != nullptr && IsFalse(*use_window))) {
-    return fields.Unsupported("sliding_window",
-                              "is " + Shown(*window) + "; supported: none (full attention)");
-  }
-  const Json* layer_types = fields.Find("layer_types");
-  if (layer_types == nullptr) return Status();
-  const Json::Array* list = layer_types->array();
-  if (list == nullptr) return fields.WrongValue("layer_types", *layer_types, "a list");
-  if (list->size() != num_layers) {
-    return fields.Malformed("layer_types", "has " + std::to_string(list->size()) + " items for " +
-                                               std::to_string(num_layers) + " layers");
-  }
-  for (const Json& kind : *list) {
-    if (kind.string() == nullptr || *kind.string() != "full_attention") {
-      return fields.Unsupported("layer_types",
-                                "has " + Shown(kind) + "; supported: \"full_attention\"");
-    }
-  }
-  return Status();
+// `hidden_activation`, or `hidden_act` where there is no other: what the architecture has.
+Status CheckActivation(const Fields& fields, const Architecture& architecture) {
+  std::string_view name = "hidden_activation";
+  const Json* value = fields.Find(name);
+  if (value == nullptr) value = fields.Find(name = "hidden_act");
+  if (value == nullptr) return {};
+  const std::string* const text = value->string();
+  const bool is_silu = architecture.activation == Activation::kSilu;
+  const std::vector<std::string_view> names =
+      is_silu ? std::vector<std::string_view>{"silu", "swish"}
+              : std::vector<std::string_view>{"gelu_pytorch_tanh", "gelu_new"};
+  if (text != nullptr && std::ranges::find(names, *text) != names.end()) return {};
+  return fields.Unsupported(name,
+                            "is " + Shown(*value) + "; supported: \"" + std::string(names[0]) + '"');
 }
 
-Status ReadSizes(const Fields& fields, ModelConfig* config) {
+// `layer_types` of transformers 5 into config->attention. False: there are none.
+Result<bool> ReadLayerTypes(const Fields& fields, ModelConfig* config) {
+  const Json* layer_types = fields.Find("layer_types");
+  if (layer_types == nullptr) return false;
+  const Json::Array* list = layer_types->array();
+  if (list == nullptr) return fields.WrongValue("layer_types", *layer_types, "a list");
+  if (list->size() != config->num_layers) {
+    return fields.Malformed("layer_types", "has " + std::to_string(list->size()) + " items for " +
+                                               std::to_string(config->num_layers) + " layers");
+  }
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string* const kind = (*list)[i].string();
+    const bool is_full = kind != nullptr && *kind == "full_attention";
+    if (!is_full && !(kind != nullptr && *kind == "sliding_attention")) {
+      return fields.Unsupported("layer_types", "has " + Shown((*list)[i]) +
+                                                   "; supported: \"full_attention\" and "
+                                                   "\"sliding_attention\"");
+    }
+    config->attention[i] = is_full ? AttentionKind::kFull : AttentionKind::kSlidingWindow;
+  }
+  return true;
+}
+
+// Which layers are windowed by the architecture's rule.
+Status ApplyWindowRule(const Fields& fields, const Architecture& architecture,
+                       ModelConfig* config) {
+  uint32_t first = 0, period = 0;
+  switch (architecture.window) {
+    case WindowRule::kNone:
+      first = config->num_layers;
+      break;
+    case WindowRule::kAll:
+      break;
+    case WindowRule::kLastOnes:
+      LECTERN_RETURN_IF_ERROR(fields.Whole("max_window_layers", 0, 1u << 20, &first, 28));
+      break;
+    case WindowRule::kAllButNth:
+      LECTERN_RETURN_IF_ERROR(
+          fields.Whole("sliding_window_pattern", 1, 1024, &period, architecture.period));
+      break;
+  }
+  for (uint32_t layer = first; layer < config->num_layers; ++layer) {
+    if (period > 0 && (layer + 1) % period == 0) continue;
+    config->attention[layer] = AttentionKind::kSlidingWindow;
+  }
+  return {};
+}
+
+// Which layers see a window only, and how wide it is. A window that all positions fit into is none.
+Status ReadWindows(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
+  config->attention.assign(config->num_layers, AttentionKind::kFull);
+  bool is_used = architecture.window != WindowRule::kLastOnes;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("use_sliding_window", &is_used));
+  uint32_t window = 0;
+  // Null means none; only a field that is not there has the default.
+  const bool is_absent = !fields.Has("sliding_window");
+  LECTERN_RETURN_IF_ERROR(fields.Whole("sliding_window", 2, uint64_t{1} << 31, &window,
+                                       is_absent ? architecture.default_window : 0));
+  LECTERN_ASSIGN(const bool has_types, ReadLayerTypes(fields, config));
+  if (!is_used) window = 0;
+  if (architecture.window == WindowRule::kNone) {
+    if (window > 0) {
+      return fields.Unsupported("sliding_window", "is " + std::to_string(window) +
+                                                      "; supported for this model_type: none");
+    }
+    if (config->num_full_layers() == config->num_layers) return {};
+    return fields.Unsupported("layer_types", "has \"sliding_attention\"; supported for this "
+                                             "model_type: \"full_attention\"");
+  }
+  if (!has_types && window > 0) {
+    LECTERN_RETURN_IF_ERROR(ApplyWindowRule(fields, architecture, config));
+  }
+  const bool is_windowed = config->num_full_layers() < config->num_layers;
+  if (is_windowed && window == 0) {
+    return fields.Malformed("layer_types", "has \"sliding_attention\", but there is no "
+                                           "\"sliding_window\"");
+  }
+  config->window = is_windowed && window < config->max_positions ? window : 0;
+  if (config->window > 0) return {};
+  // Their own RoPE they would keep.
+  if (architecture.local_theta > 0 && is_windowed) config->window = window;
+  if (config->window == 0) config->attention.assign(config->num_layers, AttentionKind::kFull);
+  return {};
+}
+
+// What the table says of this architecture, and the fields that change it.
+Status ReadParts(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
+  config->activation = architecture.activation;
+  config->fused = architecture.fused;
+  config->partial_rotary = architecture.partial_rotary;
+  config->head_norms = architecture.head_norms;
+  config->post_norms = architecture.post_norms;
+  config->norms_from_one = architecture.norms_from_one;
+  config->tie_word_embeddings = architecture.tied;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("tie_word_embeddings", &config->tie_word_embeddings));
+  LECTERN_RETURN_IF_ERROR(CheckActivation(fields, architecture));
+  bool attention_bias = false;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("attention_bias", &attention_bias));
+  if (attention_bias && !architecture.may_have_attention_bias) {
+    return fields.Unsupported("attention_bias", "is true; supported for this model_type: false");
+  }
+  config->qkv_bias = architecture.qkv_bias || attention_bias;
+  config->output_bias = attention_bias;
+  if (architecture.scales_embedding) {
+    config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
+  }
+  if (architecture.query_scalar) {
+    double scalar = 256;
+    LECTERN_RETURN_IF_ERROR(fields.Real("query_pre_attn_scalar", 1e-3, 1e6, &scalar));
+    config->query_scale = static_cast<float>(std::sqrt(config->head_dim / scalar));
+  }
+  for (const auto& [name, otherwise, softcap] :
+       {std::tuple("attn_logit_softcapping", architecture.attention_softcap,
+                   &config->attention_softcap),
+        std::tuple("final_logit_softcapping", architecture.logit_softcap,
+                   &config->logit_softcap)}) {
+    double cap = fields.Has(name) ? 0 : double{otherwise};
+    LECTERN_RETURN_IF_ERROR(fields.Real(name, 1e-3, 1e6, &cap));
+    *softcap = static_cast<float>(cap);
+  }
+  return {};
+}
+
+Status ReadSizes(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
   LECTERN_RETURN_IF_ERROR(fields.Whole("vocab_size", 1, 1u << 22, &config->vocab_size));
   LECTERN_RETURN_IF_ERROR(fields.Whole("hidden_size", 1, 1u << 17, &config->hidden_size));
   LECTERN_RETURN_IF_ERROR(
@@ -183,9 +298,10 @@ Status ReadSizes(const Fields& fields, ModelConfig* config) {
       fields.Whole("num_key_value_heads", 1, 1024, &config->num_kv_heads, config->num_heads));
   LECTERN_RETURN_IF_ERROR(
       fields.Whole("max_position_embeddings", 1, kMaxPositions, &config->max_positions, 2048));
-  const bool has_head_dim = fields.Find("head_dim") != nullptr;
-  LECTERN_RETURN_IF_ERROR(fields.Whole("head_dim", 2, 1024, &config->head_dim,
-                                       config->hidden_size / config->num_heads));
+  const bool has_head_dim = fields.Find("head_dim") != nullptr || architecture.head_dim > 0;
+  const uint32_t head_dim = architecture.head_dim > 0 ? architecture.head_dim
+                                                      : config->hidden_size / config->num_heads;
+  LECTERN_RETURN_IF_ERROR(fields.Whole("head_dim", 2, 1024, &config->head_dim, head_dim));
 
   const std::string heads = std::to_string(config->num_heads);
   if (!has_head_dim && config->hidden_size % config->num_heads != 0) {
@@ -244,32 +360,115 @@ Status ReadRopeNumber(const Fields& top, const Fields& rope, std::string_view na
   return Status();
 }
 
-Status ReadLlama3(const Fields& top, const Fields& rope, const ModelConfig& config,
-                  RopeRecipe* recipe) {
-  recipe->kind = RopeRecipe::Kind::kLlama3;
-  for (const char* name : {"factor", "low_freq_factor", "high_freq_factor"}) {
-    if (rope.Find(name) == nullptr) return rope.Malformed(name, "is missing");
-  }
-  LECTERN_RETURN_IF_ERROR(rope.Real("factor", 1, 1e6, &recipe->factor));
-  LECTERN_RETURN_IF_ERROR(rope.Real("low_freq_factor", 1e-6, 1e6, &recipe->low_freq_factor));
-  LECTERN_RETURN_IF_ERROR(rope.Real("high_freq_factor", 1e-6, 1e6, &recipe->high_freq_factor));
-  if (recipe->high_freq_factor <= recipe->low_freq_factor) {
-    return rope.Malformed("high_freq_factor", "must be above \"low_freq_factor\"");
-  }
-  recipe->original_max_positions = config.max_positions;
-  return ReadRopeNumber(top, rope, "original_max_position_embeddings", 1,
-                        static_cast<double>(kMaxPositions), &recipe->original_max_positions);
+Status ReadRequired(const Fields& rope, std::string_view name, double low, double high,
+                    double* out) {
+  if (rope.Find(name) == nullptr) return rope.Malformed(name, "is missing");
+  return rope.Real(name, low, high, out);
 }
 
-Status ReadRope(const Json& root, const Fields& top, const std::string& path, ModelConfig* config) {
-  RopeRecipe* recipe = &config->rope;
-  LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
-  const Json no_fields{Json::Object{}};
-  const Fields rope(name.empty() ? no_fields : *root.Find(name), path, name + ".");
-  LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
-  if (const Json* part = rope.Find("partial_rotary_factor"); part != nullptr && !IsOne(*part)) {
-    return rope.Unsupported("partial_rotary_factor", "is " + Shown(*part) + "; supported: 1");
+// The reader of one kind of recipe: fields of the object, some of which may stand at the top.
+class RopeReader {
+ public:
+  RopeReader(const Fields& top, const Fields& rope, const ModelConfig& config, RopeRecipe* recipe)
+      : top_(top), rope_(rope), config_(config), recipe_(recipe) {}
+
+  Status Llama3() {
+    recipe_->kind = RopeRecipe::Kind::kLlama3;
+    LECTERN_RETURN_IF_ERROR(ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor));
+    LECTERN_RETURN_IF_ERROR(
+        ReadRequired(rope_, "low_freq_factor", 1e-6, 1e6, &recipe_->low_freq_factor));
+    LECTERN_RETURN_IF_ERROR(
+        ReadRequired(rope_, "high_freq_factor", 1e-6, 1e6, &recipe_->high_freq_factor));
+    if (recipe_->high_freq_factor <= recipe_->low_freq_factor) {
+      return rope_.Malformed("high_freq_factor", "must be above \"low_freq_factor\"");
+    }
+    return OriginalPositions();
   }
+
+  Status Linear() {
+    recipe_->kind = RopeRecipe::Kind::kLinear;
+    return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
+  }
+
+  Status Dynamic() {
+    recipe_->kind = RopeRecipe::Kind::kDynamic;
+    recipe_->original_max_positions = config_.max_positions;
+    if (recipe_->dims <= 2) return rope_.Malformed("rope_type", "\"dynamic\" needs larger heads");
+    return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
+  }
+
+  Status Yarn() {
+    recipe_->kind = RopeRecipe::Kind::kYarn;
+    LECTERN_RETURN_IF_ERROR(OriginalPositions());
+    LECTERN_RETURN_IF_ERROR(Factor());
+    double scale = 0, scale_of_all = 0;
+    LECTERN_RETURN_IF_ERROR(rope_.Real("mscale", 0, 1e3, &scale));
+    LECTERN_RETURN_IF_ERROR(rope_.Real("mscale_all_dim", 0, 1e3, &scale_of_all));
+    const auto attention = [&](double by) {
+      return recipe_->factor <= 1 ? 1 : 0.1 * by * std::log(recipe_->factor) + 1;
+    };
+    recipe_->attention_factor = scale > 0 && scale_of_all > 0
+                                    ? attention(scale) / attention(scale_of_all)
+                                    : attention(1);
+    LECTERN_RETURN_IF_ERROR(
+        rope_.Real("attention_factor", 1e-3, 1e3, &recipe_->attention_factor));
+    LECTERN_RETURN_IF_ERROR(rope_.Real("beta_fast", 1e-3, 1e6, &recipe_->beta_fast));
+    LECTERN_RETURN_IF_ERROR(rope_.Real("beta_slow", 1e-3, 1e6, &recipe_->beta_slow));
+    if (recipe_->theta <= 1) return top_.Malformed("rope_theta", "must be above 1 for \"yarn\"");
+    return rope_.Bool("truncate", &recipe_->truncate);
+  }
+
+  Status LongRope() {
+    recipe_->kind = RopeRecipe::Kind::kLongRope;
+    LECTERN_RETURN_IF_ERROR(OriginalPositions());
+    LECTERN_RETURN_IF_ERROR(Factor());
+    LECTERN_RETURN_IF_ERROR(Factors("short_factor", &recipe_->short_factors));
+    LECTERN_RETURN_IF_ERROR(Factors("long_factor", &recipe_->long_factors));
+    const double original = recipe_->original_max_positions;
+    if (recipe_->factor > 1 && original > 1) {
+      recipe_->attention_factor = std::sqrt(1 + std::log(recipe_->factor) / std::log(original));
+    }
+    recipe_->factor = 1;  // it has done its work
+    return rope_.Real("attention_factor", 1e-3, 1e3, &recipe_->attention_factor);
+  }
+
+ private:
+  Status OriginalPositions() {
+    recipe_->original_max_positions = config_.max_positions;
+    return ReadRopeNumber(top_, rope_, "original_max_position_embeddings", 1,
+                          static_cast<double>(kMaxPositions), &recipe_->original_max_positions);
+  }
+
+  // Where it is absent, how many times the positions have grown.
+  Status Factor() {
+    recipe_->factor = std::max(1.0, config_.max_positions / recipe_->original_max_positions);
+    return rope_.Real("factor", 1, 1e6, &recipe_->factor);
+  }
+
+  Status Factors(std::string_view name, std::vector<double>* out) {
+    const Json* const value = rope_.Find(name);
+    if (value == nullptr) return rope_.Malformed(name, "is missing");
+    const size_t count = recipe_->dims / 2;
+    const std::string wanted = "a list of " + std::to_string(count) + " numbers above 0";
+    if (value->array() == nullptr || value->array()->size() != count) {
+      return rope_.WrongValue(name, *value, wanted);
+    }
+    for (const Json& item : *value->array()) {
+      const double factor = item.number().value_or(0);
+      if (!(factor >= 1e-6 && factor <= 1e6)) return rope_.WrongValue(name, item, wanted);
+      out->push_back(factor);
+    }
+    return {};
+  }
+
+  const Fields& top_;
+  const Fields& rope_;
+  const ModelConfig& config_;
+  RopeRecipe* const recipe_;
+};
+
+// `type` or `rope_type` of the object.
+Result<std::optional<std::string>> ReadRopeType(const Fields& rope) {
   const Json* type = rope.Find("rope_type");
   const Json* old_type = rope.Find("type");
   if (type != nullptr && old_type != nullptr && Shown(*type) != Shown(*old_type)) {
@@ -278,15 +477,90 @@ Status ReadRope(const Json& root, const Fields& top, const std::string& path, Mo
   }
   const std::string_view field = type != nullptr ? "rope_type" : "type";
   if (type == nullptr) type = old_type;
-  if (type == nullptr) {
+  if (type == nullptr) return std::optional<std::string>();
+  if (type->string() == nullptr) return rope.WrongValue(field, *type, "a string");
+  return std::optional(*type->string());
+}
+
+// The recipe that `rope` describes, of which some fields may stand at the top.
+Status ReadRecipe(const Fields& top, const Fields& rope, const ModelConfig& config,
+                  RopeRecipe* recipe) {
+  LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
+  double part = 1;
+  LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "partial_rotary_factor", 0, 1, &part));
+  if (part != 1 && !config.partial_rotary) {
+    const bool is_at_top = top.Find("partial_rotary_factor") != nullptr;
+    return (is_at_top ? top : rope).Unsupported("partial_rotary_factor",
+                            "is " + Shown(part) + "; supported for this model_type: 1");
+  }
+  recipe->dims = static_cast<uint32_t>(config.head_dim * part);
+  if (recipe->dims < 2 || recipe->dims % 2 != 0) {
+    return rope.Malformed("partial_rotary_factor",
+                          "is " + Shown(part) + ", which turns " + std::to_string(recipe->dims) +
+                              " dimensions of a head; their number must be even and not 0");
+  }
+  LECTERN_ASSIGN(const auto found, ReadRopeType(rope));
+  if (!found) {
     // Without a type only rope_theta may be here: a factor would be a recipe of unknown kind.
     if (rope.Find("factor") == nullptr) return Status();
     return rope.Malformed("rope_type", "is missing");
   }
-  if (type->string() == nullptr) return rope.WrongValue(field, *type, "a string");
-  if (*type->string() == "default") return Status();
-  if (*type->string() == "llama3") return ReadLlama3(top, rope, *config, recipe);
-  return rope.Unsupported(field, "is " + Shown(*type) + "; supported: \"default\", \"llama3\"");
+  const std::string& type = *found;
+  RopeReader reader(top, rope, config, recipe);
+  if (type == "default") return Status();
+  if (type == "llama3") return reader.Llama3();
+  if (type == "linear") return reader.Linear();
+  if (type == "dynamic") return reader.Dynamic();
+  // The first Phi-3 files call theirs "su" and "yarn".
+  const bool has_factors = rope.Find("short_factor") != nullptr;
+  if (type == "longrope" || type == "su" || (type == "yarn" && has_factors)) {
+    return reader.LongRope();
+  }
+  if (type == "yarn") return reader.Yarn();
+  return rope.Unsupported("rope_type", "is " + Shown(Json(type)) +
+                                           "; supported: \"default\", \"llama3\", \"linear\", "
+                                           "\"dynamic\", \"yarn\", \"longrope\"");
+}
+
+// Recipes that reach further than config.json's positions: that is what they are for.
+void StretchPositions(ModelConfig* config) {
+  const RopeRecipe& rope = config->rope;
+  const bool stretches =
+      rope.kind == RopeRecipe::Kind::kDynamic || rope.kind == RopeRecipe::Kind::kYarn;
+  if (!stretches) return;
+  const double reach = std::min(rope.factor * rope.original_max_positions,
+                                static_cast<double>(kMaxPositions));
+  config->max_positions = std::max(config->max_positions, static_cast<uint32_t>(reach));
+}
+
+Status ReadRope(const Json& root, const Fields& top, const std::string& path,
+                const Architecture& architecture, ModelConfig* config) {
+  LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
+  const Json no_fields{Json::Object{}};
+  const Json& object = name.empty() ? no_fields : *root.Find(name);
+  config->rope.theta = architecture.theta;
+  const bool is_nested = object.Find("full_attention") != nullptr;
+  const Fields whole(object, path, name.empty() ? "" : name + ".");
+  if (!is_nested) {
+    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, whole, *config, &config->rope));
+  } else if (whole.Find("full_attention")->object() == nullptr) {
+    return whole.WrongValue("full_attention", *whole.Find("full_attention"), "an object");
+  } else {
+    const Fields full(*whole.Find("full_attention"), path, name + ".full_attention.");
+    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, full, *config, &config->rope));
+  }
+  config->local_rope = config->rope;
+  if (architecture.local_theta == 0) return {};
+  // Windowed layers have a plain recipe with their own base.
+  config->local_rope = {.theta = architecture.local_theta, .dims = config->head_dim};
+  if (!is_nested) {
+    return top.Real("rope_local_base_freq", 1, 1e12, &config->local_rope.theta);
+  }
+  const Json* const local = whole.Find("sliding_attention");
+  if (local == nullptr) return {};
+  if (local->object() == nullptr) return whole.WrongValue("sliding_attention", *local, "an object");
+  const Fields fields(*local, path, name + ".sliding_attention.");
+  return ReadRecipe(Fields(no_fields, path), fields, *config, &config->local_rope);
 }
 
 Status ReadEpsilon(const Fields& fields, ModelConfig* config) {
@@ -314,52 +588,16 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
 
   const Fields fields(root, path);
   ModelConfig config;
-  LECTERN_RETURN_IF_ERROR(CheckArchitecture(fields));
+  LECTERN_ASSIGN(const Architecture* const architecture, ReadArchitecture(fields));
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
-  LECTERN_RETURN_IF_ERROR(ReadSizes(fields, &config));
-  LECTERN_RETURN_IF_ERROR(CheckAttentionKinds(fields, config.num_layers));
+  LECTERN_RETURN_IF_ERROR(ReadSizes(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadWindows(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
-  LECTERN_RETURN_IF_ERROR(fields.Bool("tie_word_embeddings", &config.tie_word_embeddings));
-  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, path, &config));
+  LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, path, *architecture, &config));
+  StretchPositions(&config);
   LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
-  config.attention.assign(config.num_layers, AttentionKind::kFull);
   return config;
-}
-
-namespace {
-
-// modeling_rope_utils._compute_llama3_parameters, in float32 as torch does it. torch computes
-// `scalar / tensor` as reciprocal(tensor) * scalar, and so do we.
-float ScaleLlama3(const RopeRecipe& recipe, float frequency) {
-  const float factor = static_cast<float>(recipe.factor);
-  const float low_wavelen =
-      static_cast<float>(recipe.original_max_positions / recipe.low_freq_factor);
-  const float high_wavelen =
-      static_cast<float>(recipe.original_max_positions / recipe.high_freq_factor);
-  const float wavelen = (1.0f / frequency) * static_cast<float>(2 * std::numbers::pi);
-  if (wavelen > low_wavelen) return frequency / factor;
-  if (wavelen < high_wavelen) return frequency;
-  const float turns = (1.0f / wavelen) * static_cast<float>(recipe.original_max_positions);
-  const float smooth = (turns - static_cast<float>(recipe.low_freq_factor)) /
-                       static_cast<float>(recipe.high_freq_factor - recipe.low_freq_factor);
-  return (1.0f - smooth) * frequency / factor + smooth * frequency;
-}
-
-}  // namespace
-
-std::vector<float> InverseFrequencies(const RopeRecipe& recipe, uint32_t head_dim) {
-  std::vector<float> frequencies(head_dim / 2);
-  const float theta = static_cast<float>(recipe.theta);
-  for (uint32_t pair = 0; pair < frequencies.size(); ++pair) {
-    const float exponent = static_cast<float>(2 * pair) / static_cast<float>(head_dim);
-    // Through double, so that the float power is the nearest one on every machine.
-    const float power =
-        static_cast<float>(std::pow(static_cast<double>(theta), static_cast<double>(exponent)));
-    const float frequency = 1.0f / power;
-    const bool is_llama3 = recipe.kind == RopeRecipe::Kind::kLlama3;
-    frequencies[pair] = is_llama3 ? ScaleLlama3(recipe, frequency) : frequency;
-  }
-  return frequencies;
 }
 
 }  // namespace lectern

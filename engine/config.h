@@ -2,27 +2,17 @@
 #ifndef LECTERN_ENGINE_CONFIG_H_
 #define LECTERN_ENGINE_CONFIG_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/rope.h"
+#include "kernels/glu.h"
 #include "store/status.h"
 
 namespace lectern {
-
-// How the angles of rotary embedding come from positions. `rope_scaling` (transformers 4) and
-// `rope_parameters` (transformers 5, holds rope_theta too), `type` or `rope_type`.
-struct RopeRecipe {
-  enum class Kind { kDefault, kLlama3 };
-  Kind kind = Kind::kDefault;
-  double theta = 10000.0;
-  // llama3 only:
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
-  double original_max_positions = 8192.0;
-};
 
 // Which keys a layer attends to.
 enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
@@ -38,23 +28,38 @@ struct ModelConfig {
   uint32_t max_positions = 0;
   float rms_norm_epsilon = 1e-6f;
   bool tie_word_embeddings = false;
+  // Which tensors a layer has (engine/architecture.h).
+  bool qkv_bias = false, output_bias = false;
+  bool head_norms = false, post_norms = false, norms_from_one = false;
+  bool fused = false;
+  bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
   RopeRecipe rope;
+  RopeRecipe local_rope;  // of windowed layers
   std::vector<AttentionKind> attention;  // [num_layers]
+  // Of windowed layers: a token sees itself and the window - 1 before it. 0: no layer is windowed.
+  uint32_t window = 0;
+  Activation activation = Activation::kSilu;
+  float embedding_scale = 1;  // what embeddings are multiplied with
+  // What queries are multiplied with so that a logit is q . k / sqrt(head_dim).
+  float query_scale = 1;
+  float attention_softcap = 0, logit_softcap = 0;  // kernels/softcap.h; 0: none
   std::vector<int32_t> eos_ids;          // config.json's; may be empty
 
   uint32_t query_group() const { return num_heads / num_kv_heads; }
+  bool is_windowed(size_t layer) const { return attention[layer] == AttentionKind::kSlidingWindow; }
+  uint32_t num_full_layers() const {
+    return static_cast<uint32_t>(std::ranges::count(attention, AttentionKind::kFull));
+  }
+  const RopeRecipe& rope_of(size_t layer) const { return is_windowed(layer) ? local_rope : rope; }
 };
 
 // `json` are the bytes of config.json, `path` only names them in messages.
 // Unknown fields that cannot change the result are ignored; what we do not run is refused by name
-// with kUnsupportedModel: architectures other than LlamaForCausalLM, attention_bias, mlp_bias,
-// sliding windows, hidden_act other than silu, other RoPE recipes, quantization_config, experts,
-// partial_rotary_factor != 1, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
+// with kUnsupportedModel: architectures that are not in the table of architecture.h, mlp_bias,
+// windows and activations that theirs has not, RoPE recipes that rope.h does not know,
+// quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
 // duplicate keys, missing or out-of-range fields, counts that contradict each other.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
-
-// [head_dim / 2]: radians per position of each pair, as transformers computes them in float32.
-std::vector<float> InverseFrequencies(const RopeRecipe& recipe, uint32_t head_dim);
 
 }  // namespace lectern
 

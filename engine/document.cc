@@ -46,10 +46,15 @@ uint64_t KeptBytes(const ShardReader& shard) {
   return static_cast<uint64_t>(std::count(is_kept.begin(), is_kept.end(), true)) * kBlockBytes;
 }
 
-bool SameShape(const ShardHeader& a, const ShardHeader& b) {
-  return a.num_tokens == b.num_tokens && a.num_layers == b.num_layers &&
-         a.num_kv_heads == b.num_kv_heads && a.head_dim == b.head_dim && a.kv_dtype == b.kv_dtype &&
-         a.num_levels == b.num_levels && a.num_sinks == b.num_sinks && a.num_window == b.num_window;
+// A windowed layer has no clusters, whatever the document has.
+bool IsLayerOf(const ShardHeader& layer, const ShardHeader& document) {
+  const bool clusters = layer.window_size == 0;
+  return layer.num_tokens == document.num_tokens && layer.num_layers == document.num_layers &&
+         layer.num_kv_heads == document.num_kv_heads && layer.head_dim == document.head_dim &&
+         layer.kv_dtype == document.kv_dtype &&
+         layer.num_levels == (clusters ? document.num_levels : 0) &&
+         layer.num_sinks == (clusters ? document.num_sinks : 0) &&
+         layer.num_window == (clusters ? document.num_window : 0);
 }
 
 }  // namespace
@@ -129,9 +134,10 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
     LECTERN_ASSIGN(entry->shard, open(LayerFile(layer), ShardKind::kLayer, layer));
-    if (!SameShape(entry->shard->header(), shard.header())) {
+    if (!IsLayerOf(entry->shard->header(), shard.header())) {
       return Corrupt(entry->shard->path(), "its shape is not the document's");
     }
+    document->num_full_layers_ += !document->is_windowed(layer);
   }
   document->ram_ = options.ram;
   LECTERN_RETURN_IF_ERROR(document->ReserveRam());
@@ -223,6 +229,7 @@ Result<std::span<const double>> Document::CosineSums() const {
 Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool tail) const {
   std::vector<double> floors;
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    if (is_windowed(layer)) continue;
     LECTERN_ASSIGN(const auto heads, Heads(layer));
     if (HeadsCompete(policies)) {
       floors.push_back(lectern::SmallestBudget(heads, tail));
@@ -237,14 +244,15 @@ Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool 
 
 Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                                   bool has_floors) const {
-  PolicyInput input;
-  input.num_layers = num_layers();
+  PolicyInput input;  // of the layers that are not windowed
+  input.num_layers = num_full_layers();
   input.num_kv_heads = shape().num_kv_heads;
   input.num_protected = shape().num_sinks + shape().num_window;
   input.kept_share = kept_share_;
   input.kv_budget = std::min(1.0, kv_budget / kept_share_);
-  input.cosine = cosines_;
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    if (is_windowed(layer)) continue;
+    if (!cosines_.empty()) input.cosine.push_back(cosines_[layer]);
     LECTERN_ASSIGN(const auto heads, Heads(layer));
     for (const HeadIndex& head : heads) {
       input.rows.push_back(head.num_rows());
@@ -260,7 +268,15 @@ Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget
   }
   LECTERN_ASSIGN(std::vector<double> floors, Floors(policies, tail));
   if (!has_floors) std::fill(floors.begin(), floors.end(), 0.0);
-  return MakePlan(policies, input, floors);
+  LECTERN_ASSIGN(BudgetPlan plan, MakePlan(policies, input, floors));
+  // What is windowed is read whole.
+  for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    if (!is_windowed(layer)) continue;
+    plan.layers.insert(plan.layers.begin() + layer, 1.0);
+    if (plan.heads.empty()) continue;
+    plan.heads.insert(plan.heads.begin() + layer * shape().num_kv_heads, shape().num_kv_heads, 1.0);
+  }
+  return plan;
 }
 
 Result<DocumentPlan> Document::StoredPlan() const {
@@ -271,7 +287,9 @@ Result<DocumentPlan> Document::StoredPlan() const {
   stored.cosine = cosines_;
   stored.layers.assign(num_layers(), 1.0);
   if (!has_clusters()) return stored;
-  LECTERN_ASSIGN(const auto heads, Heads(0));
+  uint32_t first = 0;
+  while (is_windowed(first)) ++first;
+  LECTERN_ASSIGN(const auto heads, Heads(first));
   const bool is_full = !heads.front().full_block_scores().empty();
   if (!heads.front().block_scores().empty()) stored.stats = is_full ? "full" : "window";
   if (stored.kv_budget >= 1) return stored;
@@ -288,15 +306,17 @@ Result<DocumentPlan> Document::StoredPlan() const {
 Result<double> Document::SmallestBudget(const PlanPolicies& policies, bool tail) const {
   LECTERN_ASSIGN(const std::vector<double> floors, Floors(policies, tail));
   double rows = 0, least = 0;
+  auto floor = floors.begin();
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    if (is_windowed(layer)) continue;
     LECTERN_ASSIGN(const auto heads, Heads(layer));
     double of_layer = 0;
-    for (size_t h = 0; h < heads.size(); ++h) {
-      const double head_rows = heads[h].num_rows();
-      if (!HeadsCompete(policies)) least += std::ceil(floors[layer * heads.size() + h] * head_rows);
+    for (const HeadIndex& head : heads) {
+      const double head_rows = head.num_rows();
+      if (!HeadsCompete(policies)) least += std::ceil(*floor++ * head_rows);
       of_layer += head_rows;
     }
-    if (HeadsCompete(policies)) least += std::ceil(floors[layer] * of_layer);
+    if (HeadsCompete(policies)) least += std::ceil(*floor++ * of_layer);
     rows += of_layer;
   }
   return least / rows * kept_share_;

@@ -56,6 +56,10 @@ class Document {
   // Measured while indexing, by the document's plan and the default rule.
   const MissedCalibration& missed_calibration() const { return missed_calibration_; }
   bool has_clusters() const { return shape().num_levels > 0; }
+  // Of a sliding-window layer W, else 0. Its rows are read whole, outside of budget and plan.
+  uint32_t window(uint32_t layer) const { return layers_[layer]->shard->header().window_size; }
+  bool is_windowed(uint32_t layer) const { return window(layer) > 0; }
+  uint32_t num_full_layers() const { return num_full_layers_; }
   // What its model's matrices were multiplied as when it was indexed.
   WeightsType weights() const { return weights_; }
   // The plan of asks that name no policies.
@@ -92,7 +96,7 @@ class Document {
 
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
-  // K and V bytes of one layer, all kv heads and rows, stored or not.
+  // K and V bytes of one layer that is not windowed, all kv heads and rows, stored or not.
   uint64_t LayerBytes() const;
 
   // The plan by `policies` at a budget that does not read all: its shares are of stored rows.
@@ -135,6 +139,7 @@ class Document {
   std::shared_ptr<RamLimit> ram_;
   RamLimit::Share ram_share_;  // of what stays as long as the document is open
   uint64_t layer_ram_ = 0;
+  uint32_t num_full_layers_ = 0;
   std::string_view text_;
   WeightsType weights_ = WeightsType::kStored;
   float default_kv_budget_ = 1;

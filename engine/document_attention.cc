@@ -127,6 +127,7 @@ struct LayerArgs {
       : backend(args.backend),
         threads(args.threads),
         queries(args.queries),
+        softcap(args.softcap),
         states(args.states),
         is_cancelled(args.is_cancelled),
         workspace(args.workspace),
@@ -135,12 +136,14 @@ struct LayerArgs {
       : backend(args.backend),
         threads(args.threads),
         queries(args.queries),
+        softcap(args.softcap),
         states(args.states),
         is_cancelled(args.is_cancelled),
         workspace(args.workspace) {}
   const Backend& backend;
   ThreadPool& threads;
   std::span<const Rows<const float>> queries;
+  float softcap;
   std::span<const AttentionState> states;
   const std::function<bool()>& is_cancelled;
   AttentionWorkspace& workspace;
@@ -264,6 +267,7 @@ class LayerAttention {
     args_.backend.attend_blocks({.queries = queries,
                                  .blocks = workspace.blocks,
                                  .scale = scale_,
+                                 .softcap = args_.softcap,
                                  .state = state,
                                  .logits = all_observed ? observed : Rows<float>(),
                                  .scratch = workspace.scratch});
@@ -278,6 +282,7 @@ class LayerAttention {
                                 .scratch = workspace.scratch});
       column += block.keys.num_rows;
     }
+    Softcap(args_.backend, observed, args_.softcap);
     return {};
   }
 
@@ -299,11 +304,15 @@ class LayerAttention {
       const float norm = scale_ * Norm({queries[r], queries.num_cols});
       for (size_t c = 0; c < run.range.size(); ++c) {
         const size_t cluster = run.range.begin + c;
-        const float log_count = level.log_counts[cluster];
-        logits[r][c] += log_count;
-        if (Selection(item.head)->second_order) {
-          logits[r][c] += LogMeanExp(norm * std::sqrt(level.variances[cluster]), log_count);
-        }
+        if (!Selection(item.head)->second_order) continue;
+        logits[r][c] +=
+            LogMeanExp(norm * std::sqrt(level.variances[cluster]), level.log_counts[cluster]);
+      }
+    }
+    Softcap(args_.backend, logits, args_.softcap);
+    for (size_t r = 0; r < queries.num_rows; ++r) {
+      for (size_t c = 0; c < run.range.size(); ++c) {
+        logits[r][c] += level.log_counts[run.range.begin + c];
       }
     }
     args_.backend.attend_logits({.logits = logits,
@@ -473,6 +482,48 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   return AttendEveryRow(args, heads);
 }
 
+// A windowed layer: all its rows, of which each query row sees those of its window.
+Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                    DocumentRead& read) {
+  const size_t num_rows = args.queries.front().num_rows, dim = args.queries.front().num_cols;
+  const size_t group = num_rows / args.num_tokens, num_stored = heads.front().num_rows();
+  const uint64_t first_token = heads.front().positions().front();
+  const uint64_t window = args.document.window(args.layer);
+  const auto num_stored_rows = static_cast<uint32_t>(num_stored);
+  ArenaVector<uint32_t> first(&args.workspace.arena);
+  for (size_t r = 0; r < num_rows; ++r) {
+    const uint64_t end = args.first_position + r / group + 1;  // of what it sees
+    const uint64_t begin = end - std::min(end, window);
+    first.push_back(static_cast<uint32_t>(
+        std::min<uint64_t>(begin - std::min(begin, first_token), num_stored)));
+  }
+  for (const HeadIndex& head : heads) {
+    LECTERN_RETURN_IF_ERROR(head.VerifyRows({0, num_stored_rows}));
+    read.window_bytes += head.dense_bytes();
+  }
+  args.workspace.PrepareSlots(args.threads.num_threads(), AttendScratch(kQueryRowsPerItem, dim));
+  const size_t blocks = (num_rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
+  std::atomic<bool> is_cancelled = false;
+  args.threads.ParallelFor(blocks * heads.size(), [&](size_t item, size_t slot) {
+    if (is_cancelled.load(std::memory_order_relaxed)) return;
+    if (args.is_cancelled && args.is_cancelled()) return is_cancelled.store(true);
+    const size_t h = item / blocks, begin = item % blocks * kQueryRowsPerItem;
+    const size_t end = std::min(begin + kQueryRowsPerItem, num_rows);
+    args.backend.attend({.queries = args.queries[h].Slice(begin, end),
+                         .keys = heads[h].Keys({0, num_stored_rows}),
+                         .values = heads[h].Values({0, num_stored_rows}),
+                         .scale = 1 / std::sqrt(static_cast<float>(dim)),
+                         .softcap = args.softcap,
+                         .visible = {},
+                         .first = std::span(first).subspan(begin, end - begin),
+                         .state = args.states[h].Slice(begin, end),
+                         .logits = {},
+                         .scratch = args.workspace.slots[slot].scratch});
+  });
+  if (is_cancelled) return {Code::kCancelled, "the answer was cancelled"};
+  return {};
+}
+
 // One lookup, and attention to what it chose; `read.bytes` grow.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
@@ -518,8 +569,16 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   workspace.arena.Reset();
   read.exact = read.bounded = false;
   read.missed_bound = 0;
-  read.bytes = 0;
+  read.bytes = read.window_bytes = 0;
   read.attempts = 1;
+  if (args.document.is_windowed(args.layer)) {
+    read.exact = true;
+    read.dense_bytes = 0;
+    read.missed_mass = read.uncalibrated_missed = 0;
+    read.heads.clear();
+    read.read_lse.clear();
+    return AttendWindow(args, heads, read);
+  }
   read.dense_bytes = args.document.LayerBytes();
   if (args.kv_budget >= 1 || !args.document.has_clusters()) return AttendAll(args, heads, read);
   const bool is_limited = args.max_missed >= 0;
@@ -533,6 +592,7 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
                        .heads = heads,
                        .queries = args.queries,
                        .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
+                       .softcap = args.softcap,
                        .kv_budget = args.kv_budget,
                        .tail = args.tail,
                        .head_budgets = head_budgets,
@@ -576,6 +636,7 @@ Status AttendClusters(const ClusterAttentionArgs& args) {
               .heads = heads,
               .queries = args.queries,
               .scale = 1 / std::sqrt(static_cast<float>(args.queries.front().num_cols)),
+              .softcap = args.softcap,
               .kv_budget = args.kv_budget,
               .tail = true,
               .known_lse = workspace.known_lse,

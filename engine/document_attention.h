@@ -13,12 +13,14 @@
 namespace lectern {
 
 // What a step of one layer read of the document, one entry per kv head. `exact`: every row, and the
-// selections are empty.
+// selections are empty (of a windowed layer every row that is in a window).
 struct DocumentRead {
   bool exact = false;
   std::vector<HeadSelection> heads;
-  uint64_t bytes = 0;        // of K, V, centroids, mean values, counts
-  uint64_t dense_bytes = 0;  // K and V of the layer, all rows, also those that are not stored
+  uint64_t bytes = 0;        // of K, V, centroids, mean values, counts; 0 of a windowed layer
+  uint64_t window_bytes = 0;  // of K and V of a windowed layer
+  // K and V of the layer, all rows, also those that are not stored; 0 of a windowed layer.
+  uint64_t dense_bytes = 0;
   // Share of the attention that lies on rows not read, mean over kv heads and rows (by their
   // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
   double missed_mass = 0, missed_bound = 0;
@@ -68,6 +70,10 @@ struct DocumentAttentionArgs {
   ThreadPool& threads;
   uint32_t layer;
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
+  // For windowed layers: R = num_tokens * query group, and where the first token stands.
+  size_t num_tokens = 1;
+  uint64_t first_position = 0;
+  float softcap = 0;                           // of the model's logits; 0: none
   double kv_budget;                            // (0, 1], of the layer's stored rows; 1: exact
   bool tail;
   std::span<const double> head_budgets = {};  // of Lookup
@@ -90,6 +96,7 @@ struct DocumentAttentionArgs {
   ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
 };
 
+// A windowed layer is read whole whatever the budget, and not observed.
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
 // order: the same bits for any number of threads. `read` keeps its memory; after an error it holds
 // anything. kChecksumMismatch, kCancelled.
@@ -100,6 +107,7 @@ struct ClusterAttentionArgs {
   ThreadPool& threads;
   std::span<const HeadIndex> heads;            // of one layer, all with clusters
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
+  float softcap = 0;                           // of the model's logits; 0: none
   double kv_budget;                            // (0, 1]; 1: every row
   std::span<const float> row_weights;          // of Lookup
   std::span<const AttentionState> states;      // per kv head, R rows; in/out

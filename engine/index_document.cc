@@ -121,6 +121,12 @@ Result<Prepared> Prepare(const Model& model, std::string_view bytes, const Index
   if (tokens >= kMinClusteredTokens) {
     const ModelConfig& config = model.config();
     prepared.retention = options.retention;
+    if (config.window > 0 && !options.retention.keeps_all()) {
+      return Status(Code::kInvalidArgument,
+                    "keep below 1 needs a model without sliding windows; this one's layers already "
+                    "keep no more than their windows: use keep 1")
+          .WithParam("keep");
+    }
     LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,
                                                           tokens, kSinkTokens, kWindowTokens}));
   }
@@ -276,9 +282,10 @@ class Indexer {
         prepared_(prepared),
         catalog_(catalog),
         progress_(progress),
-        temp_dir_(context.store + "/tmp") {
+        temp_dir_(context.store + "/tmp"),
+        rope_(MakeRopeTable(config_.rope, prepared.tokens.ids.size())) {
     const uint64_t tokens = prepared.tokens.ids.size();
-    const bool clustered = tokens >= kMinClusteredTokens;
+    const bool clustered = tokens >= kMinClusteredTokens && config_.num_full_layers() > 0;
     layout_ = {.num_tokens = tokens,
                .num_sinks = clustered ? kSinkTokens : 0,
                .num_window = clustered ? kWindowTokens : 0,
@@ -396,11 +403,13 @@ class Indexer {
     shape.dtype = SpillDtype(layout_.dtype);
     shape.num_calibration = layout_.num_window;
     shape.squared_sums = layout_.num_levels > 0 && options_.stats == "full";
+    shape.softcap = config_.attention_softcap;
     LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
     report_.resumed_tokens = spill_->tokens_done();
     if (spill_->tokens_done() == 0) LECTERN_RETURN_IF_ERROR(ReuseOlder());
     progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
-    const Transformer transformer(context_.model, context_.backend, context_.threads);
+    const Transformer transformer(context_.model, context_.backend, context_.threads,
+                                  layout_.num_tokens);
     PrefillOptions prefill;
     prefill.checkpoint_seconds = options_.checkpoint_seconds;
     prefill.keeps_spills = context_.ram == nullptr;
@@ -459,7 +468,8 @@ class Indexer {
     const uint32_t heads = config_.num_kv_heads;
     const auto group = static_cast<uint32_t>((num_clustering_ + heads - 1) / heads);
     centroids_.assign(layout_.num_levels, 0);
-    progress_.Begin(IndexProgress::Stage::kCluster, 0, uint64_t{config_.num_layers} * heads);
+    progress_.Begin(IndexProgress::Stage::kCluster, 0,
+                    uint64_t{config_.num_full_layers()} * heads);
     for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
       std::vector<uint32_t> layers;
       for (uint32_t layer = begin; layer < std::min(begin + group, config_.num_layers); ++layer) {
@@ -491,7 +501,7 @@ class Indexer {
       LECTERN_RETURN_IF_ERROR(context_.env.Remove(path));
       return false;
     }
-    for (uint32_t level = 1; level <= layout_.num_levels; ++level) {
+    for (uint32_t level = 1; level <= LayoutOf(layer).num_levels; ++level) {
       for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
         const SectionEntry* counts = shard.value()->Find(SectionKind::kKeyCounts, head, level);
         centroids_[level - 1] += counts == nullptr ? 0 : counts->bytes / sizeof(uint32_t);
@@ -502,9 +512,12 @@ class Indexer {
     return true;
   }
 
-  Status ClusterLayers(const std::vector<uint32_t>& layers) {
+  Status ClusterLayers(std::vector<uint32_t> layers) {
     const uint32_t heads = config_.num_kv_heads;
-    std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? layers.size() * heads : 0);
+    const auto windowed = std::ranges::stable_partition(
+        layers, [&](uint32_t layer) { return !config_.is_windowed(layer); });
+    const size_t num_full = layers.size() - windowed.size();
+    std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? num_full * heads : 0);
     std::mutex mutex;
     Status first;
     const auto start = Clock::now();
@@ -545,8 +558,9 @@ class Indexer {
     const auto write_start = Clock::now();
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::span<const HeadClusters> of_layer =
-          clusters.empty() ? std::span<const HeadClusters>()
-                           : std::span<const HeadClusters>(clusters).subspan(i * heads, heads);
+          clusters.empty() || i >= num_full
+              ? std::span<const HeadClusters>()
+              : std::span<const HeadClusters>(clusters).subspan(i * heads, heads);
       for (const HeadClusters& head : of_layer) {
         for (size_t level = 0; level < head.tree.levels.size(); ++level) {
           centroids_[level] += head.tree.levels[level].num_clusters();
@@ -554,7 +568,7 @@ class Indexer {
       }
       LECTERN_ASSIGN(ShardSummary summary,
                      WriteLayerShard(context_.env, temp_dir_, directory_, context_.backend, *spill_,
-                                     layers[i], layout_, Header(), of_layer));
+                                     layers[i], LayoutOf(layers[i]), Header(), of_layer));
       shards_.push_back(std::move(summary));
       LECTERN_RETURN_IF_ERROR(spill_->RemoveLayer(layers[i]));
     }
@@ -565,8 +579,10 @@ class Indexer {
   // Of the RoPE that clusters are to be made without.
   std::span<const float> UndoneFrequencies() const {
     if (options_.cluster_keys == "stored") return {};
-    return context_.model.inverse_frequencies();
+    return rope_.frequencies;
   }
+
+  RowLayout LayoutOf(uint32_t layer) const { return LayoutOfLayer(layout_, config_, layer); }
 
   ShardHeader Header() const {
     ShardHeader header{};
@@ -686,6 +702,7 @@ class Indexer {
   Catalog& catalog_;
   IndexProgressMeter& progress_;
   const std::string temp_dir_;
+  const RopeTable rope_;
   RowLayout layout_{};
   DocumentRow row_;
   std::string directory_;

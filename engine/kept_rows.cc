@@ -20,7 +20,8 @@ class HeadWindow {
               .group =
                   spill.shape().query_cols / (spill.shape().head_dim * spill.shape().num_kv_heads),
               .keys = spill.Keys(layer, kv_head, spill.shape().num_tokens),
-              .scale = 1 / std::sqrt(static_cast<float>(spill.shape().head_dim))} {
+              .scale = 1 / std::sqrt(static_cast<float>(spill.shape().head_dim)),
+              .softcap = spill.shape().softcap} {
     const size_t dim = spill.shape().head_dim, rows = queries_.size() / dim;
     const size_t observed = std::min(rows, kObservedTokens * args_.group);
     args_.queries = Rows<const float>(queries_.data(), rows, dim).Slice(rows - observed, rows);

@@ -32,6 +32,7 @@ struct SpillShape {
   Dtype dtype = Dtype::kF16;
   uint32_t num_calibration = 0;  // last tokens whose queries are kept
   bool squared_sums = false;     // also sums of squared attention, of every key
+  float softcap = 0;             // of the model's logits: for statistics of them; not kept
 
   uint64_t layer_bytes() const {
     return uint64_t{2} * num_kv_heads * num_tokens * RowBytes(dtype, head_dim);

@@ -32,10 +32,10 @@ std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype 
 }
 
 // Keys [n, head_dim] of these positions with RoPE undone, but for a factor.
-std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys,
+std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, size_t dim,
                              std::span<const uint32_t> positions,
                              std::span<const float> frequencies) {
-  const size_t half = frequencies.size(), dim = 2 * half;
+  const size_t half = frequencies.size();
   std::vector<float> cosine(half), sine(half);
   for (size_t row = 0; row < keys.size() / dim; ++row) {
     for (size_t i = 0; i < half; ++i) {
@@ -98,13 +98,14 @@ std::vector<float> FloatRows(const Backend& backend, const TypedRows& all,
 
 // The queries of the last tokens against all keys.
 WindowAttentionArgs ObservedWindow(const Backend& backend, TypedRows keys,
-                                   Rows<const float> queries, size_t group) {
+                                   Rows<const float> queries, size_t group, float softcap) {
   const size_t last = std::min(queries.num_rows, kObservedTokens * group);
   return {.backend = backend,
           .queries = queries.Slice(queries.num_rows - last, queries.num_rows),
           .group = group,
           .keys = keys,
-          .scale = 1 / std::sqrt(static_cast<float>(keys.num_cols))};
+          .scale = 1 / std::sqrt(static_cast<float>(keys.num_cols)),
+          .softcap = softcap};
 }
 
 // Of the sums over all tokens, where they were taken.
@@ -132,7 +133,7 @@ Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill,
   BuildOptions build = options;
   std::vector<float> unrotated;
   if (!frequencies.empty()) {
-    unrotated = Unrotated(backend, keys, clusters.positions, frequencies);
+    unrotated = Unrotated(backend, keys, dim, clusters.positions, frequencies);
     build.assigned_by = {unrotated.data(), count, dim};
   }
   LECTERN_ASSIGN(clusters.tree,
@@ -183,8 +184,8 @@ class LayerShard {
     const auto num_tokens = static_cast<uint32_t>(layout_.num_tokens);
     std::vector<uint32_t> positions;
     if (layout_.num_levels == 0) {
-      positions.resize(num_tokens);
-      std::iota(positions.begin(), positions.end(), 0u);
+      positions.resize(num_tokens - layout_.first_token);
+      std::iota(positions.begin(), positions.end(), layout_.first_token);
       return positions;
     }
     for (uint32_t i = 0; i < layout_.num_sinks; ++i) positions.push_back(i);
@@ -235,6 +236,19 @@ class LayerShard {
 
 }  // namespace
 
+RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, uint32_t layer) {
+  if (!config.is_windowed(layer)) return document;
+  RowLayout layout = {.num_tokens = document.num_tokens,
+                      .num_sinks = 0,
+                      .num_window = 0,
+                      .num_levels = 0,
+                      .dtype = document.dtype};
+  layout.window = config.window;
+  layout.first_token = static_cast<uint32_t>(
+      layout.num_tokens - std::min<uint64_t>(layout.num_tokens, config.window - 1));
+  return layout;
+}
+
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options,
@@ -250,11 +264,12 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);
   clusters.thresholds =
       CalibrateThresholds(backend, clusters.tree, {queries.data(), queries.size() / dim, dim},
-                          1 / std::sqrt(static_cast<float>(dim)));
+                          1 / std::sqrt(static_cast<float>(dim)), spill.shape().softcap);
   const WindowAttentionArgs window =
       ObservedWindow(backend, spill.Keys(layer, kv_head, layout.num_tokens),
                      {queries.data(), queries.size() / dim, dim},
-                     spill.shape().query_cols / (dim * spill.shape().num_kv_heads));
+                     spill.shape().query_cols / (dim * spill.shape().num_kv_heads),
+                     spill.shape().softcap);
   clusters.block_scores = ScoreBlocks(SquaredWindowAttention(window), layout, stored);
   clusters.plain_block_scores = ScoreBlocks(PlainWindowAttention(window), layout, stored);
   clusters.full_block_scores = ScoreFullBlocks(spill.SquaredSums(layer, kv_head), layout, stored);
@@ -287,6 +302,10 @@ Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
   ShardHeader layer_header = header;
   layer_header.kind = static_cast<uint32_t>(ShardKind::kLayer);
   layer_header.layer = layer;
+  layer_header.num_levels = layout.num_levels;
+  layer_header.num_sinks = layout.num_sinks;
+  layer_header.num_window = layout.num_window;
+  layer_header.window_size = layout.window;
   LECTERN_ASSIGN(const auto writer,
                  ShardWriter::Create(env, temp_dir, directory, LayerFile(layer), layer_header));
   LayerShard shard(*writer, backend, spill, layer, layout);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/config.h"
 #include "engine/kv_spill.h"
 #include "index/build.h"
 #include "index/retention/retention.h"
@@ -11,14 +12,21 @@
 
 namespace lectern {
 
-// How the rows of a document are laid out, the same in every layer.
+// How the rows of a document are laid out, the same in every layer but windowed ones.
 struct RowLayout {
   uint64_t num_tokens;
   uint32_t num_sinks, num_window;  // both 0 when nothing is clustered
-  uint32_t num_levels;             // 0: a short document
+  uint32_t num_levels;             // 0: nothing is clustered
   Dtype dtype;                     // of stored rows; the spill may be wider (q8)
   Retention retention = {};        // which rows are stored; all when nothing is clustered
+  // Of a sliding-window layer: W, and the first token that one after the document sees. Its rows
+  // from there on are stored, as they are.
+  uint32_t window = 0, first_token = 0;
 };
+
+// Of a layer of a document that is laid out like this: itself, or where the layer has a window that
+// window's rows.
+RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, uint32_t layer);
 
 // The clusters of one kv head and what its lookup needs.
 struct HeadClusters {

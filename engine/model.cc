@@ -19,16 +19,45 @@ void Add(Sha256& hash, T value) {
   hash.Update(&value, sizeof value);
 }
 
-void AddRope(Sha256& hash, const ModelConfig& config) {
-  const RopeRecipe& rope = config.rope;
+void AddRope(Sha256& hash, const RopeRecipe& rope) {
+  using Kind = RopeRecipe::Kind;
   Add(hash, static_cast<uint32_t>(rope.kind));
   Add(hash, rope.theta);
-  if (rope.kind == RopeRecipe::Kind::kLlama3) {
+  if (rope.kind == Kind::kLlama3) {
     Add(hash, rope.factor);
     Add(hash, rope.low_freq_factor);
     Add(hash, rope.high_freq_factor);
     Add(hash, rope.original_max_positions);
+  } else if (rope.kind != Kind::kDefault) {
+    for (const double number : {rope.factor, rope.original_max_positions, rope.beta_fast,
+                                rope.beta_slow, rope.truncate ? 1.0 : 0.0, rope.attention_factor}) {
+      Add(hash, number);
+    }
   }
+  for (const auto* factors : {&rope.short_factors, &rope.long_factors}) {
+    for (const double factor : *factors) Add(hash, factor);
+  }
+}
+
+// What a plain Llama has not: of one that is, nothing, so that its documents stay its own.
+void AddParts(Sha256& hash, const ModelConfig& config) {
+  const ModelConfig plain;
+  const auto add = [&](std::string_view name, auto value, auto usual) {
+    if (value == usual) return;
+    hash.UpdateText(name);
+    Add(hash, value);
+  };
+  add("rope dims", config.rope.dims, config.head_dim);
+  add("activation", config.activation, plain.activation);
+  add("embedding scale", config.embedding_scale, plain.embedding_scale);
+  add("query scale", config.query_scale, plain.query_scale);
+  add("attention softcap", config.attention_softcap, plain.attention_softcap);
+  add("logit softcap", config.logit_softcap, plain.logit_softcap);
+  add("norms from one", config.norms_from_one, plain.norms_from_one);
+  add("window", config.window, plain.window);
+  if (config.window == 0) return;
+  hash.Update(config.attention.data(), config.attention.size());
+  AddRope(hash, config.local_rope);
 }
 
 Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
@@ -69,7 +98,6 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
                                              std::to_string(model->config_.vocab_size) +
                                              " embeddings; they do not belong together");
   }
-  model->inverse_frequencies_ = InverseFrequencies(model->config_.rope, model->config_.head_dim);
 
   const auto key = options.rehash ? std::nullopt : model->DigestKey(env);
   const auto known =
@@ -100,7 +128,8 @@ void Model::AddRest(Sha256& hash) const {
   hash.UpdateText(kComputePrecision);
   tokenizer_->AddTo(hash);
   hash.UpdateText(PromptTemplate::kPrefix);
-  AddRope(hash, config_);
+  AddRope(hash, config_.rope);
+  AddParts(hash, config_);
   Add(hash, config_.rms_norm_epsilon);
   Add(hash, config_.num_heads);
   Add(hash, config_.num_kv_heads);

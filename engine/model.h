@@ -57,7 +57,6 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return *weights_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const std::vector<float>& inverse_frequencies() const { return inverse_frequencies_; }
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
   // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
   const Fingerprint& fingerprint() const { return fingerprint_; }
@@ -81,7 +80,6 @@ class Model {
   ModelConfig config_;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::vector<float> inverse_frequencies_;
   Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
   Fingerprint fingerprint_{};
   uint64_t hashed_bytes_ = 0;

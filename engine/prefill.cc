@@ -42,6 +42,8 @@ class DocumentPrefill {
     scratch_size_ = AttendScratch(kQueryRowsPerItem, config_.head_dim);
     scratch_.resize(threads * scratch_size_);
     visible_.resize(activations_.max_tokens * config_.query_group());
+    window_visible_.resize(config_.window > 0 ? visible_.size() : 0);
+    window_first_.resize(window_visible_.size());
     cosines_.resize(activations_.max_tokens);
     lse_.resize(size_t{activations_.max_tokens} * config_.num_heads);
     max_.resize(lse_.size());
@@ -98,6 +100,7 @@ class DocumentPrefill {
     for (size_t row = 0; row < num_tokens * group; ++row) {
       visible_[row] = static_cast<uint32_t>(begin - first_key_ + row / group + 1);
     }
+    FindWindows(begin);
     for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
       if (IsCancelled()) return Cancelled();
       transformer_.Project(layer, num_tokens, activations_);
@@ -110,7 +113,7 @@ class DocumentPrefill {
       const bool is_last = layer + 1 == config_.num_layers;
       const bool is_counted = spill_.shape().num_calibration > 0;
       const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
-      const bool is_squared = spill_.shape().squared_sums;
+      const bool is_squared = spill_.shape().squared_sums && !config_.is_windowed(layer);
       if (is_last && !is_squared && (!is_counted || first == num_tokens)) break;
       LECTERN_RETURN_IF_ERROR(Attend(layer, begin, end, is_squared ? 0 : first));
       if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
@@ -119,10 +122,26 @@ class DocumentPrefill {
       if (is_counted) CountCosines(layer, first, num_tokens);
       if (!is_last) transformer_.AddMlp(layer, num_tokens, activations_);
       if (!options_.keeps_spills) spill_.LetGo(layer);
-      if (!options_.keeps_spills && first_key_ > 0) clusters_->LetGo(layer);
+      if (!options_.keeps_spills && ReadsClusters(layer)) clusters_->LetGo(layer);
     }
     return {};
   }
+
+  // What each row of the chunk sees in windowed layers.
+  void FindWindows(uint64_t begin) {
+    const auto first_of = [&](uint64_t token) {
+      return token + 1 - std::min<uint64_t>(token + 1, config_.window);
+    };
+    first_window_key_ = first_of(begin);
+    for (size_t row = 0; row < window_visible_.size(); ++row) {
+      const uint64_t token = begin + row / config_.query_group();
+      window_visible_[row] = static_cast<uint32_t>(token + 1 - first_window_key_);
+      window_first_[row] = static_cast<uint32_t>(first_of(token) - first_window_key_);
+    }
+  }
+
+  // Windowed layers need none.
+  bool ReadsClusters(uint32_t layer) const { return first_key_ > 0 && !config_.is_windowed(layer); }
 
   // Of tokens [first, num_tokens) of the chunk; summed in their order, so that neither threads nor
   // chunks matter.
@@ -160,7 +179,8 @@ class DocumentPrefill {
           AttendBlock(layer, head, first, std::min(first + kQueryRowsPerItem, rows), slot);
         });
     if (cancelled) return Cancelled();
-    for (size_t token = first_token; first_key_ > 0 && token < end - begin; token += kBlockTokens) {
+    for (size_t token = first_token; ReadsClusters(layer) && token < end - begin;
+         token += kBlockTokens) {
       const Status added =
           AddClusters(layer, token, std::min<size_t>(token + kBlockTokens, end - begin));
       if (added.code() == Code::kCancelled) return Cancelled();
@@ -204,7 +224,8 @@ class DocumentPrefill {
                            .first_token = begin + row / group,
                            .keys = spill_.Keys(layer, head, last_key).Slice(first_key, last_key),
                            .first_key = first_key,
-                           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim))},
+                           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
+                           .softcap = config_.attention_softcap},
                           buffers_[slot],
                           spill_.SquaredSums(layer, head).subspan(first_key, last_key - first_key));
     }
@@ -222,14 +243,20 @@ class DocumentPrefill {
   void AttendBlock(uint32_t layer, uint32_t head, size_t first, size_t last, size_t slot) {
     const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens_);
     const AttentionState state = State(head, first, last);
-    const uint64_t seen = first_key_ + visible_[last - 1];  // no row of the block sees more
+    const bool is_windowed = config_.is_windowed(layer);
+    const uint64_t first_key = is_windowed ? first_window_key_ : first_key_;
+    const std::span<const uint32_t> visible = is_windowed ? window_visible_ : visible_;
+    const uint64_t seen = first_key + visible[last - 1];  // no row of the block sees more
     ResetState(state);
     transformer_.backend().attend(
         {.queries = queries.Slice(first, last),
-         .keys = spill_.Keys(layer, head, seen).Slice(first_key_, seen),
-         .values = spill_.Values(layer, head, seen).Slice(first_key_, seen),
+         .keys = spill_.Keys(layer, head, seen).Slice(first_key, seen),
+         .values = spill_.Values(layer, head, seen).Slice(first_key, seen),
          .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-         .visible = std::span<const uint32_t>(visible_).subspan(first, last - first),
+         .softcap = config_.attention_softcap,
+         .visible = visible.subspan(first, last - first),
+         .first = is_windowed ? std::span<const uint32_t>(window_first_).subspan(first, last - first)
+                              : std::span<const uint32_t>(),
          .state = state,
          .logits = {},
          .scratch = {scratch_.data() + slot * scratch_size_, scratch_size_}});
@@ -250,6 +277,7 @@ class DocumentPrefill {
                            .threads = transformer_.threads(),
                            .heads = clusters_->Heads(layer),
                            .queries = queries,
+                           .softcap = config_.attention_softcap,
                            .kv_budget = options_.sparse->budget,
                            .row_weights = weights,
                            .states = states,
@@ -268,7 +296,10 @@ class DocumentPrefill {
   KvSpill& spill_;
   const PrefillOptions& options_;
   Activations activations_;
-  std::vector<uint32_t> visible_;              // [chunk tokens * group]
+  std::vector<uint32_t> visible_;              // [chunk tokens * group], from first_key_ on
+  // The same of windowed layers, from first_window_key_ on, and where each row's window begins.
+  std::vector<uint32_t> window_visible_, window_first_;
+  uint64_t first_window_key_ = 0;
   std::vector<float> residual_;                // before attention
   std::vector<double> cosines_;                // [chunk tokens]
   std::vector<float> lse_;                     // [kv heads][chunk tokens * group], of the layer

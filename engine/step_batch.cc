@@ -145,12 +145,17 @@ void StepBatch::Embedded() {
     together_ = std::make_unique<Activations>(model_->config(), num_rows, threads_->num_threads());
     logits_.resize(num_rows * model_->config().vocab_size);
   }
-  const size_t hidden = model_->config().hidden_size, half = model_->config().head_dim / 2;
+  const size_t hidden = model_->config().hidden_size;
   for (size_t row = 0; row < num_rows; ++row) {
     const Activations& own = running_[row]->own;
     std::copy_n(own.residual.data(), hidden, together_->residual.data() + row * hidden);
-    std::copy_n(own.cosine.data(), half, together_->cosine.data() + row * half);
-    std::copy_n(own.sine.data(), half, together_->sine.data() + row * half);
+    for (size_t kind = 0; kind < own.angles.size(); ++kind) {
+      const Activations::Angles& from = own.angles[kind];
+      Activations::Angles& to = together_->angles[kind];
+      const size_t half = from.cosine.size() / own.max_tokens;
+      std::copy_n(from.cosine.data(), half, to.cosine.data() + row * half);
+      std::copy_n(from.sine.data(), half, to.sine.data() + row * half);
+    }
   }
 }
 

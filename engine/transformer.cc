@@ -18,6 +18,24 @@ void EmbeddingOf(const Backend& backend, const WeightMatrix& embedding, size_t i
   for (size_t i = 0; i < out.num_cols; ++i) out[0][i] = PackedElement(embedding.packed, id, i);
 }
 
+void AddBias(std::span<const float> bias, Rows<float> rows) {
+  if (bias.empty()) return;
+  for (size_t r = 0; r < rows.num_rows; ++r) {
+    for (size_t c = 0; c < bias.size(); ++c) rows[r][c] += bias[c];
+  }
+}
+
+void AddRows(Rows<const float> from, Rows<float> to) {
+  for (size_t r = 0; r < to.num_rows; ++r) {
+    for (size_t c = 0; c < to.num_cols; ++c) to[r][c] += from[r][c];
+  }
+}
+
+// 2 where windowed layers turn keys by other angles.
+size_t NumRopeTables(const ModelConfig& config) {
+  return config.window > 0 && config.local_rope != config.rope ? 2 : 1;
+}
+
 }  // namespace
 
 Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_threads)
@@ -31,8 +49,11 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   values.resize(tokens * kv_heads);
   gate.resize(tokens * config.intermediate_size);
   up.resize(tokens * config.intermediate_size);
-  cosine.resize(tokens * config.head_dim / 2);
-  sine.resize(tokens * config.head_dim / 2);
+  for (size_t kind = 0; kind < NumRopeTables(config); ++kind) {
+    const RopeRecipe& recipe = kind == 0 ? config.rope : config.local_rope;
+    angles[kind].cosine.resize(tokens * recipe.dims / 2);
+    angles[kind].sine.resize(tokens * recipe.dims / 2);
+  }
   queries.resize(tokens * heads);
   attended.resize(tokens * heads);
   scratch_per_thread = std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
@@ -43,21 +64,36 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   scales.resize(tokens * (widest / kPackedGroup));
 }
 
+Transformer::Transformer(const Model& model, const Backend& backend, ThreadPool& threads,
+                         uint64_t length)
+    : model_(model), backend_(backend), threads_(threads) {
+  const ModelConfig& config = model.config();
+  rope_[0] = MakeRopeTable(config.rope, length);
+  if (NumRopeTables(config) == 2) rope_[1] = MakeRopeTable(config.local_rope, length);
+}
+
 void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const {
   const ModelConfig& config = model_.config();
   assert(ids.size() <= a.max_tokens);
-  const std::vector<float>& frequencies = model_.inverse_frequencies();
-  const size_t half = frequencies.size();
   for (size_t t = 0; t < ids.size(); ++t) {
     assert(ids[t] >= 0 && static_cast<uint32_t>(ids[t]) < config.vocab_size);
-    const auto id = static_cast<size_t>(ids[t]);
-    EmbeddingOf(backend_, model_.weights().embedding(), id,
-                {a.residual.data() + t * config.hidden_size, 1, config.hidden_size});
-    for (size_t i = 0; i < half; ++i) {
+    float* const row = a.residual.data() + t * config.hidden_size;
+    EmbeddingOf(backend_, model_.weights().embedding(), static_cast<size_t>(ids[t]),
+                {row, 1, config.hidden_size});
+    for (size_t i = 0; config.embedding_scale != 1 && i < config.hidden_size; ++i) {
+      row[i] *= config.embedding_scale;
+    }
+  }
+  for (size_t kind = 0; kind < NumRopeTables(config); ++kind) {
+    const RopeTable& table = rope_[kind];
+    const size_t half = table.frequencies.size();
+    Activations::Angles& angles = a.angles[kind];
+    for (size_t i = 0; i < ids.size() * half; ++i) {
       // In float32, as transformers does: the model was trained with these very angles.
-      const float angle = static_cast<float>(first_position + t) * frequencies[i];
-      a.cosine[t * half + i] = std::cos(angle);
-      a.sine[t * half + i] = std::sin(angle);
+      const float angle =
+          static_cast<float>(first_position + i / half) * table.frequencies[i % half];
+      angles.cosine[i] = std::cos(angle) * table.attention_factor;
+      angles.sine[i] = std::sin(angle) * table.attention_factor;
     }
   }
 }
@@ -121,6 +157,34 @@ void Transformer::Norm(const std::vector<float>& weight, size_t num_tokens, Acti
                      .output = {a.normed.data(), num_tokens, hidden}});
 }
 
+void Transformer::NormHeads(Rows<float> rows, const std::vector<float>& weight) const {
+  if (weight.empty()) return;
+  const Rows<float> heads(rows.data, rows.num_rows * rows.num_cols / weight.size(), weight.size());
+  backend_.rms_norm({.input = heads,
+                     .weight = weight,
+                     .epsilon = model_.config().rms_norm_epsilon,
+                     .output = heads});
+}
+
+void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight,
+                          std::span<const float> bias, const std::vector<float>& post_norm,
+                          Activations& a) const {
+  const size_t hidden = model_.config().hidden_size;
+  const Rows<float> residual(a.residual.data(), input.num_rows, hidden);
+  if (post_norm.empty()) {
+    MatMul(input, weight, residual, true, a);
+    return AddBias(bias, residual);
+  }
+  const Rows<float> part(a.normed.data(), input.num_rows, hidden);
+  MatMul(input, weight, part, false, a);
+  AddBias(bias, part);
+  backend_.rms_norm({.input = part,
+                     .weight = post_norm,
+                     .epsilon = model_.config().rms_norm_epsilon,
+                     .output = part});
+  AddRows(part, residual);
+}
+
 void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
@@ -135,11 +199,22 @@ void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const
   MatMul(normed, weights.q, q, false, a);
   MatMul(normed, weights.k, k, false, a);
   MatMul(normed, weights.v, v, false, a);
-  const Rows<const float> cosine(a.cosine.data(), num_tokens, dim / 2);
-  const Rows<const float> sine(a.sine.data(), num_tokens, dim / 2);
+  AddBias(weights.q_bias, q);
+  AddBias(weights.k_bias, k);
+  AddBias(weights.v_bias, v);
+  NormHeads(q, weights.q_norm);
+  NormHeads(k, weights.k_norm);
+  const bool is_local = NumRopeTables(config) == 2 && config.is_windowed(layer);
+  const Activations::Angles& angles = a.angles[is_local];
+  const size_t half = rope_[is_local].frequencies.size();
+  const Rows<const float> cosine(angles.cosine.data(), num_tokens, half);
+  const Rows<const float> sine(angles.sine.data(), num_tokens, half);
   backend_.rope({.heads = q, .head_dim = dim, .cosine = cosine, .sine = sine});
   backend_.rope({.heads = k, .head_dim = dim, .cosine = cosine, .sine = sine});
 
+  if (config.query_scale != 1) {
+    for (size_t i = 0; i < num_tokens * q_cols; ++i) q.data[i] *= config.query_scale;
+  }
   const size_t group_cols = config.query_group() * dim;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     float* to = Grouped(a.queries, head, num_tokens).data;
@@ -160,8 +235,8 @@ void Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) 
       std::copy_n(from + t * group_cols, group_cols, attention[t] + head * group_cols);
     }
   }
-  const Rows<float> residual(a.residual.data(), num_tokens, config.hidden_size);
-  MatMul(attention, model_.weights().layer(layer).o, residual, true, a);
+  const LayerWeights& weights = model_.weights().layer(layer);
+  AddPart(attention, weights.o, weights.o_bias, weights.attention_post_norm, a);
 }
 
 void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
@@ -176,12 +251,13 @@ void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const 
                                                                                size_t) {
     const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
     const Rows<float> gate(a.gate.data() + begin * ffn, rows, ffn);
-    backend_.swiglu({.gate = gate,
+    backend_.glu({.gate = gate,
                      .up = Rows<const float>(a.up.data() + begin * ffn, rows, ffn),
-                     .output = gate});
+                     .output = gate,
+                     .activation = config.activation});
   });
-  MatMul(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down,
-         {a.residual.data(), num_tokens, hidden}, true, a);
+  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
+          weights.mlp_post_norm, a);
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,
@@ -205,6 +281,7 @@ void Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
        .epsilon = config.rms_norm_epsilon,
        .output = normed});
   MatMul(normed, model_.weights().output(), logits, false, a);
+  Softcap(backend_, logits, config.logit_softcap);
 }
 
 }  // namespace lectern

@@ -3,6 +3,7 @@
 #ifndef LECTERN_ENGINE_TRANSFORMER_H_
 #define LECTERN_ENGINE_TRANSFORMER_H_
 
+#include <array>
 #include <vector>
 
 #include "engine/model.h"
@@ -23,7 +24,12 @@ struct Activations {
   std::vector<float> keys;          // [tokens, kv heads * head_dim]
   std::vector<float> values;        // [tokens, kv heads * head_dim]
   std::vector<float> gate, up;      // [tokens, intermediate]
-  std::vector<float> cosine, sine;  // [tokens, head_dim / 2]
+  // Of RoPE, [tokens, dims / 2]: of layers that see everything and of windowed ones. The second is
+  // empty where they do not differ.
+  struct Angles {
+    std::vector<float> cosine, sine;
+  };
+  std::array<Angles, 2> angles;
   // Rows of one kv head's query group are together: [kv heads][tokens * group, head_dim], row
   // token * group + j is query head kv_head * group + j.
   std::vector<float> queries, attended;
@@ -35,9 +41,9 @@ struct Activations {
 
 class Transformer {
  public:
-  // Borrows all three.
-  Transformer(const Model& model, const Backend& backend, ThreadPool& threads)
-      : model_(model), backend_(backend), threads_(threads) {}
+  // Borrows all three. `length`: of the text that angles are frozen for, where the recipe depends
+  // on it.
+  Transformer(const Model& model, const Backend& backend, ThreadPool& threads, uint64_t length = 0);
 
   const Model& model() const { return model_; }
   const Backend& backend() const { return backend_; }
@@ -73,10 +79,16 @@ class Transformer {
   // In a.steps and a.scales, until the next call.
   Int8Rows Quantise(Rows<const float> input, Activations& a) const;
   void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
+  // Of heads that lie side by side in rows; none where `weight` is empty.
+  void NormHeads(Rows<float> rows, const std::vector<float>& weight) const;
+  // residual += output of a part: at once, or, where the model norms it first, through a.normed.
+  void AddPart(Rows<const float> input, const WeightMatrix& weight, std::span<const float> bias,
+               const std::vector<float>& post_norm, Activations& a) const;
 
   const Model& model_;
   const Backend& backend_;
   ThreadPool& threads_;
+  std::array<RopeTable, 2> rope_;  // as Activations::angles
 };
 
 }  // namespace lectern

@@ -28,8 +28,14 @@ constexpr uint64_t kPieceBytes = uint64_t{4} << 20;  // read at a time where not
 using Shape = std::vector<uint64_t>;
 using Plan = std::map<std::string, Shape>;  // every tensor the model needs
 
-std::string LayerName(size_t layer, std::string_view part) {
-  return "model.layers." + std::to_string(layer) + "." + std::string(part) + ".weight";
+std::string LayerName(size_t layer, std::string_view part, std::string_view kind = "weight") {
+  return "model.layers." + std::to_string(layer) + "." + std::string(part) + "." +
+         std::string(kind);
+}
+
+// What Gemma calls the norm before the MLP, because the other name is that of one after attention.
+std::string_view MlpNorm(const ModelConfig& config) {
+  return config.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
 }
 
 Plan MakePlan(const ModelConfig& c) {
@@ -41,15 +47,34 @@ Plan MakePlan(const ModelConfig& c) {
   plan[std::string(kFinalNorm)] = {hidden};
   if (!c.tie_word_embeddings) plan[std::string(kOutput)] = {c.vocab_size, hidden};
   for (size_t layer = 0; layer < c.num_layers; ++layer) {
-    plan[LayerName(layer, "self_attn.q_proj")] = {q_size, hidden};
-    plan[LayerName(layer, "self_attn.k_proj")] = {kv_size, hidden};
-    plan[LayerName(layer, "self_attn.v_proj")] = {kv_size, hidden};
+    if (c.fused) {
+      plan[LayerName(layer, "self_attn.qkv_proj")] = {q_size + 2 * kv_size, hidden};
+      plan[LayerName(layer, "mlp.gate_up_proj")] = {2 * inner, hidden};
+    } else {
+      plan[LayerName(layer, "self_attn.q_proj")] = {q_size, hidden};
+      plan[LayerName(layer, "self_attn.k_proj")] = {kv_size, hidden};
+      plan[LayerName(layer, "self_attn.v_proj")] = {kv_size, hidden};
+      plan[LayerName(layer, "mlp.gate_proj")] = {inner, hidden};
+      plan[LayerName(layer, "mlp.up_proj")] = {inner, hidden};
+    }
     plan[LayerName(layer, "self_attn.o_proj")] = {hidden, q_size};
-    plan[LayerName(layer, "mlp.gate_proj")] = {inner, hidden};
-    plan[LayerName(layer, "mlp.up_proj")] = {inner, hidden};
     plan[LayerName(layer, "mlp.down_proj")] = {hidden, inner};
     plan[LayerName(layer, "input_layernorm")] = {hidden};
-    plan[LayerName(layer, "post_attention_layernorm")] = {hidden};
+    plan[LayerName(layer, MlpNorm(c))] = {hidden};
+    if (c.post_norms) {
+      plan[LayerName(layer, "post_attention_layernorm")] = {hidden};
+      plan[LayerName(layer, "post_feedforward_layernorm")] = {hidden};
+    }
+    if (c.head_norms) {
+      plan[LayerName(layer, "self_attn.q_norm")] = {c.head_dim};
+      plan[LayerName(layer, "self_attn.k_norm")] = {c.head_dim};
+    }
+    if (c.qkv_bias) {
+      plan[LayerName(layer, "self_attn.q_proj", "bias")] = {q_size};
+      plan[LayerName(layer, "self_attn.k_proj", "bias")] = {kv_size};
+      plan[LayerName(layer, "self_attn.v_proj", "bias")] = {kv_size};
+    }
+    if (c.output_bias) plan[LayerName(layer, "self_attn.o_proj", "bias")] = {hidden};
   }
   return plan;
 }
@@ -364,11 +389,31 @@ WeightMatrix Weights::Matrix(std::string_view name) const {
 }
 
 void Weights::BindNorms(const ModelConfig& config) {
-  final_norm_ = Vector(kFinalNorm);
+  const auto norm = [&](std::string_view name) {
+    std::vector<float> weights = Vector(name);
+    for (float& weight : weights) weight += config.norms_from_one ? 1.0f : 0.0f;
+    return weights;
+  };
+  final_norm_ = norm(kFinalNorm);
   layers_.resize(config.num_layers);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i].attention_norm = Vector(LayerName(i, "input_layernorm"));
-    layers_[i].mlp_norm = Vector(LayerName(i, "post_attention_layernorm"));
+    LayerWeights& layer = layers_[i];
+    layer.attention_norm = norm(LayerName(i, "input_layernorm"));
+    layer.mlp_norm = norm(LayerName(i, MlpNorm(config)));
+    if (config.post_norms) {
+      layer.attention_post_norm = norm(LayerName(i, "post_attention_layernorm"));
+      layer.mlp_post_norm = norm(LayerName(i, "post_feedforward_layernorm"));
+    }
+    if (config.head_norms) {
+      layer.q_norm = norm(LayerName(i, "self_attn.q_norm"));
+      layer.k_norm = norm(LayerName(i, "self_attn.k_norm"));
+    }
+    if (config.qkv_bias) {
+      layer.q_bias = Vector(LayerName(i, "self_attn.q_proj", "bias"));
+      layer.k_bias = Vector(LayerName(i, "self_attn.k_proj", "bias"));
+      layer.v_bias = Vector(LayerName(i, "self_attn.v_proj", "bias"));
+    }
+    if (config.output_bias) layer.o_bias = Vector(LayerName(i, "self_attn.o_proj", "bias"));
   }
 }
 
@@ -378,13 +423,24 @@ void Weights::BindMatrices(const ModelConfig& config) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const auto matrix = [this, i](std::string_view part) { return Matrix(LayerName(i, part)); };
     LayerWeights& layer = layers_[i];
+    layer.o = matrix("self_attn.o_proj");
+    layer.down = matrix("mlp.down_proj");
+    if (config.fused) {
+      const WeightMatrix qkv = matrix("self_attn.qkv_proj"), both = matrix("mlp.gate_up_proj");
+      const size_t q_end = size_t{config.num_heads} * config.head_dim;
+      const size_t k_end = q_end + size_t{config.num_kv_heads} * config.head_dim;
+      layer.q = qkv.Slice(0, q_end);
+      layer.k = qkv.Slice(q_end, k_end);
+      layer.v = qkv.Slice(k_end, qkv.num_rows());
+      layer.gate = both.Slice(0, config.intermediate_size);
+      layer.up = both.Slice(config.intermediate_size, both.num_rows());
+      continue;
+    }
     layer.q = matrix("self_attn.q_proj");
     layer.k = matrix("self_attn.k_proj");
     layer.v = matrix("self_attn.v_proj");
-    layer.o = matrix("self_attn.o_proj");
     layer.gate = matrix("mlp.gate_proj");
     layer.up = matrix("mlp.up_proj");
-    layer.down = matrix("mlp.down_proj");
   }
 }
 

@@ -35,7 +35,11 @@ uint64_t PackedBytes(const ModelConfig& config, WeightsType type);
 struct LayerWeights {
   WeightMatrix q, k, v, o;      // [heads * head_dim, hidden] x3, [hidden, heads * head_dim]
   WeightMatrix gate, up, down;  // [intermediate, hidden] x2, [hidden, intermediate]
-  std::vector<float> attention_norm, mlp_norm;  // [hidden]
+  std::vector<float> attention_norm, mlp_norm;  // [hidden], before attention and before the MLP
+  // Of what some models have besides; empty: not this one.
+  std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden], of what is added
+  std::vector<float> q_norm, k_norm;                      // [head_dim], of each head before RoPE
+  std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
 };
 
 // Immutable; thread-safe. Views live as long as the object.

@@ -12,7 +12,7 @@ constexpr size_t kMaxWindows = 12;
 
 // Mean scores of all clusters of a level for the query rows of one window.
 std::vector<float> WindowScores(const Backend& backend, const TreeLevel& level,
-                                Rows<const float> queries, float scale,
+                                Rows<const float> queries, float scale, float softcap,
                                 std::span<const float> log_counts) {
   const size_t num_clusters = level.num_clusters();
   std::vector<float> logits(queries.num_rows * num_clusters);
@@ -24,6 +24,7 @@ std::vector<float> WindowScores(const Backend& backend, const TreeLevel& level,
                       .scale = scale,
                       .logits = rows,
                       .scratch = scratch});
+  Softcap(backend, rows, softcap);
   backend.add_row_lse({.logits = rows, .bias = log_counts, .lse = lse});
   backend.add_scores({.logits = rows, .lse = lse, .scores = scores});
   for (float& score : scores) score /= static_cast<float>(queries.num_rows);
@@ -56,7 +57,8 @@ std::array<double, kKeptShares.size()> LogScoresAtShares(const std::vector<float
 }  // namespace
 
 std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTree& tree,
-                                       Rows<const float> queries, float scale) {
+                                       Rows<const float> queries, float scale,
+                                       float softcap) {
   assert(queries.num_rows >= 1);
   std::vector<float> thresholds;
   for (const TreeLevel& level : tree.levels) {
@@ -73,7 +75,8 @@ std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTre
         const size_t last = queries.num_rows - rows;
         const size_t begin = num_windows == 1 ? last : last * w / (num_windows - 1);
         const std::vector<float> scores =
-            WindowScores(backend, level, queries.Slice(begin, begin + rows), scale, log_counts);
+            WindowScores(backend, level, queries.Slice(begin, begin + rows), scale, softcap,
+                         log_counts);
         const auto at_shares = LogScoresAtShares(scores, level);
         for (size_t s = 0; s < sum.size(); ++s) sum[s] += at_shares[s];
       }

@@ -20,6 +20,7 @@ void AddSquaredAttention(const FullAttentionArgs& args, FullAttentionBuffers& bu
                            .scale = 2 * args.scale,
                            .logits = logits,
                            .scratch = buffers.scratch});
+  Softcap(args.backend, logits, 2 * args.softcap);
   for (size_t r = 0; r < rows; ++r) {
     const uint64_t end = args.first_token + r / args.group + 1;  // of the keys that count
     const uint64_t counted = end - std::min<uint64_t>(end, args.first_key + kExcludedTokens);

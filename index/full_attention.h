@@ -21,6 +21,7 @@ struct FullAttentionArgs {
   TypedRows keys;              // [n, head_dim] in document order
   uint64_t first_key;          // position of the first key
   float scale;
+  float softcap = 0;  // of the model's logits; 0: none
 };
 // Buffers of one thread, kept from call to call.
 struct FullAttentionBuffers {

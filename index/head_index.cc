@@ -44,6 +44,16 @@ bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32
   return true;
 }
 
+// The rows of a windowed layer: of the last tokens, those that a token after them sees.
+bool IsEndOfDocument(std::span<const uint32_t> positions, const ShardHeader& header) {
+  const uint64_t count = std::min<uint64_t>(header.num_tokens, header.window_size - 1);
+  if (positions.size() != count) return false;
+  for (size_t i = 0; i < count; ++i) {
+    if (positions[i] != header.num_tokens - count + i) return false;
+  }
+  return true;
+}
+
 bool Ascend(std::span<const float> scores) {
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i]) || (i > 0 && scores[i] < scores[i - 1])) return false;
@@ -76,6 +86,9 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
   }
   head.num_exact_ = header.num_levels == 0 ? head.num_rows_ : header.num_sinks + header.num_window;
   if (head.num_exact_ > head.num_rows_) return corrupt("fewer rows than sinks and window");
+  if (header.window_size > 0 && !IsEndOfDocument(head.positions_, header)) {
+    return corrupt("its rows are not those of a window");
+  }
 
   for (uint32_t level = 1; level <= header.num_levels; ++level) {
     Level view;

@@ -200,16 +200,19 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
   const HeadIndex::Level& view = head_.levels()[level];
   const ArenaVector<uint32_t> columns = ColumnsOf(open_, not_read, arena_);
   auto logits = Make<float>(not_read.size());
-  const auto no_bias = Make<float>(not_read.size());
+  auto counts = Make<float>(not_read.size());
   ForEachTile(level, [&](Rows<float>, size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
       for (size_t i = 0; i < not_read.size(); ++i) {
         const uint32_t column = columns[i];
-        logits[i] = CentroidLogitsOf(r - begin)[column] + log_counts_[column] +
-                    norms_[r] * view.radii[not_read[i]] + kLogitSlack;
+        logits[i] = CentroidLogitsOf(r - begin)[column] + norms_[r] * view.radii[not_read[i]] +
+                    kLogitSlack;
+        counts[i] = log_counts_[column];
       }
-      args_.backend.add_row_lse({.logits = {logits.data(), 1, logits.size()},
-                                 .bias = no_bias,
+      const Rows<float> bounds(logits.data(), 1, logits.size());
+      Softcap(args_.backend, bounds, args_.softcap);
+      args_.backend.add_row_lse({.logits = bounds,
+                                 .bias = counts,
                                  .lse = Tile(selection_.unread_bound, r, r + 1)});
     }
   });

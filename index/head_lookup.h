@@ -212,6 +212,7 @@ void HeadLookup::ForEachTile(size_t level, const Body& body) {
       CentroidLogits(level, queries_.Slice(begin, end), centroid_logits);
       std::copy_n(centroid_data, (end - begin) * num_open, data);
       AddSecondOrder(Tile(norms_, begin, end), logits);
+      Softcap(args_.backend, logits, args_.softcap);
     }
     body(logits, begin, end);
   }

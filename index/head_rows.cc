@@ -93,6 +93,7 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
         }
       }
     }
+    Softcap(args_.backend, logits, args_.softcap);
     args_.backend.add_row_lse(
         {.logits = logits, .bias = bias, .lse = Tile(selection_.unread_bound, begin, end)});
   });
@@ -152,6 +153,7 @@ void HeadLookup::EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<
   }
   const std::byte* planes[] = {buffers_.planes.data()};
   AddSignLogits(planes, buffers_.factors.span(), first, begin, masses);
+  Softcap(args_.backend, masses, args_.softcap);
   args_.backend.exp_rows(
       {.logits = masses, .reference = Tile(reference_, begin, begin + masses.num_rows)});
 }
@@ -164,6 +166,7 @@ void HeadLookup::EstimateRefined(size_t begin, Rows<float> fine, Rows<float> by_
   const auto finish = [&](std::span<const std::byte* const> codes, std::span<const float> factors,
                           size_t first, Rows<float> block) {
     AddSignLogits(codes, factors, first, begin, block);
+    Softcap(args_.backend, block, args_.softcap);
     args_.backend.exp_rows({.logits = block, .reference = reference});
   };
   for (size_t first = 0; first < fine.num_cols; first += kBlockRows) {

@@ -88,6 +88,7 @@ struct LookupArgs {
   std::span<const HeadIndex> heads;            // of one layer, all with clusters
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim], rows of its group
   float scale;
+  float softcap = 0;  // of the model's logits (kernels/softcap.h); 0: none
   double kv_budget;  // (0, 1): share of the layer's K+V bytes, all kv heads together
   bool tail;
   bool row_codes = true;  // use them where the document has them

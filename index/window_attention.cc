@@ -17,6 +17,7 @@ std::vector<double> PowerSums(const WindowAttentionArgs& args, size_t head, int 
                            .scale = args.scale,
                            .logits = {logits.data(), tokens, num_keys},
                            .scratch = scratch});
+  Softcap(args.backend, {logits.data(), tokens, num_keys}, args.softcap);
   std::vector<double> sums(num_keys, 0.0);
   for (size_t t = 0; t < tokens; ++t) {
     const float* row = logits.data() + t * num_keys;

@@ -17,6 +17,7 @@ struct WindowAttentionArgs {
   size_t group;               // query heads of the kv head
   TypedRows keys;             // [L, head_dim] in document order; the last are those of the queries
   float scale;
+  float softcap = 0;  // of the model's logits; 0: none
 };
 // [query heads of the group][L]: each key's attention probability to this power (1 or 2), summed
 // over the tokens, then the largest of the kPooledKeys around it. Causal. One thread.

@@ -33,7 +33,9 @@ struct AttendArgs {
   TypedRows keys;                      // [n, head_dim]; any dtype
   TypedRows values;                    // [n, head_dim]; any dtype
   float scale;                         // > 0; logit s_rj = scale * q_r . k_j
+  float softcap = 0;                   // > 0: s_rj = softcap * tanh(scale * q_r . k_j / softcap)
   std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
+  std::span<const uint32_t> first = {};  // [R]: and of them [first[r], …) only; empty: from 0
   AttentionState state;                // in: what was attended before; out: with this run added
   Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: not wanted
   std::span<float> scratch;            // >= AttendScratch(R, head_dim) floats
@@ -42,7 +44,7 @@ struct AttendArgs {
 size_t AttendScratch(size_t num_queries, size_t head_dim);
 
 // Preconditions (asserted): R >= 1, n >= 1, matching head_dim. Cannot fail; no allocation.
-// Reads each key and value once per call, whatever R is, and none that no row sees. With `visible`
+// Reads each key and value once per call, whatever R is, and none past those that a row sees. With `visible`
 // the result of one row does not depend, to the last bit, on which other rows share the call (for
 // finite values); without it, only on whether R <= 4.
 void AttendScalar(const AttendArgs& args);  // the definition; sums in double
@@ -57,6 +59,7 @@ struct AttendBlocksArgs {
   Rows<const float> queries;        // [R, head_dim]; as above
   std::span<const KvBlock> blocks;  // one after the other, n >= 1 rows in all; of one dtype
   float scale;                      // > 0
+  float softcap = 0;                // as above
   AttentionState state;
   Rows<float> logits;        // out [R, n], or empty
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats

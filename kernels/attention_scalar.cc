@@ -4,6 +4,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/element.h"
+#include "kernels/softcap.h"
 
 namespace lectern {
 namespace {
@@ -16,25 +17,25 @@ double Logit(const AttendArgs& args, size_t r, size_t j) {
     dot +=
         static_cast<double>(args.queries[r][c]) * LoadElement(args.keys.row(j), args.keys.dtype, c);
   }
-  return args.scale * dot;
+  return Softcapped(args.scale * dot, args.softcap);
 }
 
 // Logits are computed anew wherever they are needed: the definition has nowhere to keep n of them.
-void AttendRow(const AttendArgs& args, size_t r, size_t num_visible) {
+void AttendRow(const AttendArgs& args, size_t r, size_t first, size_t num_visible) {
   double max = args.state.max[r];
-  for (size_t j = 0; j < num_visible; ++j) max = std::max(max, Logit(args, r, j));
+  for (size_t j = first; j < num_visible; ++j) max = std::max(max, Logit(args, r, j));
   if (max == kNothing) return;  // nothing seen, now or before
 
   const double before = std::exp(args.state.max[r] - max);
   double sum = before * args.state.sum[r];
-  for (size_t j = 0; j < num_visible; ++j) sum += std::exp(Logit(args, r, j) - max);
+  for (size_t j = first; j < num_visible; ++j) sum += std::exp(Logit(args, r, j) - max);
 
   constexpr size_t kBlock = 128;  // columns of `out` summed in double at a time
   for (size_t begin = 0; begin < args.values.num_cols; begin += kBlock) {
     const size_t end = std::min(begin + kBlock, args.values.num_cols);
     double out[kBlock];
     for (size_t c = begin; c < end; ++c) out[c - begin] = before * args.state.out[r][c];
-    for (size_t j = 0; j < num_visible; ++j) {
+    for (size_t j = first; j < num_visible; ++j) {
       const double weight = std::exp(Logit(args, r, j) - max);
       for (size_t c = begin; c < end; ++c) {
         out[c - begin] += weight * LoadElement(args.values.row(j), args.values.dtype, c);
@@ -56,10 +57,12 @@ void AttendScalar(const AttendArgs& args) {
   for (size_t r = 0; r < args.queries.num_rows; ++r) {
     const size_t num_visible =
         args.visible.empty() ? num_keys : std::min<size_t>(args.visible[r], num_keys);
-    AttendRow(args, r, num_visible);
+    const size_t first = args.first.empty() ? 0 : args.first[r];
+    AttendRow(args, r, first, num_visible);
     if (args.logits.data == nullptr) continue;
     for (size_t j = 0; j < num_keys; ++j) {
-      args.logits[r][j] = static_cast<float>(j < num_visible ? Logit(args, r, j) : kNothing);
+      const bool is_seen = j >= first && j < num_visible;
+      args.logits[r][j] = static_cast<float>(is_seen ? Logit(args, r, j) : kNothing);
     }
   }
 }
@@ -72,6 +75,7 @@ void AttendBlocksScalar(const AttendBlocksArgs& args) {
                          .keys = block.keys,
                          .values = block.values,
                          .scale = args.scale,
+                         .softcap = args.softcap,
                          .visible = {},
                          .state = args.state,
                          .logits = {},

@@ -12,6 +12,7 @@
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/fast_exp-inl.h"
 #include "kernels/few_rows-inl.h"
+#include "kernels/softcap-inl.h"
 #include "kernels/tile-inl.h"
 
 #ifndef LECTERN_ATTENTION_TILE
@@ -107,6 +108,12 @@ void ScaleRow(float* row, size_t num_cols, float factor) {
 HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r, float* weights) {
   const size_t seen = NumVisible(args, r);
   const size_t num_visible = seen <= tile.begin ? 0 : std::min(seen - tile.begin, tile.num_keys);
+  if (args.softcap > 0) {
+    SoftcapRow(weights, num_visible, args.scale / args.softcap, args.softcap / args.scale);
+  }
+  if (!args.first.empty() && args.first[r] > tile.begin) {
+    std::fill_n(weights, std::min<size_t>(args.first[r] - tile.begin, num_visible), kNothing);
+  }
   const float tile_max = args.scale * Largest(weights, num_visible);
   if (args.logits.data != nullptr) {
     float* logits = args.logits[r] + tile.begin;
@@ -266,6 +273,7 @@ void AttendGroupToBlocks(const AttendBlocksArgs& args) {
   AttendArgs attend = {};  // what UpdateRow looks at
   attend.keys.num_rows = SIZE_MAX;
   attend.scale = args.scale;
+  attend.softcap = args.softcap;
   attend.state = args.state;
   attend.logits = args.logits;
   KeyTile tile = {};
@@ -324,6 +332,7 @@ void AttendBlocks(const AttendBlocksArgs& args) {
                        .keys = {},
                        .values = {},
                        .scale = args.scale,
+                       .softcap = args.softcap,
                        .visible = {},
                        .state = args.state,
                        .logits = {},
@@ -396,6 +405,7 @@ void AttendSimd(const AttendArgs& args) {
   assert(args.values.num_cols == args.state.out.num_cols);
   assert(args.state.num_rows() == args.queries.num_rows);
   assert(args.visible.empty() || args.visible.size() == args.queries.num_rows);
+  assert(args.first.empty() || args.first.size() == args.queries.num_rows);
   assert(args.scratch.size() >=
          AttendScratch(args.queries.num_rows, std::max(args.keys.num_cols, args.values.num_cols)));
   HWY_DYNAMIC_DISPATCH(Attend)(args);

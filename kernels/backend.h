@@ -7,12 +7,13 @@
 #include "kernels/attention.h"
 #include "kernels/centroid_scores.h"
 #include "kernels/convert.h"
+#include "kernels/glu.h"
 #include "kernels/matmul.h"
 #include "kernels/packed_matmul.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/sign_logits.h"
-#include "kernels/swiglu.h"
+#include "kernels/softcap.h"
 
 namespace lectern {
 
@@ -25,7 +26,8 @@ struct Backend {
   void (*packed_matmul)(const PackedMatMulArgs&);
   void (*rms_norm)(const RmsNormArgs&);
   void (*rope)(const RopeArgs&);
-  void (*swiglu)(const SwigluArgs&);
+  void (*glu)(const GluArgs&);
+  void (*softcap)(const SoftcapArgs&);
   void (*attend)(const AttendArgs&);
   void (*attend_blocks)(const AttendBlocksArgs&);
   void (*attend_logits)(const AttendLogitsArgs&);
@@ -38,6 +40,11 @@ struct Backend {
   void (*add_sign_logits)(const AddSignLogitsArgs&);
   void (*assign_nearest)(const AssignNearestArgs&);
 };
+
+// Bounds logits where the model does: `cap` of 0 leaves them.
+inline void Softcap(const Backend& backend, Rows<float> logits, float cap) {
+  if (cap > 0) backend.softcap({.logits = logits, .cap = cap});
+}
 
 // What this machine can run, slowest ("scalar") first. Thread-safe; the spans live forever.
 std::span<const Backend> AvailableBackends();

@@ -48,6 +48,12 @@ struct PackedRows {
   size_t panel_bytes() const { return num_cols / kPackedGroup * PackedGroupBytes(type); }
   size_t num_panels() const { return (num_rows + kPackedColumns - 1) / kPackedColumns; }
   size_t bytes() const { return num_panels() * panel_bytes(); }
+  // Rows [begin, end); `begin` is the first of a panel, `end` the first of one or num_rows.
+  PackedRows Slice(size_t begin, size_t end) const {
+    assert(begin % kPackedColumns == 0 && begin <= end && end <= num_rows);
+    assert(end % kPackedColumns == 0 || end == num_rows);
+    return {data + begin / kPackedColumns * panel_bytes(), type, end - begin, num_cols};
+  }
   // The group of the panel that holds row `row`, and of it column `col`.
   const std::byte* group(size_t row, size_t col) const {
     return data + row / kPackedColumns * panel_bytes() +
@@ -63,6 +69,10 @@ struct WeightMatrix {
   bool is_packed() const { return packed.data != nullptr; }
   size_t num_rows() const { return is_packed() ? packed.num_rows : rows.num_rows; }
   size_t num_cols() const { return is_packed() ? packed.num_cols : rows.num_cols; }
+  WeightMatrix Slice(size_t begin, size_t end) const {
+    if (is_packed()) return packed.Slice(begin, end);
+    return rows.Slice(begin, end);
+  }
 
   TypedRows rows;  // one of the two
   PackedRows packed;

@@ -1,4 +1,4 @@
-// Rotary position embedding, rotate-half form, in place:
+// Rotary position embedding, rotate-half form, of the first D dimensions of a head, in place:
 //   (x[i], x[i + D/2]) <- (x[i] cos - x[i + D/2] sin,  x[i + D/2] cos + x[i] sin),  i < D/2
 // Each row of `heads` holds several heads side by side, all turned by the same angles.
 #ifndef LECTERN_KERNELS_ROPE_H_
@@ -11,8 +11,8 @@ namespace lectern {
 struct RopeArgs {
   Rows<float> heads;        // [M, num_heads * head_dim], turned in place
   size_t head_dim;          // even
-  Rows<const float> cosine; // [M, head_dim / 2]; already times the recipe's attention factor
-  Rows<const float> sine;   // [M, head_dim / 2]
+  Rows<const float> cosine; // [M, D / 2], D <= head_dim; times the recipe's attention factor
+  Rows<const float> sine;   // [M, D / 2]
 };
 void RopeScalar(const RopeArgs& args);  // the definition
 void RopeSimd(const RopeArgs& args);    // within 1e-6 * |x| of it

@@ -3,9 +3,9 @@
 namespace lectern {
 
 void RopeScalar(const RopeArgs& args) {
-  const size_t half = args.head_dim / 2;
+  const size_t half = args.cosine.num_cols;
   assert(args.head_dim % 2 == 0 && args.heads.num_cols % args.head_dim == 0);
-  assert(args.cosine.num_cols == half && args.sine.num_cols == half);
+  assert(2 * half <= args.head_dim && args.sine.num_cols == half);
   for (size_t r = 0; r < args.heads.num_rows; ++r) {
     const float* cosine = args.cosine[r];
     const float* sine = args.sine[r];

@@ -32,7 +32,7 @@ void TurnHead(float* x, size_t half, const float* cosine, const float* sine) {
 void Rope(const RopeArgs& args) {
   for (size_t r = 0; r < args.heads.num_rows; ++r) {
     for (size_t head = 0; head < args.heads.num_cols; head += args.head_dim) {
-      TurnHead(args.heads[r] + head, args.head_dim / 2, args.cosine[r], args.sine[r]);
+      TurnHead(args.heads[r] + head, args.cosine.num_cols, args.cosine[r], args.sine[r]);
     }
   }
 }
@@ -49,7 +49,8 @@ HWY_EXPORT(Rope);
 
 void RopeSimd(const RopeArgs& args) {
   assert(args.head_dim % 2 == 0 && args.heads.num_cols % args.head_dim == 0);
-  assert(args.cosine.num_cols == args.head_dim / 2 && args.sine.num_cols == args.head_dim / 2);
+  assert(2 * args.cosine.num_cols <= args.head_dim);
+  assert(args.sine.num_cols == args.cosine.num_cols);
   HWY_DYNAMIC_DISPATCH(Rope)(args);
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "engine/architecture.h"
 #include "engine/json.h"
 #include "tests/engine/memory_env.h"
 
@@ -139,14 +140,14 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
   const BadField cases[] = {
       {"model_type", "", kMalformed, "missing"},
       {"model_type", "3", kMalformed, "string"},
-      {"model_type", "\"mistral\"", kUnsupported, "llama"},
+      {"model_type", "\"mixtral\"", kUnsupported, "llama"},
       {"architectures", "[\"LlamaForSequenceClassification\"]", kUnsupported, "LlamaForCausalLM"},
       {"architectures", "[]", kUnsupported, "[]"},
       {"architectures", "\"LlamaForCausalLM\"", kMalformed, "list"},
       {"architectures", "[7]", kUnsupported, "[7]"},
       {"hidden_act", "\"gelu\"", kUnsupported, "silu"},
       {"hidden_act", "7", kUnsupported, "silu"},
-      {"attention_bias", "true", kUnsupported, "false"},
+      {"attention_bias", "1", kMalformed, "true or false"},
       {"mlp_bias", "true", kUnsupported, "false"},
       {"quantization_config", R"({"quant_method":"gptq"})", kUnsupported, "gptq"},
       {"compression_config", R"({"format":"int"})", kUnsupported, "int"},
@@ -201,8 +202,16 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
       {"rope_theta", "0.5", kMalformed, "0.5"},
       {"rope_theta", "1e13", kMalformed, "1"},
       {"rope_theta", "true", kMalformed, "number"},
-      {"rope_scaling", R"({"type":"linear","factor":2.0})", kUnsupported, "linear"},
-      {"rope_scaling", R"({"rope_type":"yarn","factor":2.0})", kUnsupported, "yarn"},
+      {"rope_scaling", R"({"type":"linear"})", kMalformed, "rope_scaling.factor"},
+      {"rope_scaling", R"({"type":"dynamic","factor":0.5})", kMalformed, "rope_scaling.factor"},
+      {"rope_scaling", R"({"rope_type":"mrope","factor":2.0})", kUnsupported, "mrope"},
+      {"rope_scaling", R"({"rope_type":"yarn","factor":2.0,"beta_fast":0})", kMalformed,
+       "rope_scaling.beta_fast"},
+      {"rope_scaling", R"({"rope_type":"yarn","factor":2.0,"truncate":1})", kMalformed,
+       "rope_scaling.truncate"},
+      {"rope_scaling", R"({"rope_type":"longrope","short_factor":[1,2]})", kMalformed,
+       "rope_scaling.short_factor"},
+      {"rope_scaling", R"({"rope_type":"longrope"})", kMalformed, "missing"},
       {"rope_scaling", R"({"factor":2.0})", kMalformed, "missing"},
       {"rope_scaling", R"({"type":"llama3","rope_type":"default"})", kMalformed, "llama3"},
       {"rope_scaling", R"({"type":"llama3","factor":8,"low_freq_factor":1})", kMalformed,
@@ -247,6 +256,61 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
     EXPECT_TRUE(is_named) << message;
     EXPECT_FALSE(config.status().param().empty()) << message;
   }
+}
+
+// Each row of the table, by its names alone and with one that is not its own.
+TEST(ParseConfigTest, KnowsEveryArchitecture) {
+  for (const Architecture& architecture : Architectures()) {
+    Members members = {{"model_type", "\"" + std::string(architecture.model_type) + "\""},
+                       {"architectures", "[\"" + std::string(architecture.class_name) + "\"]"},
+                       {"hidden_act", ""},
+                       {"num_hidden_layers", "12"}};
+    const auto config = ParseConfig(ConfigJson(members), "c");
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config->activation, architecture.activation);
+    members["architectures"] = "[\"MixtralForCausalLM\"]";
+    const Status refused = ParseConfig(ConfigJson(members), "c").status();
+    EXPECT_EQ(refused.code(), Code::kUnsupportedModel);
+    EXPECT_NE(refused.message().find(architecture.class_name), std::string::npos);
+  }
+}
+
+TEST(ParseConfigTest, FindsWhichLayersHaveWindows) {
+  const auto windows = [](const Members& changes) {
+    Members members = {{"num_hidden_layers", "6"}, {"max_position_embeddings", "1000"}};
+    for (const auto& [name, value] : changes) members[name] = value;
+    const auto config = ParseConfig(ConfigJson(members), "c");
+    EXPECT_TRUE(config.ok()) << config.status().message();
+    std::string text;
+    for (const AttentionKind kind : config->attention) {
+      text += kind == AttentionKind::kFull ? 'f' : 'w';
+    }
+    return text + " " + std::to_string(config->window);
+  };
+  const auto of = [](const char* type, const char* name) {
+    return Members{{"model_type", "\"" + std::string(type) + "\""},
+                   {"architectures", "[\"" + std::string(name) + "\"]"},
+                   {"hidden_act", ""}};
+  };
+  const auto with = [](Members members, const Members& more) {
+    for (const auto& [name, value] : more) members[name] = value;
+    return members;
+  };
+  const Members mistral = of("mistral", "MistralForCausalLM");
+  const Members qwen = of("qwen2", "Qwen2ForCausalLM");
+  const Members gemma = of("gemma3_text", "Gemma3ForCausalLM");
+  EXPECT_EQ(windows(with(mistral, {{"sliding_window", "64"}})), "wwwwww 64");
+  EXPECT_EQ(windows(with(mistral, {{"sliding_window", "null"}})), "ffffff 0");
+  EXPECT_EQ(windows(mistral), "ffffff 0");  // 4,096 of 1,000 positions
+  EXPECT_EQ(windows(with(mistral, {{"max_position_embeddings", "9000"}})), "wwwwww 4096");
+  EXPECT_EQ(windows(with(qwen, {{"sliding_window", "64"}})), "ffffff 0");
+  EXPECT_EQ(windows(with(qwen, {{"sliding_window", "64"},
+                                {"use_sliding_window", "true"},
+                                {"max_window_layers", "4"}})),
+            "ffffww 64");
+  EXPECT_EQ(windows(with(gemma, {{"sliding_window", "64"}})), "wwwwwf 64");
+  EXPECT_EQ(windows(with(gemma, {{"sliding_window", "64"}, {"sliding_window_pattern", "2"}})),
+            "wfwfwf 64");
 }
 
 TEST(ParseConfigTest, RefusesContradictionsBetweenFields) {
@@ -385,9 +449,8 @@ TEST(ParseConfigTest, EveryFieldRefusesEveryValueOutsideOfItsTypeAndRange) {
                {"[]", "[7]", "[null]", "[[]]", "[\"llamaforcausallm\"]",
                 "[\"LlamaForCausalLM\",\"LlamaForCausalLM\"]"},
                Code::kUnsupportedModel);
-  for (const std::string field : {"attention_bias", "mlp_bias"}) {
-    sweep.Expect(field, {"true", "0", "1", "\"false\"", "[]", "{}"}, Code::kUnsupportedModel);
-  }
+  sweep.Expect("attention_bias", {"0", "1", "\"false\"", "[]", "{}"}, Code::kMalformedModel);
+  sweep.Expect("mlp_bias", {"true", "0", "1", "\"false\"", "[]", "{}"}, Code::kUnsupportedModel);
   for (const std::string field : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     sweep.Expect(field, {"2", "1.5", "1e300", "true", "\"1\"", "[]", "{}"},
                  Code::kUnsupportedModel);
@@ -395,14 +458,16 @@ TEST(ParseConfigTest, EveryFieldRefusesEveryValueOutsideOfItsTypeAndRange) {
   for (const std::string field : {"quantization_config", "compression_config"}) {
     sweep.Expect(field, {"true", "false", "0", "4", "\"\"", "[]", "{}"}, Code::kUnsupportedModel);
   }
-  sweep.Expect("partial_rotary_factor", {"0", "0.5", "2", "-1", "true", "\"1\"", "[]", "{}"},
-               Code::kUnsupportedModel);
+  sweep.Expect("partial_rotary_factor", {"0", "0.5"}, Code::kUnsupportedModel);
+  sweep.Expect("partial_rotary_factor", {"2", "-1", "true", "\"1\"", "[]", "{}"},
+               Code::kMalformedModel);
   sweep.Expect("pretraining_tp", {"2", "1.5", "true", "\"1\"", "[]", "{}"},
                Code::kUnsupportedModel);
   sweep.Expect("hidden_act", {"\"relu\"", "\"\"", "\"SiLU\"", "0", "true", "[]", "{}"},
                Code::kUnsupportedModel);
+  sweep.Expect("sliding_window", {"2", "4096"}, Code::kUnsupportedModel);
   sweep.Expect("sliding_window", {"0", "1", "-1", "true", "\"none\"", "[]", "{}"},
-               Code::kUnsupportedModel);
+               Code::kMalformedModel);
   sweep.Expect("layer_types", {"7", "true", "\"full_attention\"", "{}", "[]", "[[],[]]"},
                Code::kMalformedModel);
   sweep.Expect("layer_types",
@@ -417,9 +482,15 @@ TEST(ParseConfigTest, EveryFieldRefusesEveryValueOutsideOfItsTypeAndRange) {
                Code::kMalformedModel);
   for (const std::string field : {"rope_scaling", "rope_parameters"}) {
     sweep.Expect(field, {"7", "true", "\"default\"", "[]", "[{}]"}, Code::kMalformedModel);
-    for (const std::string type : {"linear", "dynamic", "yarn", "longrope", "su", "mrope", ""}) {
+    const auto expect_type = [&](const std::string& type, Code code) {
       sweep.Expect(field, {"{\"rope_type\":\"" + type + "\"}", "{\"type\":\"" + type + "\"}"},
-                   Code::kUnsupportedModel);
+                   code);
+    };
+    for (const char* type : {"mrope", "Linear", "ntk", ""}) {
+      expect_type(type, Code::kUnsupportedModel);
+    }
+    for (const char* type : {"linear", "dynamic", "longrope", "su"}) {  // without what they need
+      expect_type(type, Code::kMalformedModel);
     }
   }
   std::printf("trust: bad config.json: %zu, each refused with its code\n", sweep.count());
@@ -434,7 +505,8 @@ TEST(InverseFrequenciesTest, AreWithinOneUlpOfTransformers) {
   ASSERT_TRUE(golden.ok()) << golden.status().message();
   size_t values = 0, exact = 0;
   for (const Json& item : *golden->Find("rope")->array()) {
-    RopeRecipe recipe{.theta = *item.Find("theta")->number()};
+    RopeRecipe recipe;
+    recipe.theta = *item.Find("theta")->number();
     if (item.Find("factor") != nullptr) {
       recipe.kind = RopeRecipe::Kind::kLlama3;
       recipe.factor = *item.Find("factor")->number();
@@ -443,7 +515,8 @@ TEST(InverseFrequenciesTest, AreWithinOneUlpOfTransformers) {
       recipe.original_max_positions = *item.Find("original")->number();
     }
     const auto head_dim = static_cast<uint32_t>(*item.Find("head_dim")->integer());
-    const std::vector<float> ours = InverseFrequencies(recipe, head_dim);
+    recipe.dims = head_dim;
+    const std::vector<float> ours = MakeRopeTable(recipe, 1).frequencies;
     const Json::Array& theirs = *item.Find("bits")->array();
     ASSERT_EQ(ours.size(), theirs.size());
     for (size_t i = 0; i < ours.size(); ++i) {

@@ -93,7 +93,7 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
   Check(env.MakeDirectory(temp));
   Check(env.MakeDirectory(shards_dir));
 
-  const bool clustered = ids.size() >= kMinClusteredTokens;
+  const bool clustered = ids.size() >= kMinClusteredTokens && config.num_full_layers() > 0;
   const RowLayout layout = {.num_tokens = ids.size(),
                             .num_sinks = clustered ? kSinkTokens : 0,
                             .num_window = clustered ? kWindowTokens : 0,
@@ -106,12 +106,14 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
   shape.num_kv_heads = config.num_kv_heads;
   shape.head_dim = config.head_dim;
   shape.query_cols = config.num_heads * config.head_dim;
+  shape.softcap = config.attention_softcap;
   shape.dtype = options.kv_dtype == Dtype::kQ8 ? Dtype::kF16 : options.kv_dtype;
   shape.num_calibration = layout.num_window;
   ThreadPool threads(options.num_threads);
   const Backend& backend = *DefaultBackend();
   const auto spill = Take(KvSpill::Open(env, directory + "/spill", temp, shape));
-  Check(Prefill(Transformer(*result.model, backend, threads), ids, *spill, {}));
+  Check(Prefill(Transformer(*result.model, backend, threads, ids.size()), ids, *spill, {}));
+  const RopeTable rope = MakeRopeTable(config.rope, ids.size());
 
   DocumentRow row;
   row.generation = 1;
@@ -132,18 +134,19 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
   std::vector<ShardSummary> shards;
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     std::vector<HeadClusters> heads;
-    for (uint32_t head = 0; clustered && head < config.num_kv_heads; ++head) {
+    const RowLayout of_layer = LayoutOfLayer(layout, config, layer);
+    for (uint32_t head = 0; of_layer.num_levels > 0 && head < config.num_kv_heads; ++head) {
       BuildOptions build;
       // The paper's tree: finer than ours, so that small documents have levels worth descending.
       build.fractions = {0.002, 0.01, 0.05};
       build.fractions.erase(build.fractions.begin(), build.fractions.end() - options.num_levels);
-      const std::span<const float> frequencies = result.model->inverse_frequencies();
+      const std::span<const float> frequencies = rope.frequencies;
       heads.push_back(
           Take(ClusterHead(backend, *spill, layer, head, layout, build,
                            frequencies.first(options.unrotated ? frequencies.size() : 0))));
     }
     shards.push_back(Take(
-        WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, layout, header, heads)));
+        WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, of_layer, header, heads)));
   }
   header.kind = static_cast<uint32_t>(ShardKind::kDocument);
   const auto writer = Take(ShardWriter::Create(env, temp, shards_dir, kDocumentFile, header));

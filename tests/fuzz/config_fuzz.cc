@@ -13,10 +13,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                         c.num_heads % c.num_kv_heads == 0 && c.head_dim % 2 == 0 &&
                         c.head_dim >= 2 && c.head_dim <= 1024 && c.vocab_size >= 1 &&
                         c.attention.size() == c.num_layers && c.rms_norm_epsilon > 0 &&
-                        c.rope.theta >= 1;
+                        c.rope.theta >= 1 && (c.window > 0) == (c.num_full_layers() < c.num_layers);
   if (!is_sound) std::abort();
-  for (const float frequency : lectern::InverseFrequencies(c.rope, c.head_dim)) {
-    if (!std::isfinite(frequency)) std::abort();
+  for (const lectern::RopeRecipe* recipe : {&c.rope, &c.local_rope}) {
+    if (recipe->dims < 2 || recipe->dims > c.head_dim || recipe->dims % 2 != 0) std::abort();
+    for (const uint64_t length : {1, 1 << 20}) {
+      const lectern::RopeTable table = lectern::MakeRopeTable(*recipe, length);
+      if (table.frequencies.size() != recipe->dims / 2) std::abort();
+      for (const float frequency : table.frequencies) {
+        if (!std::isfinite(frequency)) std::abort();
+      }
+      if (!std::isfinite(table.attention_factor)) std::abort();
+    }
   }
   return 0;
 }

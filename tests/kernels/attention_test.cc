@@ -46,12 +46,14 @@ struct AttentionCase {
   void Run(const Backend& kernels, const AttentionState& state, size_t begin, size_t end,
            Rows<float> logits = {}) const {
     std::vector<float> scratch(AttendScratch(end - begin, head_dim()));
-    const std::span<const uint32_t> all = visible;
+    const std::span<const uint32_t> all = visible, all_first = first;
     kernels.attend({.queries = queries.rows.Slice(begin, end),
                     .keys = keys.rows,
                     .values = values.rows,
                     .scale = scale,
+                    .softcap = softcap,
                     .visible = all.empty() ? all : all.subspan(begin, end - begin),
+                    .first = all_first.empty() ? all_first : all_first.subspan(begin, end - begin),
                     .state = state,
                     .logits = logits,
                     .scratch = scratch});
@@ -62,8 +64,8 @@ struct AttentionCase {
 
   Matrix queries;
   StoredMatrix keys, values;
-  std::vector<uint32_t> visible;
-  float scale;
+  std::vector<uint32_t> visible, first;
+  float scale, softcap = 0;
 };
 
 // softmax(scale q K^T) V in double, written without any online step. Row of zeros: nothing
@@ -75,15 +77,18 @@ Matrix DenseAttention(const AttentionCase& c, std::vector<double>* lse = nullptr
     const size_t seen = c.visible.empty() ? c.num_keys() : c.visible[r];
     std::vector<double> weights, out(c.head_dim());
     double total = 0;
+    const size_t first = c.first.empty() ? 0 : c.first[r];
     for (size_t j = 0; j < seen; ++j) {
       double dot = 0;
       for (size_t i = 0; i < c.head_dim(); ++i) dot += double(c.queries[r][i]) * keys[j][i];
-      weights.push_back(std::exp(c.scale * dot));
+      double logit = c.scale * dot;
+      if (c.softcap > 0) logit = c.softcap * std::tanh(logit / c.softcap);
+      weights.push_back(j < first ? 0 : std::exp(logit));
       total += weights.back();
       for (size_t i = 0; i < c.head_dim(); ++i) out[i] += weights.back() * values[j][i];
     }
     if (lse != nullptr) lse->push_back(std::log(total));
-    for (size_t i = 0; i < c.head_dim() && seen > 0; ++i) {
+    for (size_t i = 0; i < c.head_dim() && seen > first; ++i) {
       output[r][i] = static_cast<float>(out[i] / total);
     }
   }
@@ -101,6 +106,55 @@ void ExpectNear(const Matrix& a, const Matrix& b, double tolerance) {
 }
 
 class AttentionTest : public KernelTest {};
+
+// Windows: rows that see nothing, one key, the end of a tile, tiles of which they see nothing.
+TEST_P(AttentionTest, SeesFromItsFirstKeyOn) {
+  for (const size_t num_rows : {1, 4, 8, 40}) {
+    AttentionCase c(num_rows, 300, 48, Dtype::kF16);
+    for (size_t r = 0; r < num_rows; ++r) {
+      c.visible[r] = static_cast<uint32_t>(300 - num_rows + r + 1);
+      c.first.push_back(c.visible[r] - std::min<uint32_t>(c.visible[r], r % 7 * 33));
+    }
+    State state(num_rows, 48);
+    Matrix logits(num_rows, 300);
+    c.Run(kernels(), state, logits.rows);
+    ExpectNear(state.Finish(), DenseAttention(c), 1e-5);
+    for (size_t r = 0; r < num_rows; ++r) {
+      for (size_t j = 0; j < 300; ++j) {
+        EXPECT_EQ(logits[r][j] == -INFINITY, j < c.first[r] || j >= c.visible[r]);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, SoftcapBoundsLogits) {
+  for (const size_t num_rows : {1, 4, 8, 40}) {
+    AttentionCase c(num_rows, 150, 64, Dtype::kF16);
+    c.softcap = 0.7f;  // of logits that reach 2
+    State state(num_rows, 64);
+    Matrix logits(num_rows, 150);
+    c.Run(kernels(), state, logits.rows);
+    ExpectNear(state.Finish(), DenseAttention(c), 1e-5);
+    for (size_t r = 0; r < num_rows; ++r) {
+      for (size_t j = 0; j < c.visible[r]; ++j) EXPECT_LE(std::abs(logits[r][j]), 0.7f);
+    }
+    // Blocks of the same keys agree with one run of them.
+    c.visible.clear();
+    State whole(num_rows, 64), blocks(num_rows, 64);
+    c.Run(kernels(), whole);
+    const KvBlock parts[] = {{c.keys.rows.Slice(0, 70), c.values.rows.Slice(0, 70)},
+                             {c.keys.rows.Slice(70, 150), c.values.rows.Slice(70, 150)}};
+    std::vector<float> scratch(AttendScratch(num_rows, 64));
+    kernels().attend_blocks({.queries = c.queries,
+                             .blocks = parts,
+                             .scale = c.scale,
+                             .softcap = c.softcap,
+                             .state = blocks.view,
+                             .logits = {},
+                             .scratch = scratch});
+    ExpectNear(blocks.Finish(), whole.Finish(), 1e-5);
+  }
+}
 
 TEST_P(AttentionTest, IsSoftmaxOfLogitsTimesValues) {
   for (const size_t num_rows : {1, 4, 40}) {

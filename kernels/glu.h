@@ -1,0 +1,24 @@
+// Gated linear units (Shazeer 2020, arXiv:2002.05202): output[r, c] = a(gate[r, c]) * up[r, c],
+//   SwiGLU  a(x) = x / (1 + exp(-x))
+//   GeGLU   a(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU by tanh
+#ifndef LECTERN_KERNELS_GLU_H_
+#define LECTERN_KERNELS_GLU_H_
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+enum class Activation : uint8_t { kSilu, kGeluTanh };
+
+struct GluArgs {
+  Rows<const float> gate;  // [M, C]
+  Rows<const float> up;    // [M, C]
+  Rows<float> output;      // [M, C]; may be gate or up
+  Activation activation = Activation::kSilu;
+};
+void GluScalar(const GluArgs& args);  // the definition
+void GluSimd(const GluArgs& args);    // within 1e-5 relative of it
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_GLU_H_

@@ -1,0 +1,23 @@
+// Model folders for tests whose weights are invented: tests/golden/make_architecture_golden.py has
+// the same formula.
+#ifndef LECTERN_TESTS_ENGINE_INVENTED_MODEL_H_
+#define LECTERN_TESTS_ENGINE_INVENTED_MODEL_H_
+
+#include <string>
+#include <vector>
+
+#include "engine/json.h"
+
+namespace lectern::testing {
+
+// The weight of element `index` of a tensor of this name and shape.
+float InventedWeight(const std::string& name, const std::vector<uint64_t>& shape, float norm_base,
+                     uint64_t index);
+
+// One case of tests/golden/architectures.json as a model folder: config.json, model.safetensors
+// (f32) and the tokenizer of the tiny model.
+void WriteInventedModel(const Json& architecture, const std::string& folder);
+
+}  // namespace lectern::testing
+
+#endif  // LECTERN_TESTS_ENGINE_INVENTED_MODEL_H_
