@@ -22,8 +22,8 @@ std::string Shown(double value) { return Json(value).Dump(); }
 // Reads members of one JSON object. null counts as absent, as in transformers.
 class Fields {
  public:
-  Fields(const Json& object, std::string path, std::string prefix = "")
-      : object_(object), path_(std::move(path)), prefix_(std::move(prefix)) {}
+  Fields(const Json& object, const ConfigFile& file, std::string prefix = "")
+      : object_(object), file_(file), prefix_(std::move(prefix)) {}
 
   const Json* Find(std::string_view name) const {
     const Json* value = object_.Find(name);
@@ -80,12 +80,15 @@ class Fields {
 
  private:
   Status Make(Code code, std::string_view name, const std::string& what) const {
-    const std::string field = prefix_ + std::string(name);
-    return Status(code, path_ + ": \"" + field + "\" " + what).WithParam(field);
+    std::string field = prefix_ + std::string(name);
+    const auto own = file_.own_names.find(field);
+    if (own != file_.own_names.end()) field = own->second;
+    return Status(code, file_.path + ": \"" + field + "\" " + what).WithParam(field);
   }
 
   const Json& object_;
-  std::string path_, prefix_;
+  const ConfigFile& file_;
+  std::string prefix_;
 };
 
 constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
@@ -261,11 +264,11 @@ Status ReadLlama3(const Fields& top, const Fields& rope, const ModelConfig& conf
                         static_cast<double>(kMaxPositions), &recipe->original_max_positions);
 }
 
-Status ReadRope(const Json& root, const Fields& top, const std::string& path, ModelConfig* config) {
+Status ReadRope(const Json& root, const Fields& top, const ConfigFile& file, ModelConfig* config) {
   RopeRecipe* recipe = &config->rope;
   LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
   const Json no_fields{Json::Object{}};
-  const Fields rope(name.empty() ? no_fields : *root.Find(name), path, name + ".");
+  const Fields rope(name.empty() ? no_fields : *root.Find(name), file, name + ".");
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
   if (const Json* part = rope.Find("partial_rotary_factor"); part != nullptr && !IsOne(*part)) {
     return rope.Unsupported("partial_rotary_factor", "is " + Shown(*part) + "; supported: 1");
@@ -309,10 +312,14 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
   if (!parsed.ok()) {
     return Status(parsed.status().code(), path + ": " + parsed.status().message());
   }
-  const Json& root = *parsed;
-  if (root.object() == nullptr) return Status(Code::kMalformedModel, path + ": not a JSON object");
+  return ReadConfig(*parsed, {.path = path, .own_names = {}});
+}
 
-  const Fields fields(root, path);
+Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
+  if (root.object() == nullptr) {
+    return Status(Code::kMalformedModel, file.path + ": not a JSON object");
+  }
+  const Fields fields(root, file);
   ModelConfig config;
   LECTERN_RETURN_IF_ERROR(CheckArchitecture(fields));
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
@@ -320,7 +327,7 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
   LECTERN_RETURN_IF_ERROR(CheckAttentionKinds(fields, config.num_layers));
   LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
   LECTERN_RETURN_IF_ERROR(fields.Bool("tie_word_embeddings", &config.tie_word_embeddings));
-  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, path, &config));
+  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, file, &config));
   LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
   config.attention.assign(config.num_layers, AttentionKind::kFull);
   return config;
@@ -358,6 +365,7 @@ std::vector<float> InverseFrequencies(const RopeRecipe& recipe, uint32_t head_di
     const float frequency = 1.0f / power;
     const bool is_llama3 = recipe.kind == RopeRecipe::Kind::kLlama3;
     frequencies[pair] = is_llama3 ? ScaleLlama3(recipe, frequency) : frequency;
+    if (!recipe.divisors.empty()) frequencies[pair] /= recipe.divisors[pair];
   }
   return frequencies;
 }

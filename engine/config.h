@@ -1,12 +1,14 @@
-// config.json of a Llama-family model, checked field by field.
+// What a Llama-family model is, from config.json or what stands for it, checked field by field.
 #ifndef LECTERN_ENGINE_CONFIG_H_
 #define LECTERN_ENGINE_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/json.h"
 #include "store/status.h"
 
 namespace lectern {
@@ -22,6 +24,12 @@ struct RopeRecipe {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   double original_max_positions = 8192.0;
+  // Where the model's file has them ready ("rope_freqs" of a GGUF): what the frequency of each pair
+  // is divided by. [head_dim / 2] or empty.
+  std::vector<float> divisors;
+  // Rows of the query and key matrices are in the order in which pairs of a head are neighbours, (0,
+  // 1), (2, 3), …; else a pair is (i, i + head_dim / 2), as in transformers.
+  bool has_neighbours = false;
 };
 
 // Which keys a layer attends to.
@@ -52,6 +60,15 @@ struct ModelConfig {
 // partial_rotary_factor != 1, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
 // duplicate keys, missing or out-of-range fields, counts that contradict each other.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
+
+// Where a configuration is from, for messages.
+struct ConfigFile {
+  std::string path;
+  // What it calls fields that have another name in config.json.
+  std::map<std::string, std::string, std::less<>> own_names;
+};
+// The same of fields that somebody else parsed, under config.json's names.
+Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file);
 
 // [head_dim / 2]: radians per position of each pair, as transformers computes them in float32.
 std::vector<float> InverseFrequencies(const RopeRecipe& recipe, uint32_t head_dim);

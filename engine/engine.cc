@@ -13,6 +13,7 @@
 #include "engine/index_document.h"
 #include "engine/json.h"
 #include "engine/model.h"
+#include "engine/model_source.h"
 #include "engine/text.h"
 
 namespace lectern {
@@ -367,19 +368,13 @@ class LocalEngine : public Engine {
   }
 
   Result<uint64_t> WeightsBytes(const std::string& folder, WeightsType type) {
-    if (type != WeightsType::kStored) {
-      const auto config = ReadModelConfig(env_, folder);
-      return config.ok() ? PackedBytes(*config, type) : 0;  // Load says what is wrong
-    }
-    uint64_t bytes = 0;
-    const auto names = env_.List(folder);
-    if (!names.ok()) return bytes;  // Load says what is wrong
-    for (const std::string& name : *names) {
-      if (!name.ends_with(".safetensors")) continue;
-      LECTERN_ASSIGN(const FileInfo info, env_.Info(env_.Resolve(folder + "/" + name)));
-      bytes += info.bytes;
-    }
-    return bytes;
+    // What is wrong with it, Load says.
+    const auto source = OpenModelSource(env_, folder, io_);
+    if (!source.ok()) return uint64_t{0};
+    const auto files = (*source)->TakeTensors();
+    if (!files.ok()) return uint64_t{0};
+    const auto bytes = Weights::BytesInUse(*files, (*source)->config(), type);
+    return bytes.ok() ? *bytes : 0;
   }
 
   Env& env_;

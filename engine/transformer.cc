@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "store/shard_layout.h"
+
 namespace lectern {
 namespace {
 
@@ -16,6 +18,19 @@ void EmbeddingOf(const Backend& backend, const WeightMatrix& embedding, size_t i
     return backend.to_float_rows(embedding.rows.Slice(id, id + 1), out);
   }
   for (size_t i = 0; i < out.num_cols; ++i) out[0][i] = PackedElement(embedding.packed, id, i);
+}
+
+// Heads whose pairs are neighbours become such whose pairs are (i, i + half).
+void SeparatePairs(Rows<float> heads, size_t head_dim) {
+  float head[kMaxHeadDim];
+  const size_t half = head_dim / 2;
+  for (size_t t = 0; t < heads.num_rows; ++t) {
+    for (size_t begin = 0; begin < heads.num_cols; begin += head_dim) {
+      float* const x = heads[t] + begin;
+      std::copy_n(x, head_dim, head);
+      for (size_t i = 0; i < half; ++i) x[i] = head[2 * i], x[half + i] = head[2 * i + 1];
+    }
+  }
 }
 
 }  // namespace
@@ -41,6 +56,7 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
   steps.resize(tokens * widest);
   scales.resize(tokens * (widest / kPackedGroup));
+  sums.resize(scales.size());
 }
 
 void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const {
@@ -103,14 +119,16 @@ Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
         {.input = input.Slice(begin, end),
          .steps = std::span<int8_t>(a.steps).subspan(begin * cols, (end - begin) * cols),
          .scales =
-             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups)});
+             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups),
+         .sums =
+             std::span<float>(a.sums).subspan(begin * num_groups, (end - begin) * num_groups)});
   };
   if (items == 1) {
     run(0, 0);
   } else {
     threads_.ParallelFor(items, run);
   }
-  return {a.steps.data(), a.scales.data(), input.num_rows, cols};
+  return {a.steps.data(), a.scales.data(), a.sums.data(), input.num_rows, cols};
 }
 
 void Transformer::Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const {
@@ -135,6 +153,10 @@ void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const
   MatMul(normed, weights.q, q, false, a);
   MatMul(normed, weights.k, k, false, a);
   MatMul(normed, weights.v, v, false, a);
+  if (config.rope.has_neighbours) {
+    SeparatePairs(q, dim);
+    SeparatePairs(k, dim);
+  }
   const Rows<const float> cosine(a.cosine.data(), num_tokens, dim / 2);
   const Rows<const float> sine(a.sine.data(), num_tokens, dim / 2);
   backend_.rope({.heads = q, .head_dim = dim, .cosine = cosine, .sine = sine});
