@@ -80,6 +80,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   options.max_ram_bytes = read.max_ram_bytes;
   options.rehash_model = read.rehash_model != 0;
   LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
+  LECTERN_ASSIGN(options.ollama_models,
+                 Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
   return options;
 }
 

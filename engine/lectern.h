@@ -408,7 +408,8 @@ struct Imported {
 
 struct EngineOptions {
   std::string_view store = {};  // directory; created by the first Index. Required
-  std::string_view model = {};  // Hugging Face folder; empty: the one a document was indexed with
+  // Folder, .gguf file or name of Ollama's; empty: the one a document was indexed with
+  std::string_view model = {};
   uint64_t num_threads = 0;     // 0: physical cores
   uint64_t quota_bytes = 0;     // of the store: lectern_engine_options; 0: none
   lectern_io io = LECTERN_IO_MMAP;
@@ -416,6 +417,7 @@ struct EngineOptions {
   bool rehash_model = false;   // hash weights although their files are unchanged
   // "stored", "q8", "q4": lectern_engine_options. Empty: the document's
   std::string_view weights = {};
+  std::string_view ollama_models = {};  // its folder of models; empty: names are not looked up
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the
@@ -433,6 +435,8 @@ class Engine {
     c.max_ram_bytes = options.max_ram_bytes;
     c.rehash_model = options.rehash_model;
     c.weights = options.weights.data(), c.weights_len = options.weights.size();
+    c.ollama_models = options.ollama_models.data();
+    c.ollama_models_len = options.ollama_models.size();
     auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
       return lectern_engine_create(&c, out, error);
     });

@@ -103,6 +103,12 @@ std::string TensorFiles::Shown(std::string_view name) const {
   return QuotedName(own_name ? own_name(name) : std::string(name));
 }
 
+bool TensorFiles::HasBlocks() const {
+  return std::any_of(tensors.begin(), tensors.end(), [](const auto& named) {
+    return named.second.type && !PlainDtype(*named.second.type);
+  });
+}
+
 Result<TensorFiles::File> OpenModelFile(Env& env, const std::string& path, Io io) {
   TensorFiles::File file;
   file.path = path;

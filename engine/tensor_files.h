@@ -41,6 +41,7 @@ struct TensorFiles {
   std::function<std::string(std::string_view)> own_name;
 
   std::string Shown(std::string_view name) const;  // quoted
+  bool HasBlocks() const;
 };
 
 // A file of a model, opened without reading it; links are followed. The codes of Env.

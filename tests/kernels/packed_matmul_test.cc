@@ -217,7 +217,8 @@ TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsOfBlocks) {
       for (size_t r = 0; r < m; r += count) {
         const size_t end = std::min(r + count, m);
         const Int8Matrix part(kernels().quantise_rows, Rows<const float>(rows.rows).Slice(r, end));
-        for (const auto [begin, stop] : {std::pair(size_t{0}, size_t{48}), {size_t{48}, n}}) {
+        for (const size_t begin : {size_t{0}, size_t{48}}) {
+          const size_t stop = begin == 0 ? 48 : n;
           Multiply(kernels().packed_matmul, part.rows, weight.rows, output.rows.Slice(r, end),
                    begin, stop);
         }
