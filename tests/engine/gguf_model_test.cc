@@ -9,7 +9,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/ollama.h"
 #include "store/store.h"
+#include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -206,11 +208,86 @@ TEST_P(GgufTypeTest, IndexesAndAnswers) {
   EXPECT_EQ(Ask(**again, 0.2f).text, sparse.text);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GgufTypeTest, ::testing::ValuesIn(kTypes), [](const auto& test) {
+// The oracle computes with what a model's matrices are worth, rows of queries and keys in
+// transformers' order.
+void UseWeights(const Model& model, testing::DenseOracle& oracle) {
+  const auto replace = [&](const std::string& name, const WeightMatrix& matrix, bool is_rotated) {
+    const std::vector<float> values = ValuesOf(matrix);
+    std::vector<double> ordered(values.size());
+    const size_t cols = matrix.num_cols(), dim = model.config().head_dim;
+    for (size_t r = 0; r < matrix.num_rows(); ++r) {
+      const size_t in_head = r % dim, half = dim / 2;
+      const size_t to = is_rotated ? r - in_head + in_head / 2 + in_head % 2 * half : r;
+      std::copy_n(values.begin() + r * cols, cols, ordered.begin() + to * cols);
+    }
+    oracle.Replace(name, std::move(ordered));
+  };
+  replace("model.embed_tokens.weight", model.weights().embedding(), false);
+  for (size_t i = 0; i < model.config().num_layers; ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    const LayerWeights& layer = model.weights().layer(i);
+    replace(prefix + "self_attn.q_proj.weight", layer.q, true);
+    replace(prefix + "self_attn.k_proj.weight", layer.k, true);
+    replace(prefix + "self_attn.v_proj.weight", layer.v, false);
+    replace(prefix + "self_attn.o_proj.weight", layer.o, false);
+    replace(prefix + "mlp.gate_proj.weight", layer.gate, false);
+    replace(prefix + "mlp.up_proj.weight", layer.up, false);
+    replace(prefix + "mlp.down_proj.weight", layer.down, false);
+  }
+  if (model.weights().has_blocks()) oracle.RoundInputs();
+}
+
+// At a budget of 1 a document of 2,500 tokens is read as a dense forward in float64 reads it, which
+// rounds what it multiplies as the engine does. A value in the middle of two steps is rounded to
+// either, which moves all logits after it (exact_mode_test): so some rows are near, one is nearer.
+class GgufOracleTest : public GgufTypeTest {};
+
+TEST_P(GgufOracleTest, ExactModeIsTheDenseOracle) {
+  const TempFolder folder;
+  const std::string text = InventedText(6'000, 100);
+  auto engine = Engine::Create(InStore(folder, path()));
+  ASSERT_TRUE((*engine)->Index(text, {}).ok());
+  auto opened = (*engine)->Open("");
+  ASSERT_TRUE(opened.ok());
+  auto& session = static_cast<DocumentSession&>(**opened);
+  const auto model = Load(path());
+  testing::DenseOracle oracle(TinyModel(), "f16");
+  UseWeights(*model, oracle);
+  oracle.Append(model->EncodeDocument(text)->ids);
+  std::vector<int32_t> next = *model->EncodeQuestion(InventedText(30, 7));
+  double nearest = INFINITY, furthest = 0;
+  for (int step = 0; step < 4; ++step) {
+    const auto logits = session.Step(next, 1, true, nullptr);
+    ASSERT_TRUE(logits.ok());
+    const std::vector<double> expected = oracle.Append(next);
+    double sum = 0, squares = 0, largest = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      sum += expected[i], squares += expected[i] * expected[i];
+      largest = std::max(largest, std::abs((*logits)[i] - expected[i]));
+    }
+    const double n = static_cast<double>(expected.size());
+    const double error = largest / std::sqrt(squares / n - sum / n * (sum / n));
+    nearest = std::min(nearest, error), furthest = std::max(furthest, error);
+    const auto best = std::max_element(expected.begin(), expected.end()) - expected.begin();
+    next = {static_cast<int32_t>(best)};
+    EXPECT_EQ(std::max_element(logits->begin(), logits->end()) - logits->begin(), best);
+  }
+  RecordProperty("nearest", std::to_string(nearest));
+  RecordProperty("furthest", std::to_string(furthest));
+  std::printf("%s: %.1e to %.1e of the spread\n", GetParam().name, nearest, furthest);
+  EXPECT_LT(nearest, 1e-3);
+  EXPECT_LT(furthest, model->weights().has_blocks() ? 4e-2 : 2e-3);
+}
+
+std::string CaseName(const ::testing::TestParamInfo<TypeCase>& test) {
   std::string name = test.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
-});
+}
+INSTANTIATE_TEST_SUITE_P(Types, GgufTypeTest, ::testing::ValuesIn(kTypes), CaseName);
+// Those that are tests/golden/tiny, which the oracle reads.
+INSTANTIATE_TEST_SUITE_P(Types, GgufOracleTest,
+                         ::testing::ValuesIn(std::begin(kTypes), std::end(kTypes) - 1), CaseName);
 
 // The same weights in F32 give the same answers, whichever file they are in.
 TEST(GgufModelTest, AnswersAsTheSafetensorsDo) {
@@ -397,6 +474,101 @@ TEST(GgufModelTest, MissingPartsAndStrangersAreNamed) {
   const std::string alone = folder.path() + "/alone.gguf";
   fs::copy(GoldenPath("split-00001-of-00003.gguf"), alone);
   EXPECT_EQ(Model::Load(Env::Default(), alone).status().code(), Code::kMalformedModel);
+}
+
+// ---- Names of Ollama's
+
+class OllamaTest : public ::testing::Test {
+ protected:
+  OllamaTest() {
+    fs::create_directories(models_ + "/blobs");
+    fs::copy(GoldenPath("tiny-Q8_0.gguf"), Blob());
+    Manifest("registry.ollama.ai/library/tiny/1b", Layers());
+  }
+  std::string Blob() const { return models_ + "/blobs/sha256-" + std::string(64, 'a'); }
+  static std::string Layer(const std::string& type, const std::string& digest) {
+    return "{\"mediaType\":\"application/vnd.ollama.image." + type + "\",\"digest\":\"" + digest +
+           "\",\"size\":1}";
+  }
+  static std::string Layers(const std::string& digest = "sha256:" + std::string(64, 'a')) {
+    return "{\"schemaVersion\":2,\"layers\":[" + Layer("template", "sha256:0") + "," +
+           Layer("model", digest) + "]}";
+  }
+  void Manifest(const std::string& name, const std::string& json) {
+    const std::string path = models_ + "/manifests/" + name;
+    fs::create_directories(fs::path(path).parent_path());
+    WriteWholeFile(path, json);
+  }
+  Status Find(const std::string& name) {
+    return FindOllamaModel(Env::Default(), models_, name).status();
+  }
+
+  const TempFolder folder_;
+  const std::string models_ = folder_.path() + "/models";
+};
+
+TEST_F(OllamaTest, NamesLeadToBlobs) {
+  Manifest("registry.ollama.ai/library/tiny/latest", Layers());
+  Manifest("registry.ollama.ai/someone/tiny/q8", Layers());
+  Manifest("hf.co/someone/tiny-GGUF/Q8_0", Layers());
+  for (const char* name : {"tiny", "tiny:1b", "library/tiny:1b", "someone/tiny:q8",
+                           "registry.ollama.ai/someone/tiny:q8", "hf.co/someone/tiny-GGUF:Q8_0"}) {
+    EXPECT_TRUE(IsOllamaName(name)) << name;
+    const auto path = FindOllamaModel(Env::Default(), models_, name);
+    ASSERT_TRUE(path.ok()) << path.status().message();
+    EXPECT_EQ(*path, Blob());
+  }
+  for (const char* name : {"", "/models/tiny", "../tiny", "tiny:", ":1b", "a/b/c/d", "a//b",
+                           "./tiny", "tiny/..", "ti ny", "tiny:1b:2", "a/.hidden"}) {
+    EXPECT_FALSE(IsOllamaName(name)) << name;
+  }
+}
+
+TEST_F(OllamaTest, AnEngineTakesThem) {
+  EngineOptions options = InStore(folder_, "tiny:1b");
+  options.ollama_models = models_;
+  auto engine = Engine::Create(options);
+  ASSERT_TRUE(engine.ok());
+  const auto report = (*engine)->Index(InventedText(700, 5), {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_FALSE(Ask(**engine, 1).text.empty());
+  // The document knows the blob: who asks need not know the name.
+  auto asker = Engine::Create({.store = options.store});
+  EXPECT_EQ(Ask(**asker, 1).text, Ask(**engine, 1).text);
+
+  options.model = "tiny:7b";
+  const Status status =
+      std::move(Engine::Create(options)).value()->Index(InventedText(700, 5), {}).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_EQ(status.param(), "model");
+  EXPECT_NE(status.message().find("manifests/registry.ollama.ai/library/tiny/7b"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST_F(OllamaTest, WrongManifestsAreNamed) {
+  const std::pair<std::string, Code> cases[] = {
+      {"", Code::kMalformedModel},
+      {"[]", Code::kMalformedModel},
+      {"{\"layers\":[{}]}", Code::kMalformedModel},
+      {"{\"layers\":[]}", Code::kMalformedModel},
+      {Layers("sha256:../../etc/passwd"), Code::kMalformedModel},
+      {Layers("sha256:" + std::string(63, 'a') + "/"), Code::kMalformedModel},
+      {Layers("sha512:" + std::string(64, 'a')), Code::kMalformedModel},
+      {Layers("sha256:" + std::string(64, 'b')), Code::kMissingFile},
+      {"{\"layers\":[" + Layer("model", "sha256:" + std::string(64, 'a')) + "," +
+           Layer("adapter", "sha256:" + std::string(64, 'a')) + "]}",
+       Code::kUnsupportedModel},
+      {"{\"layers\":[" + Layer("model", "sha256:" + std::string(64, 'a')) + "," +
+           Layer("model", "sha256:" + std::string(64, 'a')) + "]}",
+       Code::kUnsupportedModel},
+  };
+  for (const auto& [json, code] : cases) {
+    Manifest("registry.ollama.ai/library/tiny/bad", json);
+    const Status status = Find("tiny:bad");
+    EXPECT_EQ(status.code(), code) << json << ": " << status.message();
+    EXPECT_NE(status.message().find("library/tiny/bad"), std::string::npos) << status.message();
+  }
 }
 
 TEST(GgufModelTest, WhatIsNoModelIsNamed) {
