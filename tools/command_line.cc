@@ -184,7 +184,7 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   }
   if (flags.model.empty()) flags.model = Variable("LECTERN_MODEL");
   flags.ollama_models = Variable("OLLAMA_MODELS");
-  const std::string home = Variable("HOME");
+  const std::string home(Variable("HOME"));
   if (flags.ollama_models.empty() && !home.empty()) flags.ollama_models = home + "/.ollama/models";
   auto quota = ReadSize(flags.quota, "LECTERN_QUOTA");
   if (!quota.ok()) return quota.error();
