@@ -26,9 +26,9 @@ struct RopeRecipe {
   double original_max_positions = 8192.0;
   // Where the model's file has them ready ("rope_freqs" of a GGUF): what the frequency of each pair
   // is divided by. [head_dim / 2] or empty.
-  std::vector<float> divisors;
-  // Rows of the query and key matrices are in the order in which pairs of a head are neighbours, (0,
-  // 1), (2, 3), …; else a pair is (i, i + head_dim / 2), as in transformers.
+  std::vector<float> divisors = {};
+  // Rows of the query and key matrices are in the order in which pairs of a head are neighbours,
+  // (0, 1), (2, 3), …; else a pair is (i, i + head_dim / 2), as in transformers.
   bool has_neighbours = false;
 };
 

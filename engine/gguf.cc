@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMaxKeys = 1 << 16, kMaxTensors = 1 << 16;
 constexpr uint64_t kMaxString = uint64_t{16} << 20, kMaxItems = uint64_t{16} << 20;
-constexpr uint64_t kMaxName = 65'535;   // bytes of a key, the limit of the format
+constexpr uint64_t kMaxName = 65'535;    // bytes of a key, the limit of the format
 constexpr uint64_t kMaxTensorName = 64;  // ggml's, too
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kDefaultAlignment = 32, kMaxAlignment = uint64_t{1} << 20;
@@ -25,17 +25,17 @@ struct TypeInfo {
   uint32_t block_items, block_bytes;
 };
 constexpr TypeInfo kTypes[] = {
-    {0, "F32", 1, 4},        {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},
-    {3, "Q4_1", 32, 20},     {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},
-    {8, "Q8_0", 32, 34},     {9, "Q8_1", 32, 40},      {10, "Q2_K", 256, 84},
-    {11, "Q3_K", 256, 110},  {12, "Q4_K", 256, 144},   {13, "Q5_K", 256, 176},
-    {14, "Q6_K", 256, 210},  {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66},
-    {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},
-    {20, "IQ4_NL", 32, 18},  {21, "IQ3_S", 256, 110},  {22, "IQ2_S", 256, 82},
-    {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},        {25, "I16", 1, 2},
-    {26, "I32", 1, 4},       {27, "I64", 1, 8},        {28, "F64", 1, 8},
-    {29, "IQ1_M", 256, 56},  {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},
-    {35, "TQ2_0", 256, 66},  {39, "MXFP4", 32, 17},    {40, "NVFP4", 64, 36}};
+    {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},
+    {3, "Q4_1", 32, 20},      {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},
+    {8, "Q8_0", 32, 34},      {9, "Q8_1", 32, 40},      {10, "Q2_K", 256, 84},
+    {11, "Q3_K", 256, 110},   {12, "Q4_K", 256, 144},   {13, "Q5_K", 256, 176},
+    {14, "Q6_K", 256, 210},   {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66},
+    {17, "IQ2_XS", 256, 74},  {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},
+    {20, "IQ4_NL", 32, 18},   {21, "IQ3_S", 256, 110},  {22, "IQ2_S", 256, 82},
+    {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},         {25, "I16", 1, 2},
+    {26, "I32", 1, 4},        {27, "I64", 1, 8},        {28, "F64", 1, 8},
+    {29, "IQ1_M", 256, 56},   {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},
+    {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},    {40, "NVFP4", 64, 36}};
 
 const TypeInfo* FindType(uint32_t type) {
   for (const TypeInfo& info : kTypes) {
@@ -49,17 +49,22 @@ uint64_t ItemBytes(GgufKind kind) {
   switch (kind) {
     case GgufKind::kU8:
     case GgufKind::kI8:
-    case GgufKind::kBool: return 1;
+    case GgufKind::kBool:
+      return 1;
     case GgufKind::kU16:
-    case GgufKind::kI16: return 2;
+    case GgufKind::kI16:
+      return 2;
     case GgufKind::kU32:
     case GgufKind::kI32:
-    case GgufKind::kF32: return 4;
+    case GgufKind::kF32:
+      return 4;
     case GgufKind::kU64:
     case GgufKind::kI64:
-    case GgufKind::kF64: return 8;
+    case GgufKind::kF64:
+      return 8;
     case GgufKind::kString:
-    case GgufKind::kArray: break;
+    case GgufKind::kArray:
+      break;
   }
   return 0;
 }
@@ -73,19 +78,31 @@ T LoadAt(const char* at) {
 
 GgufValue ScalarAt(const char* at, GgufKind kind) {
   switch (kind) {
-    case GgufKind::kU8: return uint64_t{LoadAt<uint8_t>(at)};
-    case GgufKind::kI8: return int64_t{LoadAt<int8_t>(at)};
-    case GgufKind::kU16: return uint64_t{LoadAt<uint16_t>(at)};
-    case GgufKind::kI16: return int64_t{LoadAt<int16_t>(at)};
-    case GgufKind::kU32: return uint64_t{LoadAt<uint32_t>(at)};
-    case GgufKind::kI32: return int64_t{LoadAt<int32_t>(at)};
-    case GgufKind::kF32: return double{LoadAt<float>(at)};
-    case GgufKind::kBool: return *at != 0;
-    case GgufKind::kU64: return LoadAt<uint64_t>(at);
-    case GgufKind::kI64: return LoadAt<int64_t>(at);
-    case GgufKind::kF64: return LoadAt<double>(at);
+    case GgufKind::kU8:
+      return uint64_t{LoadAt<uint8_t>(at)};
+    case GgufKind::kI8:
+      return int64_t{LoadAt<int8_t>(at)};
+    case GgufKind::kU16:
+      return uint64_t{LoadAt<uint16_t>(at)};
+    case GgufKind::kI16:
+      return int64_t{LoadAt<int16_t>(at)};
+    case GgufKind::kU32:
+      return uint64_t{LoadAt<uint32_t>(at)};
+    case GgufKind::kI32:
+      return int64_t{LoadAt<int32_t>(at)};
+    case GgufKind::kF32:
+      return double{LoadAt<float>(at)};
+    case GgufKind::kBool:
+      return *at != 0;
+    case GgufKind::kU64:
+      return LoadAt<uint64_t>(at);
+    case GgufKind::kI64:
+      return LoadAt<int64_t>(at);
+    case GgufKind::kF64:
+      return LoadAt<double>(at);
     case GgufKind::kString:
-    case GgufKind::kArray: break;
+    case GgufKind::kArray:
+      break;
   }
   return uint64_t{0};
 }
@@ -120,11 +137,15 @@ class GgufReader {
   }
   Status Malformed(const std::string& what) const { return Fail(Code::kMalformedModel, what); }
 
+  // What is being read: "the header", or a kind of thing and its name.
+  std::string What() const {
+    return std::string(item_) + (name_.empty() ? "" : " " + QuotedName(name_));
+  }
+
   // The next `bytes` are there.
-  Status Need(uint64_t bytes, std::string_view what) {
+  Status Need(uint64_t bytes) {
     if (bytes > left()) {
-      return Fail(Code::kTruncated, "the file ends within " + std::string(what) +
-                                        "; download it again");
+      return Fail(Code::kTruncated, "the file ends within " + What() + "; download it again");
     }
     if (at_ + bytes <= loaded_) return {};
     const uint64_t end = std::min<uint64_t>(file_.size(), std::max(at_ + bytes, loaded_ + kWindow));
@@ -134,34 +155,34 @@ class GgufReader {
   }
 
   template <typename T>
-  Status Number(T* out, std::string_view what) {
-    LECTERN_RETURN_IF_ERROR(Need(sizeof(T), what));
+  Status Number(T* out) {
+    LECTERN_RETURN_IF_ERROR(Need(sizeof(T)));
     *out = LoadAt<T>(file_.data() + at_);
     at_ += sizeof(T);
     return {};
   }
 
-  Status String(std::string_view* out, uint64_t most, std::string_view what) {
+  Status String(std::string_view* out, uint64_t most) {
     uint64_t length = 0;
-    LECTERN_RETURN_IF_ERROR(Number(&length, what));
+    LECTERN_RETURN_IF_ERROR(Number(&length));
     if (length > most) {
-      return Fail(Code::kLimitExceeded, std::string(what) + " has " + std::to_string(length) +
+      return Fail(Code::kLimitExceeded, What() + " has a text of " + std::to_string(length) +
                                             " bytes; " + std::to_string(most) + " are allowed");
     }
-    LECTERN_RETURN_IF_ERROR(Need(length, what));
+    LECTERN_RETURN_IF_ERROR(Need(length));
     *out = file_.substr(at_, length);
     at_ += length;
     return {};
   }
 
   Status ReadHeader() {
-    LECTERN_RETURN_IF_ERROR(Need(8, "its header"));
+    LECTERN_RETURN_IF_ERROR(Need(8));
     if (file_.substr(0, 4) != "GGUF") return Malformed("it does not begin with \"GGUF\"");
     at_ = 4;
-    LECTERN_RETURN_IF_ERROR(Number(&table_.version, "the version"));
+    LECTERN_RETURN_IF_ERROR(Number(&table_.version));
     if (table_.version != 2 && table_.version != 3) return WrongVersion();
-    LECTERN_RETURN_IF_ERROR(Number(&num_tensors_, "the number of tensors"));
-    LECTERN_RETURN_IF_ERROR(Number(&num_keys_, "the number of keys"));
+    LECTERN_RETURN_IF_ERROR(Number(&num_tensors_));
+    LECTERN_RETURN_IF_ERROR(Number(&num_keys_));
     if (num_tensors_ > kMaxTensors || num_keys_ > kMaxKeys) {
       return Fail(Code::kLimitExceeded, std::to_string(num_tensors_) + " tensors and " +
                                             std::to_string(num_keys_) + " keys; " +
@@ -179,79 +200,82 @@ class GgufReader {
                              "; this build reads 2 and 3. Convert the model again");
   }
 
-  Status ReadKind(GgufKind* kind, const std::string& what) {
+  Status ReadKind(GgufKind* kind) {
     uint32_t number = 0;
-    LECTERN_RETURN_IF_ERROR(Number(&number, what));
+    LECTERN_RETURN_IF_ERROR(Number(&number));
     *kind = static_cast<GgufKind>(number);
     return number <= 12 ? Status()
-                        : Malformed(what + " has the type " + std::to_string(number) +
+                        : Malformed(What() + " has the type " + std::to_string(number) +
                                     ", which does not exist");
   }
 
-  Status ReadKey() {
-    std::string_view name;
-    LECTERN_RETURN_IF_ERROR(String(&name, kMaxName, "a key's name"));
-    const std::string what = "key " + QuotedName(name);
-    GgufKind kind;
-    GgufValue value;
-    LECTERN_RETURN_IF_ERROR(ReadKind(&kind, what));
-    LECTERN_RETURN_IF_ERROR(ReadValue(kind, what, &value));
-    if (table_.keys.emplace(name, value).second) return {};
-    return Malformed(what + " is there twice");
+  Status ReadName(std::string_view item, uint64_t most) {
+    item_ = item;
+    name_ = {};
+    return String(&name_, most);
   }
 
-  Status ReadValue(GgufKind kind, const std::string& what, GgufValue* value) {
+  Status ReadKey() {
+    LECTERN_RETURN_IF_ERROR(ReadName("key", kMaxName));
+    GgufKind kind;
+    GgufValue value;
+    LECTERN_RETURN_IF_ERROR(ReadKind(&kind));
+    LECTERN_RETURN_IF_ERROR(ReadValue(kind, &value));
+    if (table_.keys.emplace(name_, value).second) return {};
+    return Malformed(What() + " is there twice");
+  }
+
+  Status ReadValue(GgufKind kind, GgufValue* value) {
     if (kind == GgufKind::kArray) {
       GgufArray array;
-      LECTERN_RETURN_IF_ERROR(ReadArray(what, &array, 0));
+      LECTERN_RETURN_IF_ERROR(ReadArray(&array, 0));
       *value = array;
       return {};
     }
     if (kind == GgufKind::kString) {
       std::string_view text;
-      LECTERN_RETURN_IF_ERROR(String(&text, kMaxString, what));
+      LECTERN_RETURN_IF_ERROR(String(&text, kMaxString));
       *value = text;
       return {};
     }
     const uint64_t bytes = ItemBytes(kind);
-    LECTERN_RETURN_IF_ERROR(Need(bytes, what));
-    LECTERN_RETURN_IF_ERROR(CheckBools(kind, file_.substr(at_, bytes), what));
+    LECTERN_RETURN_IF_ERROR(Need(bytes));
+    LECTERN_RETURN_IF_ERROR(CheckBools(kind, file_.substr(at_, bytes)));
     *value = ScalarAt(file_.data() + at_, kind);
     at_ += bytes;
     return {};
   }
 
-  Status CheckBools(GgufKind kind, std::string_view bytes, const std::string& what) const {
+  Status CheckBools(GgufKind kind, std::string_view bytes) const {
     const auto is_bool = [](char byte) { return byte == 0 || byte == 1; };
     if (kind != GgufKind::kBool || std::all_of(bytes.begin(), bytes.end(), is_bool)) return {};
-    return Malformed(what + " has a bool that is neither 0 nor 1");
+    return Malformed(What() + " has a bool that is neither 0 nor 1");
   }
 
   // Arrays in an array are walked over; there are none in those.
-  Status ReadArray(const std::string& what, GgufArray* array, int depth) {
-    LECTERN_RETURN_IF_ERROR(ReadKind(&array->kind, what));
-    LECTERN_RETURN_IF_ERROR(Number(&array->count, what));
+  Status ReadArray(GgufArray* array, int depth) {
+    LECTERN_RETURN_IF_ERROR(ReadKind(&array->kind));
+    LECTERN_RETURN_IF_ERROR(Number(&array->count));
     if (array->count > kMaxItems) {
-      return Fail(Code::kLimitExceeded, what + " has " + std::to_string(array->count) +
+      return Fail(Code::kLimitExceeded, What() + " has " + std::to_string(array->count) +
                                             " items; " + std::to_string(kMaxItems) +
                                             " are allowed");
     }
     if (array->kind == GgufKind::kArray && depth > 0) {
-      return Fail(Code::kLimitExceeded, what + " holds arrays of arrays of arrays");
+      return Fail(Code::kLimitExceeded, What() + " holds arrays of arrays of arrays");
     }
     const uint64_t begin = at_, item = ItemBytes(array->kind);
     if (item > 0) {
       const uint64_t bytes = array->count * item;  // cannot overflow
-      LECTERN_RETURN_IF_ERROR(Need(bytes, what));
-      LECTERN_RETURN_IF_ERROR(CheckBools(array->kind, file_.substr(at_, bytes), what));
+      LECTERN_RETURN_IF_ERROR(Need(bytes));
+      LECTERN_RETURN_IF_ERROR(CheckBools(array->kind, file_.substr(at_, bytes)));
       at_ += bytes;
     }
     for (uint64_t i = 0; item == 0 && i < array->count; ++i) {
       std::string_view text;
       GgufArray inner;
-      LECTERN_RETURN_IF_ERROR(array->kind == GgufKind::kString
-                                  ? String(&text, kMaxString, what)
-                                  : ReadArray(what, &inner, depth + 1));
+      LECTERN_RETURN_IF_ERROR(array->kind == GgufKind::kString ? String(&text, kMaxString)
+                                                               : ReadArray(&inner, depth + 1));
     }
     array->bytes = file_.substr(begin, at_ - begin);
     return {};
@@ -269,37 +293,38 @@ class GgufReader {
   }
 
   Status ReadTensor() {
-    std::string_view name;
-    LECTERN_RETURN_IF_ERROR(String(&name, kMaxTensorName, "a tensor's name"));
-    const std::string what = "tensor " + QuotedName(name);
-    if (name.empty()) return Malformed("a tensor without a name");
+    LECTERN_RETURN_IF_ERROR(ReadName("tensor", kMaxTensorName));
+    if (name_.empty()) return Malformed("a tensor without a name");
     GgufTensor tensor;
     uint32_t num_dimensions = 0;
-    LECTERN_RETURN_IF_ERROR(Number(&num_dimensions, what));
+    LECTERN_RETURN_IF_ERROR(Number(&num_dimensions));
     if (num_dimensions == 0 || num_dimensions > kMaxDimensions) {
-      return Malformed(what + " has " + std::to_string(num_dimensions) + " dimensions; 1..4 exist");
+      return Malformed(What() + " has " + std::to_string(num_dimensions) +
+                       " dimensions; 1..4 exist");
     }
     tensor.shape.resize(num_dimensions);
     for (uint32_t i = num_dimensions; i > 0; --i) {
-      LECTERN_RETURN_IF_ERROR(Number(&tensor.shape[i - 1], what));
+      LECTERN_RETURN_IF_ERROR(Number(&tensor.shape[i - 1]));
     }
-    LECTERN_RETURN_IF_ERROR(Number(&tensor.type, what));
-    LECTERN_RETURN_IF_ERROR(Number(&tensor.begin, what));
-    LECTERN_RETURN_IF_ERROR(SetEnd(what, &tensor));
-    if (table_.tensors.emplace(name, tensor).second) return {};
-    return Malformed(what + " is there twice");
+    LECTERN_RETURN_IF_ERROR(Number(&tensor.type));
+    LECTERN_RETURN_IF_ERROR(Number(&tensor.begin));
+    LECTERN_RETURN_IF_ERROR(SetEnd(&tensor));
+    if (table_.tensors.emplace(name_, tensor).second) return {};
+    return Malformed(What() + " is there twice");
   }
 
-  Status SetEnd(const std::string& what, GgufTensor* tensor) const {
+  Status SetEnd(GgufTensor* tensor) const {
     const TypeInfo* type = FindType(tensor->type);
     if (type == nullptr) {
-      return Fail(Code::kUnsupportedModel, what + " has the type " + std::to_string(tensor->type) +
+      return Fail(Code::kUnsupportedModel, What() + " has the type " +
+                                               std::to_string(tensor->type) +
                                                ", which this build does not know");
     }
     const uint64_t row = tensor->shape.back();
     if (row % type->block_items != 0) {
-      return Malformed(what + " has rows of " + std::to_string(row) + " values, which are not whole " +
-                       std::string(type->name) + " blocks of " + std::to_string(type->block_items));
+      return Malformed(What() + " has rows of " + std::to_string(row) +
+                       " values, which are not whole " + std::string(type->name) + " blocks of " +
+                       std::to_string(type->block_items));
     }
     uint64_t bytes = type->block_bytes;
     bool overflows = __builtin_mul_overflow(bytes, row / type->block_items, &bytes);
@@ -307,7 +332,7 @@ class GgufReader {
       overflows |= __builtin_mul_overflow(bytes, tensor->shape[i], &bytes);
     }
     overflows |= __builtin_add_overflow(tensor->begin, bytes, &tensor->end);
-    if (overflows) return Malformed(what + " has a shape or an offset that overflows");
+    if (overflows) return Malformed(What() + " has a shape or an offset that overflows");
     return {};
   }
 
@@ -332,9 +357,9 @@ class GgufReader {
       }
       end = tensor.end;
       if (end > file_.size() - data) {
-        return Fail(Code::kTruncated, "tensor " + QuotedName(named->first) +
-                                          " ends at data byte " + std::to_string(end) +
-                                          ", but there are " + std::to_string(file_.size() - data) +
+        return Fail(Code::kTruncated, "tensor " + QuotedName(named->first) + " ends at data byte " +
+                                          std::to_string(end) + ", but there are " +
+                                          std::to_string(file_.size() - data) +
                                           "; download the file again");
       }
       tensor.begin += data;
@@ -346,6 +371,7 @@ class GgufReader {
   const std::string_view file_;
   const std::string& path_;
   const LoadBytesFunction load_;
+  std::string_view item_ = "the header", name_;
   uint64_t at_ = 0, loaded_ = 0;
   uint64_t num_tensors_ = 0, num_keys_ = 0, alignment_ = kDefaultAlignment;
   GgufTable table_;

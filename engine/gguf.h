@@ -81,11 +81,11 @@ using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
 
 // `file` is the whole file, of which keys and tensor infos are read; `path` only names it. All
 // counts and lengths are checked against what is left of the file before anything is allocated:
-// at most 65,536 keys and tensors each, strings of 16 MiB, arrays of 16 Mi items that hold no arrays
-// of arrays, 4 dimensions, alignment a power of two up to 1 MiB. Keys and tensors are unique, tensors follow one
-// another with nothing but alignment between them. kMalformedModel (file, byte and key or tensor
-// named), kLimitExceeded, kTruncated, kUnsupportedModel (version 1, big-endian, a tensor type whose
-// size nobody told us).
+// at most 65,536 keys and tensors each, strings of 16 MiB, arrays of 16 Mi items that hold no
+// arrays of arrays, 4 dimensions, alignment a power of two up to 1 MiB. Keys and tensors are
+// unique, tensors follow one another with nothing but alignment between them. kMalformedModel
+// (file, byte and key or tensor named), kLimitExceeded, kTruncated, kUnsupportedModel (version 1,
+// big-endian, a tensor type whose size nobody told us).
 Result<GgufTable> ParseGguf(std::span<const std::byte> file, const std::string& path,
                             LoadBytesFunction load);
 

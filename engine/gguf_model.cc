@@ -17,12 +17,13 @@ struct Renamed {
 // ---- Architectures: add one here, and what it computes in config.h, weights.h and transformer.h.
 
 struct Architecture {
-  std::string_view name;        // general.architecture
-  std::string_view model_type;  // config.json's
-  bool has_neighbours;          // RopeRecipe
-  std::span<const Renamed> keys;           // "<name>.<gguf>" is field `ours` of config.json
-  std::span<const Renamed> tensors;        // "<gguf>.weight" is "<ours>.weight"
-  std::span<const Renamed> layer_tensors;  // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight"
+  std::string_view name;             // general.architecture
+  std::string_view model_type;       // config.json's
+  bool has_neighbours;               // RopeRecipe
+  std::span<const Renamed> keys;     // "<name>.<gguf>" is field `ours` of config.json
+  std::span<const Renamed> tensors;  // "<gguf>.weight" is "<ours>.weight"
+  std::span<const Renamed>
+      layer_tensors;  // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight"
 };
 
 constexpr Renamed kKeys[] = {
@@ -42,14 +43,10 @@ constexpr Renamed kKeys[] = {
 constexpr Renamed kTensors[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 constexpr Renamed kLayerTensors[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
 };
 constexpr Architecture kArchitectures[] = {
@@ -58,10 +55,12 @@ constexpr Architecture kArchitectures[] = {
 
 // Keys that would change the result in a way that we do not compute, unless they are 0 or false.
 constexpr std::string_view kRefusedKeys[] = {
-    "attn_logit_softcapping", "final_logit_softcapping",  "attention.clamp_kqv",
-    "attention.max_alibi_bias", "attention.scale",        "embedding_scale",
-    "residual_scale",         "logit_scale",              "rope.scaling.attn_factor",
-    "use_parallel_residual",  "attention.q_lora_rank",    "attention.kv_lora_rank",
+    "attn_logit_softcapping",   "final_logit_softcapping",
+    "attention.clamp_kqv",      "attention.max_alibi_bias",
+    "attention.scale",          "embedding_scale",
+    "residual_scale",           "logit_scale",
+    "rope.scaling.attn_factor", "use_parallel_residual",
+    "attention.q_lora_rank",    "attention.kv_lora_rank",
 };
 
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
@@ -229,8 +228,7 @@ class GgufModel : public ModelSource {
       const std::string key = KeyOf(refused);
       const auto at = keys().keys.find(key);
       if (at == keys().keys.end() || IsZero(at->second)) continue;
-      return Make(Code::kUnsupportedModel, key,
-                  "is " + Shown(at->second) + "; supported: none");
+      return Make(Code::kUnsupportedModel, key, "is " + Shown(at->second) + "; supported: none");
     }
     return {};
   }

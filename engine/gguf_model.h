@@ -1,8 +1,8 @@
 // A model in GGUF files: what its keys say, in the terms of transformers.
 //
 // What an architecture calls its tensors and keys is in one table (gguf_model.cc). Files of
-// architecture "llama" have the rows of the query and key matrices in another order than transformers
-// (RopeRecipe::has_neighbours) and scale RoPE by a tensor, "rope_freqs.weight".
+// architecture "llama" have the rows of the query and key matrices in another order than
+// transformers (RopeRecipe::has_neighbours) and scale RoPE by a tensor, "rope_freqs.weight".
 #ifndef LECTERN_ENGINE_GGUF_MODEL_H_
 #define LECTERN_ENGINE_GGUF_MODEL_H_
 

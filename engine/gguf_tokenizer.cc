@@ -14,8 +14,8 @@ class TokenizerReader {
     LECTERN_RETURN_IF_ERROR(ReadPieces());
     LECTERN_RETURN_IF_ERROR(ReadBool("tokenizer.ggml.add_space_prefix", &model_.add_dummy_prefix));
     model_.remove_extra_whitespaces = false;
-    LECTERN_RETURN_IF_ERROR(ReadBool("tokenizer.ggml.remove_extra_whitespaces",
-                                     &model_.remove_extra_whitespaces));
+    LECTERN_RETURN_IF_ERROR(
+        ReadBool("tokenizer.ggml.remove_extra_whitespaces", &model_.remove_extra_whitespaces));
     LECTERN_RETURN_IF_ERROR(ReadMark("bos", true, &model_.bos_piece));
     LECTERN_RETURN_IF_ERROR(ReadMark("eos", false, &model_.eos_piece));
     return std::move(model_);
@@ -32,8 +32,7 @@ class TokenizerReader {
     if (name == nullptr) return Make(Code::kMalformedModel, key, "is missing");
     if (*name == "llama") return {};
     return Make(Code::kUnsupportedModel, key,
-                "is " + QuotedName(*name) +
-                    (*name == "gpt2" ? ", byte-level BPE" : "") +
+                "is " + QuotedName(*name) + (*name == "gpt2" ? ", byte-level BPE" : "") +
                     "; this build runs \"llama\" (SentencePiece)");
   }
 
@@ -99,9 +98,9 @@ class TokenizerReader {
                   "must be a token id below " + std::to_string(model_.pieces.size()));
     }
     if (model_.pieces[*id].type != PieceType::kControl) {
-      return Make(Code::kUnsupportedModel, key,
-                  "names token " + QuotedName(model_.pieces[*id].text) +
-                      ", which is not a control token");
+      return Make(
+          Code::kUnsupportedModel, key,
+          "names token " + QuotedName(model_.pieces[*id].text) + ", which is not a control token");
     }
     *piece = model_.pieces[*id].text;
     return {};

@@ -57,8 +57,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   model->config_ = source->config();
   LECTERN_ASSIGN(model->tokenizer_, source->MakeTokenizer());
   LECTERN_ASSIGN(TensorFiles files, source->TakeTensors());
-  LECTERN_ASSIGN(model->weights_,
-                 Weights::Load(std::move(files), model->config_, options.weights));
+  LECTERN_ASSIGN(model->weights_, Weights::Load(std::move(files), model->config_, options.weights));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
                                              std::to_string(model->tokenizer_->vocab_size()) +

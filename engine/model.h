@@ -45,9 +45,9 @@ struct ModelOptions {
 // Immutable; thread-safe.
 class Model {
  public:
-  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights and Tokenizer
-  // can answer; kMalformedModel also when the tokenizer has more pieces than the model has
-  // embeddings.
+  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights and
+  // Tokenizer can answer; kMalformedModel also when the tokenizer has more pieces than the model
+  // has embeddings.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
 

@@ -90,8 +90,8 @@ Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::st
   if (parts.empty()) {
     return Status(Code::kNotFound, QuotedName(name) + " is no name of a model").WithParam("model");
   }
-  const std::string manifest = models + "/manifests/" + parts[0] + "/" + parts[1] + "/" + parts[2] +
-                               "/" + parts[3];
+  const std::string manifest =
+      models + "/manifests/" + parts[0] + "/" + parts[1] + "/" + parts[2] + "/" + parts[3];
   const std::string resolved = env.Resolve(manifest);
   LECTERN_ASSIGN(const bool is_there, env.Exists(resolved));
   if (!is_there) {
@@ -101,10 +101,9 @@ Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::st
         .WithParam("model");
   }
   LECTERN_ASSIGN(const auto file, OpenWhole(env, resolved, Io::kPread));
-  LECTERN_ASSIGN(const std::string blob,
-                 BlobOf({reinterpret_cast<const char*>(file->data()),
-                         static_cast<size_t>(file->size())},
-                        manifest));
+  LECTERN_ASSIGN(const std::string blob, BlobOf({reinterpret_cast<const char*>(file->data()),
+                                                 static_cast<size_t>(file->size())},
+                                                manifest));
   const std::string path = models + "/" + blob;
   LECTERN_ASSIGN(const bool has_blob, env.Exists(env.Resolve(path)));
   if (has_blob) return path;

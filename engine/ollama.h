@@ -18,8 +18,8 @@ namespace lectern {
 bool IsOllamaName(std::string_view text);
 
 // The file of the model's weights. Without host and namespace those of Ollama's library, without a
-// tag "latest". kNotFound (param "model"; says where it looked), kMalformedModel (a manifest that is
-// none), kMissingFile (its blob), kUnsupportedModel (an adapter, or weights in several layers).
+// tag "latest". kNotFound (param "model"; says where it looked), kMalformedModel (a manifest that
+// is none), kMissingFile (its blob), kUnsupportedModel (an adapter, or weights in several layers).
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name);
 
 }  // namespace lectern

@@ -61,8 +61,8 @@ class Tokenizer {
 
  private:
   struct Impl;
-  static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& checked, std::string identity,
-                                                 const std::string& path);
+  static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& checked,
+                                                 std::string identity, const std::string& path);
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

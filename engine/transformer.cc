@@ -120,8 +120,7 @@ Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
          .steps = std::span<int8_t>(a.steps).subspan(begin * cols, (end - begin) * cols),
          .scales =
              std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups),
-         .sums =
-             std::span<float>(a.sums).subspan(begin * num_groups, (end - begin) * num_groups)});
+         .sums = std::span<float>(a.sums).subspan(begin * num_groups, (end - begin) * num_groups)});
   };
   if (items == 1) {
     run(0, 0);

@@ -116,9 +116,12 @@ std::optional<PackedType> PackingOf(std::string_view name, TensorType stored, We
   if (!PlainDtype(stored)) return PackedTypeOf(stored);
   const bool is_vocabulary = name == kEmbedding || name == kOutput;
   switch (type) {
-    case WeightsType::kStored: return std::nullopt;
-    case WeightsType::kQ8: return PackedType::kQ8;
-    case WeightsType::kQ4: return is_vocabulary ? PackedType::kQ8 : PackedType::kQ4;
+    case WeightsType::kStored:
+      return std::nullopt;
+    case WeightsType::kQ8:
+      return PackedType::kQ8;
+    case WeightsType::kQ4:
+      return is_vocabulary ? PackedType::kQ8 : PackedType::kQ4;
   }
   return std::nullopt;
 }
@@ -172,8 +175,9 @@ Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& 
   for (const auto& [name, shape] : plan) {
     const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
     const auto packing = PackingOf(name, *tensor.type, type);
-    bytes += shape.size() == 2 && packing ? PackedRows{nullptr, *packing, shape[0], shape[1]}.bytes()
-                                          : tensor.end - tensor.begin;
+    bytes += shape.size() == 2 && packing
+                 ? PackedRows{nullptr, *packing, shape[0], shape[1]}.bytes()
+                 : tensor.end - tensor.begin;
   }
   return bytes;
 }

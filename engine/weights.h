@@ -1,5 +1,5 @@
-// The weights of a Llama-family model: tensors of its files, mapped or read, used as they are stored
-// or packed when they are loaded.
+// The weights of a Llama-family model: tensors of its files, mapped or read, used as they are
+// stored or packed when they are loaded.
 #ifndef LECTERN_ENGINE_WEIGHTS_H_
 #define LECTERN_ENGINE_WEIGHTS_H_
 
@@ -21,11 +21,11 @@
 
 namespace lectern {
 
-// What matrices are multiplied as. kStored: f32, f16, bf16 or blocks, as in the files. kQ8, kQ4: f32,
-// f16 and bf16 are quantised in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding and
-// the output matrix, which matter most, are q8. Blocks are not rounded a second time: whatever the
-// type, they are packed with the values that they have. What packed matrices are multiplied by is
-// rounded to int8 (kernels/packed_matmul.h).
+// What matrices are multiplied as. kStored: f32, f16, bf16 or blocks, as in the files. kQ8, kQ4:
+// f32, f16 and bf16 are quantised in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding
+// and the output matrix, which matter most, are q8. Blocks are not rounded a second time: whatever
+// the type, they are packed with the values that they have. What packed matrices are multiplied by
+// is rounded to int8 (kernels/packed_matmul.h).
 enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
 std::optional<WeightsType> ParseWeightsName(std::string_view name);

@@ -45,7 +45,8 @@ struct PackedMatMulArgs {
 };
 // An element is the sum over the groups, in ascending order, of (input scale * weight scale) * (sum
 // of 32 products of steps), for weights with two scales a group once for each half, and then of
-// (input sum * weight min). The inner sums are exact, and the outer ones are what matmul.h promises: the same bits for any chunking of the rows and the columns and for any number of
+// (input sum * weight min). The inner sums are exact, and the outer ones are what matmul.h
+// promises: the same bits for any chunking of the rows and the columns and for any number of
 // threads; other instruction sets may round otherwise.
 // Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.
 void PackedMatMulScalar(const PackedMatMulArgs& args);  // the definition

@@ -376,8 +376,7 @@ struct WideInput {
 // The rows and a panel: adds the block's products to those of output.
 template <PackedType kType>
 HWY_NOINLINE void MultiplyWideTile(const WideInput& x, const WideWeights<kType>& weights,
-                                   size_t panel, size_t num_groups,
-                                   float (*output)[kWideColumns]) {
+                                   size_t panel, size_t num_groups, float (*output)[kWideColumns]) {
   const FloatTag d;
   const Int32Tag di;
   const Int16Tag d16;

@@ -167,17 +167,25 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
 
 PackedType PackedTypeOf(TensorType blocks) {
   switch (blocks) {
-    case TensorType::kQ4_0: return PackedType::kQ4;
-    case TensorType::kQ4_1: return PackedType::kQ4Min;
-    case TensorType::kQ5_1: return PackedType::kQ8Min;
-    case TensorType::kQ4_K: return PackedType::kQ4Super;
-    case TensorType::kQ5_K: return PackedType::kQ8Super;
-    case TensorType::kQ6_K: return PackedType::kQ8Halves;
+    case TensorType::kQ4_0:
+      return PackedType::kQ4;
+    case TensorType::kQ4_1:
+      return PackedType::kQ4Min;
+    case TensorType::kQ5_1:
+      return PackedType::kQ8Min;
+    case TensorType::kQ4_K:
+      return PackedType::kQ4Super;
+    case TensorType::kQ5_K:
+      return PackedType::kQ8Super;
+    case TensorType::kQ6_K:
+      return PackedType::kQ8Halves;
     case TensorType::kQ8_0:
-    case TensorType::kQ5_0: return PackedType::kQ8;
+    case TensorType::kQ5_0:
+      return PackedType::kQ8;
     case TensorType::kF32:
     case TensorType::kF16:
-    case TensorType::kBf16: break;
+    case TensorType::kBf16:
+      break;
   }
   assert(false && "plain values are quantised by PackPanel");
   return PackedType::kQ8;
@@ -217,7 +225,8 @@ float PackedScale(const PackedRows& rows, size_t row, size_t col) {
     case PackedType::kQ8:
     case PackedType::kQ4:
     case PackedType::kQ8Min:
-    case PackedType::kQ4Min: return ToFloat(LoadItem<f16>(group, 0, column));
+    case PackedType::kQ4Min:
+      return ToFloat(LoadItem<f16>(group, 0, column));
     case PackedType::kQ8Super:
     case PackedType::kQ4Super:
       return ToFloat(LoadItem<f16>(head, 0, column)) * LoadItem<uint8_t>(group, 0, column);

@@ -56,8 +56,8 @@ constexpr bool PackedHasNibbles(PackedType type) {
   return type == PackedType::kQ4 || type == PackedType::kQ4Min || type == PackedType::kQ4Super;
 }
 constexpr bool PackedHasMin(PackedType type) {
-  return type == PackedType::kQ8Min || type == PackedType::kQ4Min ||
-         type == PackedType::kQ8Super || type == PackedType::kQ4Super;
+  return type == PackedType::kQ8Min || type == PackedType::kQ4Min || type == PackedType::kQ8Super ||
+         type == PackedType::kQ4Super;
 }
 // What a step of 0 is stored as.
 constexpr int8_t PackedZero(PackedType type) { return type == PackedType::kQ4 ? 8 : 0; }

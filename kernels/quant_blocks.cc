@@ -11,8 +11,8 @@ struct Traits {
   size_t values, bytes;  // of a block
 };
 constexpr Traits kTraits[kNumTensorTypes] = {
-    {"F32", 1, 4},    {"F16", 1, 2},      {"BF16", 1, 2},     {"Q8_0", 32, 34},
-    {"Q4_0", 32, 18}, {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
+    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},    {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},  {"Q5_1", 32, 24},
     {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210}};
 
 int ByteAt(const std::byte* block, size_t at) { return std::to_integer<int>(block[at]); }
@@ -102,17 +102,26 @@ BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group) {
   const std::byte* block = row + group / groups * BlockBytes(type);
   const size_t j = group % groups;
   switch (type) {
-    case TensorType::kQ8_0: return ReadQ8(block);
-    case TensorType::kQ4_0: return ReadSmall(block, false, false);
-    case TensorType::kQ4_1: return ReadSmall(block, true, false);
-    case TensorType::kQ5_0: return ReadSmall(block, false, true);
-    case TensorType::kQ5_1: return ReadSmall(block, true, true);
-    case TensorType::kQ4_K: return ReadK(block, j, false);
-    case TensorType::kQ5_K: return ReadK(block, j, true);
-    case TensorType::kQ6_K: return ReadQ6(block, j);
+    case TensorType::kQ8_0:
+      return ReadQ8(block);
+    case TensorType::kQ4_0:
+      return ReadSmall(block, false, false);
+    case TensorType::kQ4_1:
+      return ReadSmall(block, true, false);
+    case TensorType::kQ5_0:
+      return ReadSmall(block, false, true);
+    case TensorType::kQ5_1:
+      return ReadSmall(block, true, true);
+    case TensorType::kQ4_K:
+      return ReadK(block, j, false);
+    case TensorType::kQ5_K:
+      return ReadK(block, j, true);
+    case TensorType::kQ6_K:
+      return ReadQ6(block, j);
     case TensorType::kF32:
     case TensorType::kF16:
-    case TensorType::kBf16: break;
+    case TensorType::kBf16:
+      break;
   }
   assert(false && "plain values have no groups");
   return {};

@@ -65,14 +65,12 @@ inline constexpr size_t kBlockGroup = 32;  // values that BlockGroup has
 //   (scale * parts[i / 16]) * steps[i] + min * min_part.
 struct BlockGroup {
   f16 scale, min;
-  int parts[2];   // 1 where a block has one scale; within int8
-  int min_part;   // 0: no min; else 1, or -63 .. 0
+  int parts[2];  // 1 where a block has one scale; within int8
+  int min_part;  // 0: no min; else 1, or -63 .. 0
   int8_t steps[kBlockGroup];
 
   float Scale(size_t i) const { return ToFloat(scale) * static_cast<float>(parts[i / 16]); }
-  float Min() const {
-    return min_part == 0 ? 0.0f : ToFloat(min) * static_cast<float>(min_part);
-  }
+  float Min() const { return min_part == 0 ? 0.0f : ToFloat(min) * static_cast<float>(min_part); }
   float Value(size_t i) const { return Scale(i) * static_cast<float>(steps[i]) + Min(); }
 };
 // Values [32 * group, 32 * group + 32) of a row of blocks.

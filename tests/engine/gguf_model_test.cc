@@ -154,7 +154,7 @@ struct TypeCase {
 };
 // Plain types differ by float32 alone. Blocks are exact, what they are multiplied by is rounded to
 // int8: of a random model that is a few hundredths of the spread.
-constexpr TypeCase kTypes[] = {{"tiny-F32", 1e-5},  {"tiny-F16", 1e-5},  {"tiny-BF16", 1e-5},
+constexpr TypeCase kTypes[] = {{"tiny-F32", 1e-5}, {"tiny-F16", 1e-5}, {"tiny-BF16", 1e-5},
                                {"tiny-Q8_0", 0.1}, {"tiny-Q4_0", 0.1}, {"tiny-Q4_1", 0.1},
                                {"tiny-Q5_0", 0.1}, {"tiny-Q5_1", 0.1}, {"k", 0.1}};
 
@@ -201,8 +201,8 @@ TEST_P(GgufTypeTest, IndexesAndAnswers) {
   EXPECT_FALSE(sparse.text.empty());
 
   // Every way of holding the weights is the same model: another engine finds what this one packed.
-  auto again = Engine::Create(
-      {.store = folder.path() + "/store", .num_threads = 1, .io = Io::kPread});
+  auto again =
+      Engine::Create({.store = folder.path() + "/store", .num_threads = 1, .io = Io::kPread});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(Ask(**again, 1).text, exact.text);
   EXPECT_EQ(Ask(**again, 0.2f).text, sparse.text);
@@ -373,9 +373,9 @@ TEST(GgufModelTest, NamesOfParts) {
   EXPECT_EQ(GgufParts("a/m-00002-of-00003.gguf"),
             (std::vector<std::string>{"a/m-00001-of-00003.gguf", "a/m-00002-of-00003.gguf",
                                       "a/m-00003-of-00003.gguf"}));
-  for (const std::string name : {"m.gguf", "m-00004-of-00003.gguf", "m-00000-of-00003.gguf",
-                                 "m-0x001-of-00003.gguf", "m-00001-of-00003", "blob",
-                                 "m-00001-of-99999.gguf", "-00001-of-00003.gguf"}) {
+  for (const std::string name :
+       {"m.gguf", "m-00004-of-00003.gguf", "m-00000-of-00003.gguf", "m-0x001-of-00003.gguf",
+        "m-00001-of-00003", "blob", "m-00001-of-99999.gguf", "-00001-of-00003.gguf"}) {
     EXPECT_EQ(GgufParts(name), std::vector<std::string>{name});
   }
 }
@@ -397,26 +397,46 @@ std::string Bytes(T value) {
 TEST(GgufModelTest, WhatItDoesNotRunIsRefusedByName) {
   const std::string architecture = Bytes(uint32_t{8}) + Bytes(uint64_t{5}) + "llama";
   const Change changes[] = {
-      {"architecture", "general.architecture" + architecture,
+      {"architecture",
+       "general.architecture" + architecture,
        "general.architecture" + Bytes(uint32_t{8}) + Bytes(uint64_t{5}) + "mamba",
-       Code::kUnsupportedModel, {"general.architecture", "\"mamba\"", "\"llama\""}},
-      {"no architecture", "general.architecture", "general.architectura", Code::kMalformedModel,
+       Code::kUnsupportedModel,
+       {"general.architecture", "\"mamba\"", "\"llama\""}},
+      {"no architecture",
+       "general.architecture",
+       "general.architectura",
+       Code::kMalformedModel,
        {"general.architecture", "missing"}},
-      {"byte-level BPE", "tokenizer.ggml.model" + architecture,
+      {"byte-level BPE",
+       "tokenizer.ggml.model" + architecture,
        "tokenizer.ggml.model" + Bytes(uint32_t{8}) + Bytes(uint64_t{5}) + "gpt-2",
-       Code::kUnsupportedModel, {"tokenizer.ggml.model", "gpt-2", "llama"}},
-      {"no scores", "tokenizer.ggml.scores", "tokenizer.ggml.scorez", Code::kMalformedModel,
+       Code::kUnsupportedModel,
+       {"tokenizer.ggml.model", "gpt-2", "llama"}},
+      {"no scores",
+       "tokenizer.ggml.scores",
+       "tokenizer.ggml.scorez",
+       Code::kMalformedModel,
        {"tokenizer.ggml.scores"}},
-      {"a required key", "llama.embedding_length", "llama.embedding_lengtx",
-       Code::kMalformedModel, {"llama.embedding_length", "missing"}},
-      {"a tensor's name", "blk.1.ffn_up.weight", "blk.1.ffn_ux.weight", Code::kMalformedModel,
+      {"a required key",
+       "llama.embedding_length",
+       "llama.embedding_lengtx",
+       Code::kMalformedModel,
+       {"llama.embedding_length", "missing"}},
+      {"a tensor's name",
+       "blk.1.ffn_up.weight",
+       "blk.1.ffn_ux.weight",
+       Code::kMalformedModel,
        {"blk.1.ffn_up.weight", "missing"}},
-      {"heads", "llama.attention.head_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{4}),
+      {"heads",
+       "llama.attention.head_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{4}),
        "llama.attention.head_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{2}),
-       Code::kMalformedModel, {"attn_", "its keys"}},
-      {"rotary dimensions", "llama.rope.dimension_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{16}),
+       Code::kMalformedModel,
+       {"attn_", "its keys"}},
+      {"rotary dimensions",
+       "llama.rope.dimension_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{16}),
        "llama.rope.dimension_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{8}),
-       Code::kUnsupportedModel, {"llama.rope.dimension_count", "16"}},
+       Code::kUnsupportedModel,
+       {"llama.rope.dimension_count", "16"}},
   };
   const TempFolder folder;
   const std::string path = folder.path() + "/m.gguf";

@@ -20,10 +20,10 @@ struct Golden {
 
 // tests/golden/make_gguf_golden.py; ggml's numbers of types.
 std::vector<Golden> ReadGoldens() {
-  const std::map<uint32_t, TensorType> types = {
-      {8, TensorType::kQ8_0},  {2, TensorType::kQ4_0},  {3, TensorType::kQ4_1},
-      {6, TensorType::kQ5_0},  {7, TensorType::kQ5_1},  {12, TensorType::kQ4_K},
-      {13, TensorType::kQ5_K}, {14, TensorType::kQ6_K}};
+  const std::map<uint32_t, TensorType> types = {{8, TensorType::kQ8_0},  {2, TensorType::kQ4_0},
+                                                {3, TensorType::kQ4_1},  {6, TensorType::kQ5_0},
+                                                {7, TensorType::kQ5_1},  {12, TensorType::kQ4_K},
+                                                {13, TensorType::kQ5_K}, {14, TensorType::kQ6_K}};
   std::ifstream file(LECTERN_SOURCE_DIR "/tests/golden/gguf/blocks.bin", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   std::vector<Golden> goldens;
@@ -60,9 +60,9 @@ TEST(QuantBlocksTest, AreWorthWhatGgufSays) {
 
 TEST(QuantBlocksTest, PlainValuesAreWhatTheyAre) {
   const Matrix values = Matrix::Random(3, 7, 1);
-  for (const auto& [type, dtype] : {std::pair(TensorType::kF32, Dtype::kF32),
-                                    std::pair(TensorType::kF16, Dtype::kF16),
-                                    std::pair(TensorType::kBf16, Dtype::kBf16)}) {
+  for (const auto& [type, dtype] :
+       {std::pair(TensorType::kF32, Dtype::kF32), std::pair(TensorType::kF16, Dtype::kF16),
+        std::pair(TensorType::kBf16, Dtype::kBf16)}) {
     const StoredMatrix stored(values, dtype);
     const TensorRows rows = {stored.rows.data, type, 3, 7};
     EXPECT_EQ(rows.row_bytes(), stored.rows.row_bytes());
