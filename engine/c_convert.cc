@@ -81,6 +81,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   options.rehash_model = read.rehash_model != 0;
   LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
   options.nice = read.nice;
+  LECTERN_ASSIGN(options.ollama_models,
+                 Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
   return options;
 }
 

@@ -24,8 +24,8 @@ std::string Shown(double value) { return Json(value).Dump(); }
 // Reads members of one JSON object. null counts as absent, as in transformers.
 class Fields {
  public:
-  Fields(const Json& object, std::string path, std::string prefix = "")
-      : object_(object), path_(std::move(path)), prefix_(std::move(prefix)) {}
+  Fields(const Json& object, const ConfigFile& file, std::string prefix = "")
+      : object_(object), file_(file), prefix_(std::move(prefix)) {}
 
   const Json* Find(std::string_view name) const {
     const Json* value = object_.Find(name);
@@ -84,12 +84,15 @@ class Fields {
 
  private:
   Status Make(Code code, std::string_view name, const std::string& what) const {
-    const std::string field = prefix_ + std::string(name);
-    return Status(code, path_ + ": \"" + field + "\" " + what).WithParam(field);
+    std::string field = prefix_ + std::string(name);
+    const auto own = file_.own_names.find(field);
+    if (own != file_.own_names.end()) field = own->second;
+    return Status(code, file_.path + ": \"" + field + "\" " + what).WithParam(field);
   }
 
   const Json& object_;
-  std::string path_, prefix_;
+  const ConfigFile& file_;
+  std::string prefix_;
 };
 
 constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
@@ -533,20 +536,20 @@ void StretchPositions(ModelConfig* config) {
   config->max_positions = std::max(config->max_positions, static_cast<uint32_t>(reach));
 }
 
-Status ReadRope(const Json& root, const Fields& top, const std::string& path,
+Status ReadRope(const Json& root, const Fields& top, const ConfigFile& file,
                 const Architecture& architecture, ModelConfig* config) {
   LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
   const Json no_fields{Json::Object{}};
   const Json& object = name.empty() ? no_fields : *root.Find(name);
   config->rope.theta = architecture.theta;
   const bool is_nested = object.Find("full_attention") != nullptr;
-  const Fields whole(object, path, name.empty() ? "" : name + ".");
+  const Fields whole(object, file, name.empty() ? "" : name + ".");
   if (!is_nested) {
     LECTERN_RETURN_IF_ERROR(ReadRecipe(top, whole, *config, &config->rope));
   } else if (whole.Find("full_attention")->object() == nullptr) {
     return whole.WrongValue("full_attention", *whole.Find("full_attention"), "an object");
   } else {
-    const Fields full(*whole.Find("full_attention"), path, name + ".full_attention.");
+    const Fields full(*whole.Find("full_attention"), file, name + ".full_attention.");
     LECTERN_RETURN_IF_ERROR(ReadRecipe(top, full, *config, &config->rope));
   }
   config->local_rope = config->rope;
@@ -559,8 +562,8 @@ Status ReadRope(const Json& root, const Fields& top, const std::string& path,
   const Json* const local = whole.Find("sliding_attention");
   if (local == nullptr) return {};
   if (local->object() == nullptr) return whole.WrongValue("sliding_attention", *local, "an object");
-  const Fields fields(*local, path, name + ".sliding_attention.");
-  return ReadRecipe(Fields(no_fields, path), fields, *config, &config->local_rope);
+  const Fields fields(*local, file, name + ".sliding_attention.");
+  return ReadRecipe(Fields(no_fields, file), fields, *config, &config->local_rope);
 }
 
 Status ReadEpsilon(const Fields& fields, ModelConfig* config) {
@@ -583,10 +586,14 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
   if (!parsed.ok()) {
     return Status(parsed.status().code(), path + ": " + parsed.status().message());
   }
-  const Json& root = *parsed;
-  if (root.object() == nullptr) return Status(Code::kMalformedModel, path + ": not a JSON object");
+  return ReadConfig(*parsed, {.path = path, .own_names = {}});
+}
 
-  const Fields fields(root, path);
+Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
+  if (root.object() == nullptr) {
+    return Status(Code::kMalformedModel, file.path + ": not a JSON object");
+  }
+  const Fields fields(root, file);
   ModelConfig config;
   LECTERN_ASSIGN(const Architecture* const architecture, ReadArchitecture(fields));
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
@@ -594,7 +601,7 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
   LECTERN_RETURN_IF_ERROR(ReadWindows(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
   LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
-  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, path, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, file, *architecture, &config));
   StretchPositions(&config);
   LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
   return config;

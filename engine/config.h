@@ -1,13 +1,15 @@
-// config.json of a Llama-family model, checked field by field.
+// What a Llama-family model is, from config.json or what stands for it, checked field by field.
 #ifndef LECTERN_ENGINE_CONFIG_H_
 #define LECTERN_ENGINE_CONFIG_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/json.h"
 #include "engine/rope.h"
 #include "kernels/glu.h"
 #include "store/status.h"
@@ -60,6 +62,15 @@ struct ModelConfig {
 // quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
 // duplicate keys, missing or out-of-range fields, counts that contradict each other.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
+
+// Where a configuration is from, for messages.
+struct ConfigFile {
+  std::string path;
+  // What it calls fields that have another name in config.json.
+  std::map<std::string, std::string, std::less<>> own_names;
+};
+// The same of fields that somebody else parsed, under config.json's names.
+Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file);
 
 }  // namespace lectern
 

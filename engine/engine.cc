@@ -13,6 +13,8 @@
 #include "engine/index_document.h"
 #include "engine/json.h"
 #include "engine/model.h"
+#include "engine/model_source.h"
+#include "engine/ollama.h"
 #include "engine/text.h"
 
 namespace lectern {
@@ -45,6 +47,8 @@ class LocalEngine : public Engine {
       : env_(Env::Default()),
         store_(Absolute(options.store)),
         model_(options.model.empty() ? "" : Absolute(options.model)),
+        given_model_(options.model),
+        ollama_models_(options.ollama_models),
         backend_(backend),
         quota_bytes_(options.quota_bytes),
         io_(options.io),
@@ -61,18 +65,18 @@ class LocalEngine : public Engine {
       return Status(Code::kLocked,
                     "another document is being indexed by this program; wait for it");
     }
-    // Quantised weights are kept in the store, also in one that is made just now.
-    if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) {
-      LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
-    }
-    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
+    LECTERN_ASSIGN(const std::string path, ModelPath());
+    // Packed weights are kept in the store, also in one that is made just now.
+    if (WillPack(path)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
+    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored));
     auto report = IndexDocument(Context(*model), bytes, options);
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
   }
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
-    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
+    LECTERN_ASSIGN(const std::string path, ModelPath());
+    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -322,7 +326,26 @@ class LocalEngine : public Engine {
 
   // Of this engine, or what the document was indexed with.
   Result<std::shared_ptr<const Model>> ModelOf(const Document& document) {
-    return ModelFor(model_.empty() ? document.row().model_path : model_, document.weights());
+    LECTERN_ASSIGN(const std::string path, ModelPath());
+    return ModelFor(path.empty() ? document.row().model_path : path, document.weights());
+  }
+
+  // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
+  // none was given.
+  Result<std::string> ModelPath() {
+    if (model_.empty() || ollama_models_.empty() || !IsOllamaName(given_model_)) return model_;
+    LECTERN_ASSIGN(const bool is_path, env_.Exists(model_));
+    if (is_path) return model_;
+    return FindOllamaModel(env_, ollama_models_, given_model_);
+  }
+
+  // Whether matrices of the model will not be used as they lie; false where Load will fail.
+  bool WillPack(const std::string& path) {
+    if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) return true;
+    const auto source = OpenModelSource(env_, path, io_);
+    if (!source.ok()) return false;
+    const auto files = (*source)->TakeTensors();
+    return files.ok() && files->HasBlocks();
   }
 
   // `otherwise`: its weights where the engine has no say.
@@ -367,23 +390,17 @@ class LocalEngine : public Engine {
   }
 
   Result<uint64_t> WeightsBytes(const std::string& folder, WeightsType type) {
-    if (type != WeightsType::kStored) {
-      const auto config = ReadModelConfig(env_, folder);
-      return config.ok() ? PackedBytes(*config, type) : 0;  // Load says what is wrong
-    }
-    uint64_t bytes = 0;
-    const auto names = env_.List(folder);
-    if (!names.ok()) return bytes;  // Load says what is wrong
-    for (const std::string& name : *names) {
-      if (!name.ends_with(".safetensors")) continue;
-      LECTERN_ASSIGN(const FileInfo info, env_.Info(env_.Resolve(folder + "/" + name)));
-      bytes += info.bytes;
-    }
-    return bytes;
+    // What is wrong with it, Load says.
+    const auto source = OpenModelSource(env_, folder, io_);
+    if (!source.ok()) return uint64_t{0};
+    const auto files = (*source)->TakeTensors();
+    if (!files.ok()) return uint64_t{0};
+    const auto bytes = Weights::BytesInUse(*files, (*source)->config(), type);
+    return bytes.ok() ? *bytes : 0;
   }
 
   Env& env_;
-  const std::string store_, model_;
+  const std::string store_, model_, given_model_, ollama_models_;
   const Backend& backend_;
   const uint64_t quota_bytes_;
   const Io io_;

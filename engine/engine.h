@@ -30,7 +30,10 @@ using CancelFlag = std::atomic<bool>;
 
 struct EngineOptions {
   std::string store;       // directory; created by the first Index
-  std::string model = {};  // Hugging Face folder; empty: the one a document was indexed with
+  // A folder as transformers saves it, a .gguf file (any part of one that is split), a folder that
+  // holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with.
+  std::string model = {};
+  std::string ollama_models = {};  // its folder; empty: names are not looked up
   size_t num_threads = 0;  // 0: physical cores
   // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
   // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.

@@ -233,7 +233,8 @@ struct Imported {
 
 struct EngineOptions {          // lectern_engine_options
   std::string_view store = {};  // directory; created by the first Index. Required
-  std::string_view model = {};  // Hugging Face folder; empty: the one a document was indexed with
+  // Folder, .gguf file or name of Ollama's; empty: the one a document was indexed with
+  std::string_view model = {};
   uint64_t num_threads = 0;     // 0: physical cores
   uint64_t quota_bytes = 0;     // of the store; 0: any
   lectern_io io = LECTERN_IO_MMAP;
@@ -241,6 +242,8 @@ struct EngineOptions {          // lectern_engine_options
   bool rehash_model = false;      // hash weights although their files are unchanged
   std::string_view weights = {};  // "stored", "q8", "q4"; empty: the document's
   int32_t nice = 0;               // [0, 19]: added to the niceness of the engine's threads
+  // Ollama's folder of models; empty: its names are not looked up
+  std::string_view ollama_models = {};
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the

@@ -122,7 +122,9 @@ typedef struct lectern_engine_options {
    * store is left as it is, LECTERN_INVALID_ARGUMENT. */
   const char* store;
   size_t store_len;
-  const char* model; /* Hugging Face folder; empty: the one a document was indexed with */
+  /* A folder as transformers saves it, a .gguf file (any part of one that is split), a folder that
+   * holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with. */
+  const char* model;
   size_t model_len;
   uint64_t num_threads; /* 0: physical cores */
   /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
@@ -147,6 +149,10 @@ typedef struct lectern_engine_options {
    * first. The calling thread, which works along, keeps its own. */
   int32_t nice;
   int32_t reserved; /* 0 */
+  /* Ollama's folder of models ("manifests" and "blobs"), in which names are looked up without the
+   * network; empty: they are not. */
+  const char* ollama_models;
+  size_t ollama_models_len;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */

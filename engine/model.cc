@@ -1,9 +1,9 @@
 #include "engine/model.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "engine/digest_cache.h"
+#include "engine/model_source.h"
 #include "store/shard_format.h"
 
 namespace lectern {
@@ -13,6 +13,9 @@ constexpr std::string_view kComputePrecision = "f32 activations, weights as stor
 // Before the type's name; the number is that of the way in which PackPanel finds scales and steps
 // and packed_matmul.h multiplies with them.
 constexpr std::string_view kQuantised = "weights quantised 2: ";
+
+// Where matrices are blocks; the number is that of the way in which they are multiplied.
+constexpr std::string_view kBlocks = "blocks by int8 1";
 
 template <typename T>
 void Add(Sha256& hash, T value) {
@@ -37,6 +40,11 @@ void AddRope(Sha256& hash, const RopeRecipe& rope) {
   for (const auto* factors : {&rope.short_factors, &rope.long_factors}) {
     for (const double factor : *factors) Add(hash, factor);
   }
+  // Where they are not, nothing: documents of older builds keep their model.
+  if (rope.has_neighbours) hash.UpdateText("neighbouring pairs");
+  if (rope.divisors.empty()) return;
+  hash.UpdateText("divided frequencies");
+  for (const float divisor : rope.divisors) Add(hash, divisor);
 }
 
 // What a plain Llama has not: of one that is, nothing, so that its documents stay its own.
@@ -70,27 +78,15 @@ Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
 
 }  // namespace
 
-Result<ModelConfig> ReadModelConfig(Env& env, const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  LECTERN_ASSIGN(const auto file, OpenWhole(env, env.Resolve(path), Io::kPread));
-  return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
-}
-
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  const ModelOptions& options) {
-  LECTERN_ASSIGN(const bool exists, env.Exists(folder));
-  if (!exists) {
-    return Status(Code::kNotFound, "no model folder at " + folder +
-                                       "; give the path of a folder with config.json, "
-                                       "model.safetensors and tokenizer.model")
-        .WithParam("model");
-  }
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
-  LECTERN_ASSIGN(model->config_, ReadModelConfig(env, folder));
-  LECTERN_ASSIGN(model->weights_,
-                 Weights::Load(env, folder, model->config_, options.io, options.weights));
-  LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
+  LECTERN_ASSIGN(const auto source, OpenModelSource(env, folder, options.io));
+  model->config_ = source->config();
+  LECTERN_ASSIGN(model->tokenizer_, source->MakeTokenizer());
+  LECTERN_ASSIGN(TensorFiles files, source->TakeTensors());
+  LECTERN_ASSIGN(model->weights_, Weights::Load(std::move(files), model->config_, options.weights));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
                                              std::to_string(model->tokenizer_->vocab_size()) +
@@ -113,7 +109,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
     model->KeepDigest(env, options.store);
   }
   model->fingerprint_ = FingerprintOf(model->stored_fingerprint_, options.weights);
-  if (options.weights != WeightsType::kStored) {
+  if (model->weights_->needs_packing()) {
     LECTERN_RETURN_IF_ERROR(model->weights_->Pack(env, model->config_, model->fingerprint_,
                                                   {.store = options.store,
                                                    .quota_bytes = options.quota_bytes,
@@ -135,6 +131,7 @@ void Model::AddRest(Sha256& hash) const {
   Add(hash, config_.num_kv_heads);
   Add(hash, config_.head_dim);
   Add(hash, kFormatMajor);
+  if (weights_->has_blocks()) hash.UpdateText(kBlocks);
 }
 
 std::optional<std::array<uint8_t, 32>> Model::DigestKey(Env& env) const {

@@ -1,4 +1,4 @@
-// A model folder, opened and identified: config, weights, tokenizer, template, fingerprint.
+// A model, opened and identified: config, weights, tokenizer, template, fingerprint.
 #ifndef LECTERN_ENGINE_MODEL_H_
 #define LECTERN_ENGINE_MODEL_H_
 
@@ -42,14 +42,12 @@ struct ModelOptions {
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
 };
 
-// The config.json of a model folder.
-Result<ModelConfig> ReadModelConfig(Env& env, const std::string& folder);
-
 // Immutable; thread-safe.
 class Model {
  public:
-  // Everything that Config, Weights and Tokenizer can answer; kMalformedModel also when the
-  // tokenizer has more pieces than the model has embeddings.
+  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights and
+  // Tokenizer can answer; kMalformedModel also when the tokenizer has more pieces than the model
+  // has embeddings.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <new>
+#include <optional>
 #include <random>
 #include <span>
 
@@ -194,12 +195,13 @@ class WeightsPacker {
 // A chunk of panels at a time: loaded, quantised by all threads, let go.
 Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
   ThreadPool* const threads = options_.threads;
-  const TypedRows& rows = source.rows;
+  const TensorRows& rows = source.rows;
+  const std::optional<Dtype> plain = PlainDtype(rows.type);
   const PackedRows whole = {nullptr, source.type, rows.num_rows, rows.num_cols};
   const uint64_t source_panel = kPackedColumns * rows.row_bytes();
   const size_t panels_at_once = std::max<uint64_t>(1, kChunkBytes / source_panel);
   const size_t num_slots = threads == nullptr ? 1 : threads->num_threads();
-  std::vector<float> floats(num_slots * kPackedColumns * rows.num_cols);
+  std::vector<float> floats(plain ? num_slots * kPackedColumns * rows.num_cols : 0);
   std::vector<std::byte> packed(std::min(panels_at_once, whole.num_panels()) * whole.panel_bytes());
   for (size_t first = 0; first < whole.num_panels(); first += panels_at_once) {
     const size_t count = std::min(panels_at_once, whole.num_panels() - first);
@@ -211,13 +213,16 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
     std::atomic<bool> holds = true;
     const auto pack = [&](size_t panel, size_t slot) {
       const size_t from = begin + panel * kPackedColumns;
-      const TypedRows stored = rows.Slice(from, std::min(from + kPackedColumns, end));
+      const TensorRows stored = rows.Slice(from, std::min(from + kPackedColumns, end));
+      std::byte* const out = packed.data() + panel * whole.panel_bytes();
+      if (!plain) {
+        if (!PackBlocks(stored, out)) holds = false;
+        return;
+      }
       const Rows<float> values(floats.data() + slot * kPackedColumns * rows.num_cols,
                                stored.num_rows, rows.num_cols);
-      ToFloatRowsSimd(stored, values);
-      if (!PackPanel(values, source.type, packed.data() + panel * whole.panel_bytes())) {
-        holds = false;
-      }
+      ToFloatRowsSimd({stored.data, *plain, stored.num_rows, stored.num_cols}, values);
+      if (!PackPanel(values, source.type, out)) holds = false;
     };
     if (threads != nullptr) {
       threads->ParallelFor(count, pack);
@@ -226,9 +231,10 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
     }
     source.file->DontNeed(offset, bytes);
     if (!holds) {
-      return {Code::kUnsupportedModel, "tensor \"" + source.name +
-                                           "\" holds values that are not finite or too large to be "
-                                           "quantised; use --weights stored"};
+      return {Code::kUnsupportedModel,
+              "tensor \"" + source.name + "\" holds values that are not finite" +
+                  (plain ? " or too large to be quantised; use --weights stored"
+                         : "; download the model again")};
     }
     const std::span<const std::byte> done(packed.data(), count * whole.panel_bytes());
     entry.crc = Crc32c(entry.crc, done.data(), done.size());

@@ -1,4 +1,4 @@
-// A model's matrices, quantised once (kernels/packed_rows.h) and kept in the store.
+// A model's matrices, quantised or laid out once (kernels/packed_rows.h) and kept in the store.
 //
 //   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
 //   header | an entry per matrix | zeros up to a multiple of 64 | matrices, each at a multiple of
@@ -29,7 +29,7 @@ namespace lectern {
 struct PackedSource {
   std::string name;  // for messages
   PackedType type;
-  TypedRows rows;  // num_cols is a multiple of kPackedGroup
+  TensorRows rows;  // of blocks: `type` is PackedTypeOf; else kQ8 or kQ4, num_cols whole groups
   const MappedFile* file;
   uint64_t offset;
 };

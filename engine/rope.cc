@@ -97,6 +97,7 @@ RopeTable MakeRopeTable(const RopeRecipe& recipe, uint64_t length) {
         break;
     }
     if (!factors.empty()) frequency = 1.0f / (static_cast<float>(factors[pair]) * power);
+    if (!recipe.divisors.empty()) frequency /= recipe.divisors[pair];
     table.frequencies.push_back(frequency);
   }
   return table;

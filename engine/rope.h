@@ -22,9 +22,15 @@ struct RopeRecipe {
   bool truncate = true;                    // kYarn: its ramp begins and ends at whole pairs
   // What cosine and sine are multiplied with (kYarn, kLongRope).
   double attention_factor = 1;
-  // [dims / 2]: what frequencies are divided by, kLongRope: up to original_max_positions and past
-  // them; of a GGUF file's rope_freqs: both alike, empty where there are none.
+  // [dims / 2]: what frequencies are divided by, up to original_max_positions and past them;
+  // kLongRope.
   std::vector<double> short_factors = {}, long_factors = {};
+  // Where the model's file has them ready ("rope_freqs" of a GGUF): what the frequency of each pair
+  // is divided by. [dims / 2] or empty.
+  std::vector<float> divisors = {};
+  // Rows of the query and key matrices are in the order in which pairs of a head are neighbours,
+  // (0, 1), (2, 3), …; else a pair is (i, i + dims / 2), as in transformers.
+  bool has_neighbours = false;
 
   // Whether the angles depend on how long the text is: a document's are frozen for its own length.
   bool operator==(const RopeRecipe&) const = default;

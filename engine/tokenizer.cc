@@ -7,7 +7,6 @@
 #include <new>
 
 #include "engine/text.h"
-#include "engine/tokenizer_model.h"
 
 namespace lectern {
 namespace {
@@ -78,7 +77,7 @@ std::string TakeFinished(std::string* pending) {
 }  // namespace
 
 struct Tokenizer::Impl {
-  std::string file;  // its bytes
+  std::string identity;  // what AddTo hashes
   int32_t bos_id = -1, eos_id = -1;
   std::vector<PieceType> types;    // [vocab]
   std::vector<std::string> bytes;  // [vocab]: TokenBytes
@@ -158,9 +157,22 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& 
   const std::string_view bytes(reinterpret_cast<const char*>(map->data()),
                                static_cast<size_t>(map->size()));
   LECTERN_ASSIGN(const TokenizerModel model, ParseTokenizerModel(bytes, path));
+  return Make(model, std::string(bytes), path);
+}
 
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(const TokenizerModel& model,
+                                                   const std::string& path) {
+  LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path));
+  return Make(model,
+              model.bos_piece + '\n' + model.eos_piece + '\n' +
+                  SerializeTokenizerModel(model, model.add_dummy_prefix),
+              path);
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(const TokenizerModel& model,
+                                                   std::string identity, const std::string& path) {
   auto impl = std::make_unique<Impl>();
-  impl->file = bytes;
+  impl->identity = std::move(identity);
   impl->bos_id = model.ControlId(model.bos_piece);
   impl->eos_id = model.ControlId(model.eos_piece);
   for (const TokenizerPiece& piece : model.pieces) {
@@ -188,7 +200,7 @@ std::string_view Tokenizer::TokenBytes(int32_t id) const {
   return impl_->bytes[static_cast<size_t>(id)];
 }
 
-void Tokenizer::AddTo(Sha256& hash) const { hash.UpdateText(impl_->file); }
+void Tokenizer::AddTo(Sha256& hash) const { hash.UpdateText(impl_->identity); }
 
 std::string TokenStream::Push(int32_t id) {
   std::string_view bytes = tokenizer_.TokenBytes(id);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/sha256.h"
+#include "engine/tokenizer_model.h"
 #include "store/env.h"
 #include "store/status.h"
 
@@ -34,6 +35,9 @@ class Tokenizer {
   // User-defined pieces, which match in raw text, are refused when they look like a control mark:
   // <...> or [...]. kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
+  // Of a model that is from another file, `path`; judged as above.
+  static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& model,
+                                                 const std::string& path);
   ~Tokenizer();
 
   size_t vocab_size() const;
@@ -53,10 +57,12 @@ class Tokenizer {
   // control pieces as nothing.
   std::string_view TokenBytes(int32_t id) const;
 
-  void AddTo(Sha256& hash) const;  // the file's bytes
+  void AddTo(Sha256& hash) const;  // the file's bytes, or all that Make was given
 
  private:
   struct Impl;
+  static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& checked,
+                                                 std::string identity, const std::string& path);
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -439,8 +439,16 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
                   path + ": larger than " + std::to_string(kMaxFile) + " bytes");
   }
   LECTERN_ASSIGN(TokenizerModel model, ModelReader(path).Read(bytes));
-  LECTERN_RETURN_IF_ERROR(ModelChecker(model, path).Check());
+  LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path));
   return model;
+}
+
+Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path) {
+  if (model.pieces.size() > kMaxPieces) {
+    return Status(Code::kLimitExceeded,
+                  path + ": more than " + std::to_string(kMaxPieces) + " pieces");
+  }
+  return ModelChecker(model, path).Check();
 }
 
 std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix) {

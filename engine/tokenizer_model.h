@@ -52,6 +52,9 @@ struct TokenizerModel {
 // chat template: user-defined pieces like "<start_of_turn>" or "[INST]", which match in raw text.
 Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path);
 
+// The same judgement of a model that is from elsewhere.
+Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
+
 // A ModelProto of `model`, with this add_dummy_prefix instead of its own.
 std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "store/shard_layout.h"
+
 namespace lectern {
 namespace {
 
@@ -36,6 +38,19 @@ size_t NumRopeTables(const ModelConfig& config) {
   return config.window > 0 && config.local_rope != config.rope ? 2 : 1;
 }
 
+// Heads whose pairs are neighbours become such whose pairs are (i, i + half).
+void SeparatePairs(Rows<float> heads, size_t head_dim) {
+  float head[kMaxHeadDim];
+  const size_t half = head_dim / 2;
+  for (size_t t = 0; t < heads.num_rows; ++t) {
+    for (size_t begin = 0; begin < heads.num_cols; begin += head_dim) {
+      float* const x = heads[t] + begin;
+      std::copy_n(x, head_dim, head);
+      for (size_t i = 0; i < half; ++i) x[i] = head[2 * i], x[half + i] = head[2 * i + 1];
+    }
+  }
+}
+
 }  // namespace
 
 Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_threads)
@@ -62,6 +77,7 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
   steps.resize(tokens * widest);
   scales.resize(tokens * (widest / kPackedGroup));
+  sums.resize(scales.size());
 }
 
 Transformer::Transformer(const Model& model, const Backend& backend, ThreadPool& threads,
@@ -139,14 +155,15 @@ Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
         {.input = input.Slice(begin, end),
          .steps = std::span<int8_t>(a.steps).subspan(begin * cols, (end - begin) * cols),
          .scales =
-             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups)});
+             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups),
+         .sums = std::span<float>(a.sums).subspan(begin * num_groups, (end - begin) * num_groups)});
   };
   if (items == 1) {
     run(0, 0);
   } else {
     threads_.ParallelFor(items, run);
   }
-  return {a.steps.data(), a.scales.data(), input.num_rows, cols};
+  return {a.steps.data(), a.scales.data(), a.sums.data(), input.num_rows, cols};
 }
 
 void Transformer::Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const {
@@ -202,6 +219,10 @@ void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const
   AddBias(weights.q_bias, q);
   AddBias(weights.k_bias, k);
   AddBias(weights.v_bias, v);
+  if (config.rope.has_neighbours) {
+    SeparatePairs(q, dim);
+    SeparatePairs(k, dim);
+  }
   NormHeads(q, weights.q_norm);
   NormHeads(k, weights.k_norm);
   const bool is_local = NumRopeTables(config) == 2 && config.is_windowed(layer);

@@ -34,7 +34,7 @@ struct Activations {
   // token * group + j is query head kv_head * group + j.
   std::vector<float> queries, attended;
   std::vector<int8_t> steps;   // of what is multiplied with packed weights: [tokens, columns]
-  std::vector<float> scales;   // [tokens, columns / kPackedGroup]
+  std::vector<float> scales, sums;  // [tokens, columns / kPackedGroup]
   std::vector<float> scratch;  // [threads][scratch_per_thread]
   size_t scratch_per_thread;
 };

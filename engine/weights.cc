@@ -10,19 +10,14 @@
 #include <optional>
 #include <utility>
 
-#include "engine/safetensors.h"
-
 namespace lectern {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "weights are used as they are stored");
 
-constexpr std::string_view kSingleFile = "model.safetensors";
-constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 constexpr std::string_view kFinalNorm = "model.norm.weight";
 constexpr std::string_view kOutput = "lm_head.weight";
-constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;  // read at a time where not all is kept
 
 using Shape = std::vector<uint64_t>;
@@ -79,163 +74,48 @@ Plan MakePlan(const ModelConfig& c) {
   return plan;
 }
 
-// A tensor and the file that holds it.
-struct Located {
-  SafetensorsEntry entry;
-  size_t file;
-};
-
-struct OpenFile {
-  std::string path, resolved;
-  FileInfo info;
-  std::unique_ptr<MappedFile> map;
-};
-
-// All tensors of all files of a folder.
-struct Inventory {
-  std::vector<OpenFile> files;
-  std::map<std::string, Located> tensors;
-};
-
-std::string Join(const std::string& folder, std::string_view name) {
-  return folder + "/" + std::string(name);
-}
-
-// How tensor files are opened.
-struct Reading {
-  Io io;
-  bool whole;  // else only their headers are loaded
-};
-
-Result<std::unique_ptr<MappedFile>> OpenHeader(Env& env, const std::string& path, Io io) {
-  LECTERN_ASSIGN(auto map, io == Io::kMmap ? env.Map(path) : env.Mirror(path));
-  uint64_t length = 0;
-  LECTERN_RETURN_IF_ERROR(map->Load(0, std::min<uint64_t>(sizeof length, map->size())));
-  if (map->size() >= sizeof length) std::memcpy(&length, map->data(), sizeof length);
-  length = sizeof length + std::min(length, kMaxSafetensorsHeader);
-  LECTERN_RETURN_IF_ERROR(map->Load(0, std::min(length, map->size())));
-  return map;
-}
-
-Status OpenTensorFile(Env& env, const std::string& path, Reading reading, Inventory* inventory) {
-  const std::string resolved = env.Resolve(path);
-  LECTERN_ASSIGN(const FileInfo info, env.Info(resolved));
-  LECTERN_ASSIGN(std::unique_ptr<MappedFile> map, reading.whole
-                                                      ? OpenWhole(env, resolved, reading.io)
-                                                      : OpenHeader(env, resolved, reading.io));
-  LECTERN_ASSIGN(SafetensorsTable table, ParseSafetensors({map->data(), map->size()}, path));
-  const size_t file = inventory->files.size();
-  for (auto& [name, entry] : table) {
-    const auto [at, is_new] = inventory->tensors.try_emplace(name, Located{entry, file});
-    if (is_new) continue;
-    return Status(Code::kMalformedModel, path + ": tensor " + QuotedName(name) + " is also in " +
-                                             inventory->files[at->second.file].path);
-  }
-  inventory->files.push_back({path, resolved, info, std::move(map)});
-  return Status();
-}
-
-// The index and the headers must tell the same story.
-Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder,
-                        const Inventory& inventory) {
-  for (const auto& [name, file] : index) {
-    const auto at = inventory.tensors.find(name);
-    if (at != inventory.tensors.end() &&
-        inventory.files[at->second.file].path == Join(folder, file)) {
-      continue;
-    }
-    return Status(Code::kMalformedModel, Join(folder, file) + ": tensor " + QuotedName(name) +
-                                             " is not in it, but the index says so");
-  }
-  for (const auto& [name, located] : inventory.tensors) {
-    if (index.contains(name)) continue;
-    return Status(Code::kMalformedModel, inventory.files[located.file].path + ": tensor " +
-                                             QuotedName(name) + " is not in the index");
-  }
-  return Status();
-}
-
-Status OpenIndexed(Env& env, const std::string& folder, Reading reading, Inventory* inventory) {
-  const std::string index_path = Join(folder, kIndexFile);
-  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(index_path), Io::kPread));
-  if (map->size() > kMaxIndexBytes) {
-    return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
-  }
-  LECTERN_ASSIGN(const SafetensorsIndex index,
-                 ParseSafetensorsIndex(
-                     {reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size())},
-                     index_path));
-  std::vector<std::string> names;
-  for (const auto& [tensor, file] : index) names.push_back(file);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  for (const std::string& name : names) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, name), reading, inventory));
-  }
-  return CompareWithIndex(index, folder, *inventory);
-}
-
-Status NoWeights(Env& env, const std::string& folder) {
-  LECTERN_ASSIGN(const std::vector<std::string> names, env.List(folder));
-  for (const std::string& name : names) {
-    if (IsPickleName(name)) return UnsafeFormat(Join(folder, name));
-  }
-  return Status(Code::kMissingFile,
-                folder + ": no " + std::string(kSingleFile) + " and no " + std::string(kIndexFile));
-}
-
-Result<Inventory> OpenFolder(Env& env, const std::string& folder, Reading reading) {
-  Inventory inventory;
-  LECTERN_ASSIGN(const bool is_single, env.Exists(Join(folder, kSingleFile)));
-  if (is_single) {
-    LECTERN_RETURN_IF_ERROR(OpenTensorFile(env, Join(folder, kSingleFile), reading, &inventory));
-    return inventory;
-  }
-  LECTERN_ASSIGN(const bool is_indexed, env.Exists(Join(folder, kIndexFile)));
-  if (!is_indexed) return NoWeights(env, folder);
-  LECTERN_RETURN_IF_ERROR(OpenIndexed(env, folder, reading, &inventory));
-  return inventory;
-}
-
 std::string Shown(const Shape& shape) {
   std::string text;
   for (const uint64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
   return "[" + text + "]";
 }
 
-std::optional<Dtype> SupportedDtype(std::string_view name) {
-  if (name == "F32") return Dtype::kF32;
-  if (name == "F16") return Dtype::kF16;
-  if (name == "BF16") return Dtype::kBf16;
-  return std::nullopt;
-}
-
 // "<file>: tensor "<name>" at byte <begin>"
-std::string Describe(const Inventory& inventory, const std::string& name, const Located& located) {
-  return inventory.files[located.file].path + ": tensor " + QuotedName(name) + " at byte " +
-         std::to_string(located.entry.begin);
+std::string Describe(const TensorFiles& all, std::string_view name,
+                     const TensorFiles::Tensor& tensor) {
+  return all.files[tensor.file].path + ": tensor " + all.Shown(name) + " at byte " +
+         std::to_string(tensor.begin);
 }
 
-Status CheckNeeded(const Plan& plan, const Inventory& inventory) {
+Status CheckType(const TensorFiles& all, std::string_view name, const TensorFiles::Tensor& tensor) {
+  std::string supported;
+  for (size_t i = 0; i < kNumTensorTypes; ++i) {
+    const auto type = static_cast<TensorType>(i);
+    if (tensor.shape.size() != 2 && !PlainDtype(type)) continue;
+    if (tensor.type == type) return {};
+    supported += (supported.empty() ? "" : ", ") + std::string(TensorTypeName(type));
+  }
+  return Status(Code::kUnsupportedModel, Describe(all, name, tensor) + " has type " +
+                                             tensor.type_name + "; supported: " + supported);
+}
+
+Status CheckNeeded(const Plan& plan, const TensorFiles& all) {
   for (const auto& [name, shape] : plan) {
-    const auto at = inventory.tensors.find(name);
-    if (at == inventory.tensors.end()) {
+    const auto at = all.tensors.find(name);
+    if (at == all.tensors.end()) {
       const bool is_output = name == kOutput;
       return Status(
           Code::kMalformedModel,
-          inventory.files[0].path + ": tensor \"" + name + "\" is missing" +
+          all.files[0].path + ": tensor " + all.Shown(name) + " is missing" +
               (is_output ? ", and config.json does not say \"tie_word_embeddings\": true" : ""));
     }
-    const SafetensorsEntry& entry = at->second.entry;
-    if (entry.shape != shape) {
-      return Status(Code::kMalformedModel, Describe(inventory, name, at->second) + " has shape " +
-                                               Shown(entry.shape) + " but config.json wants " +
-                                               Shown(shape));
+    const TensorFiles::Tensor& tensor = at->second;
+    if (tensor.shape != shape) {
+      return Status(Code::kMalformedModel, Describe(all, name, tensor) + " has shape " +
+                                               Shown(tensor.shape) + " but " + all.config_name +
+                                               " wants " + Shown(shape));
     }
-    if (!SupportedDtype(entry.dtype)) {
-      return Status(Code::kUnsupportedModel, Describe(inventory, name, at->second) + " has dtype " +
-                                                 entry.dtype + "; supported: F32, F16, BF16");
-    }
+    LECTERN_RETURN_IF_ERROR(CheckType(all, name, tensor));
   }
   return Status();
 }
@@ -246,46 +126,72 @@ bool IsHarmless(std::string_view name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || (name == kOutput && config.tie_word_embeddings);
 }
 
-Status CheckUnneeded(const Plan& plan, const Inventory& inventory, const ModelConfig& config) {
-  for (const auto& [name, located] : inventory.tensors) {
+Status CheckUnneeded(const Plan& plan, const TensorFiles& all, const ModelConfig& config) {
+  for (const auto& [name, tensor] : all.tensors) {
     if (plan.contains(name) || IsHarmless(name, config)) continue;
     return Status(Code::kUnsupportedModel,
-                  Describe(inventory, name, located) + " is not part of a Llama model with " +
-                      std::to_string(config.num_layers) + " layers and without biases");
+                  Describe(all, name, tensor) + " is not part of such a model with " +
+                      std::to_string(config.num_layers) + " layers");
   }
   return Status();
 }
 
-// Rows are groups of 32 that share a scale.
-Status CheckGroups(const Plan& plan, WeightsType type, const std::string& folder) {
+// How a matrix is packed; none: used as it lies. Blocks keep their values whatever `type` says.
+std::optional<PackedType> PackingOf(std::string_view name, TensorType stored, WeightsType type) {
+  if (!PlainDtype(stored)) return PackedTypeOf(stored);
+  const bool is_vocabulary = name == kEmbedding || name == kOutput;
+  switch (type) {
+    case WeightsType::kStored:
+      return std::nullopt;
+    case WeightsType::kQ8:
+      return PackedType::kQ8;
+    case WeightsType::kQ4:
+      return is_vocabulary ? PackedType::kQ8 : PackedType::kQ4;
+  }
+  return std::nullopt;
+}
+
+// Rows that are packed are groups of 32 that share a scale.
+Status CheckGroups(const Plan& plan, const TensorFiles& all, WeightsType type) {
   for (const auto& [name, shape] : plan) {
-    if (type == WeightsType::kStored || shape.size() != 2 || shape[1] % kPackedGroup == 0) continue;
+    const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
+    if (shape.size() != 2 || shape[1] % kPackedGroup == 0) continue;
+    if (!PackingOf(name, *tensor.type, type)) continue;
     return Status(Code::kUnsupportedModel,
-                  folder + ": tensor \"" + name + "\" has rows of " + std::to_string(shape[1]) +
+                  all.files[tensor.file].path + ": tensor " + all.Shown(name) + " has rows of " +
+                      std::to_string(shape[1]) +
                       " values, which are not groups of 32 and cannot be quantised; use --weights "
                       "stored");
   }
   return Status();
 }
 
-PackedType PackedTypeOf(std::string_view name, WeightsType type) {
-  const bool is_vocabulary = name == kEmbedding || name == kOutput;
-  return type == WeightsType::kQ4 && !is_vocabulary ? PackedType::kQ4 : PackedType::kQ8;
+// Where one matrix holds several, each must begin at a whole panel when it is packed.
+Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType type) {
+  if (!config.fused) return {};
+  const uint64_t q_size = uint64_t{config.num_heads} * config.head_dim;
+  const uint64_t kv_size = uint64_t{config.num_kv_heads} * config.head_dim;
+  for (const auto& [part, size] :
+       {std::pair("self_attn.qkv_proj", q_size), std::pair("self_attn.qkv_proj", kv_size),
+        std::pair("mlp.gate_up_proj", uint64_t{config.intermediate_size})}) {
+    const std::string name = LayerName(0, part);
+    const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
+    if (size % kPackedColumns == 0 || !PackingOf(name, *tensor.type, type)) continue;
+    return Status(Code::kUnsupportedModel,
+                  all.files[tensor.file].path + ": tensor " + all.Shown(name) +
+                      " joins matrices of " + std::to_string(size) +
+                      " rows, which are not whole panels of 16 and cannot be quantised; use "
+                      "--weights stored");
+  }
+  return {};
 }
 
-// [n] of any supported type to float. The source may be unaligned.
-std::vector<float> Widen(const TypedRows& row) {
-  std::vector<float> values(row.num_rows);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (row.dtype == Dtype::kF32) {
-      std::memcpy(&values[i], row.data + i * 4, 4);
-      continue;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, row.data + i * 2, 2);
-    values[i] = row.dtype == Dtype::kF16 ? ToFloat(f16{bits}) : ToFloat(bf16{bits});
-  }
-  return values;
+Status Check(const Plan& plan, const TensorFiles& all, const ModelConfig& config,
+             WeightsType type) {
+  LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, all));
+  LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, all, config));
+  LECTERN_RETURN_IF_ERROR(CheckFused(all, config, type));
+  return CheckGroups(plan, all, type);
 }
 
 void HashNumber(Sha256& hash, uint64_t number) {
@@ -307,62 +213,73 @@ std::optional<WeightsType> ParseWeightsName(std::string_view name) {
   return std::nullopt;
 }
 
-uint64_t PackedBytes(const ModelConfig& config, WeightsType type) {
+Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& config,
+                                     WeightsType type) {
+  const Plan plan = MakePlan(config);
+  LECTERN_RETURN_IF_ERROR(Check(plan, all, config, type));
   uint64_t bytes = 0;
-  for (const auto& [name, shape] : MakePlan(config)) {
-    if (shape.size() != 2) continue;
-    bytes += PackedRows{nullptr, PackedTypeOf(name, type), shape[0], shape[1]}.bytes();
+  for (const auto& [name, shape] : plan) {
+    const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
+    const auto packing = PackingOf(name, *tensor.type, type);
+    bytes += shape.size() == 2 && packing
+                 ? PackedRows{nullptr, *packing, shape[0], shape[1]}.bytes()
+                 : tensor.end - tensor.begin;
   }
   return bytes;
 }
 
-Result<std::unique_ptr<Weights>> Weights::Load(Env& env, const std::string& folder,
-                                               const ModelConfig& config, Io io, WeightsType type) {
+Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfig& config,
+                                               WeightsType type) {
   const Plan plan = MakePlan(config);
-  LECTERN_RETURN_IF_ERROR(CheckGroups(plan, type, folder));
-  const bool is_stored = type == WeightsType::kStored;
-  LECTERN_ASSIGN(Inventory inventory, OpenFolder(env, folder, {.io = io, .whole = is_stored}));
-  LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, inventory));
-  LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, inventory, config));
+  LECTERN_RETURN_IF_ERROR(Check(plan, all, config, type));
 
   auto weights = std::make_unique<Weights>();
   weights->type_ = type;
   for (const auto& [name, shape] : plan) {
-    const Located& located = inventory.tensors.find(name)->second;
-    const MappedFile& map = *inventory.files[located.file].map;
-    const std::byte* data = map.data() + located.entry.begin;
-    const uint64_t bytes = located.entry.end - located.entry.begin;
-    if (!is_stored && shape.size() == 1) {
-      LECTERN_RETURN_IF_ERROR(map.Load(located.entry.begin, bytes));
-    }
-    weights->tensors_.push_back({name, *SupportedDtype(located.entry.dtype), shape,
-                                 std::span(data, static_cast<size_t>(bytes)), located.file,
-                                 located.entry.begin});
+    const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
+    const MappedFile& map = *all.files[tensor.file].map;
+    const uint64_t bytes = tensor.end - tensor.begin;
+    Tensor used = {.name = name,
+                   .type = *tensor.type,
+                   .shape = shape,
+                   .bytes = std::span(map.data() + tensor.begin, static_cast<size_t>(bytes)),
+                   .file = tensor.file,
+                   .offset = tensor.begin,
+                   .packing = {}};
+    if (shape.size() == 2) used.packing = PackingOf(name, used.type, type);
+    if (!used.packing) LECTERN_RETURN_IF_ERROR(map.Load(tensor.begin, bytes));
+    weights->needs_packing_ |= used.packing.has_value();
     weights->bytes_ += bytes;
+    weights->tensors_.push_back(std::move(used));
   }
-  for (OpenFile& file : inventory.files) {
+  for (TensorFiles::File& file : all.files) {
     weights->files_.push_back({std::move(file.resolved), file.info, std::move(file.map)});
   }
   weights->BindNorms(config);
-  if (is_stored) weights->BindMatrices(config);
+  if (!weights->needs_packing_) weights->BindMatrices(config);
   return weights;
 }
 
 Status Weights::Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
                      const PackedWeightsOptions& options) {
-  assert(type_ != WeightsType::kStored && !packed_);
+  assert(needs_packing_ && !packed_);
   std::vector<PackedSource> sources;
   for (const Tensor& tensor : tensors_) {
-    if (tensor.shape.size() != 2) continue;
-    const TypedRows rows = {tensor.bytes.data(), tensor.dtype, static_cast<size_t>(tensor.shape[0]),
-                            static_cast<size_t>(tensor.shape[1])};
-    sources.push_back({tensor.name, PackedTypeOf(tensor.name, type_), rows,
-                       files_[tensor.file].bytes.get(), tensor.offset});
+    if (!tensor.packing) continue;
+    const TensorRows rows = {tensor.bytes.data(), tensor.type, static_cast<size_t>(tensor.shape[0]),
+                             static_cast<size_t>(tensor.shape[1])};
+    sources.push_back(
+        {tensor.name, *tensor.packing, rows, files_[tensor.file].bytes.get(), tensor.offset});
     packed_names_.push_back(tensor.name);
   }
   LECTERN_ASSIGN(packed_, PackedWeights::Open(env, fingerprint, sources, options));
   BindMatrices(config);
   return {};
+}
+
+bool Weights::has_blocks() const {
+  return std::any_of(tensors_.begin(), tensors_.end(),
+                     [](const Tensor& tensor) { return !PlainDtype(tensor.type); });
 }
 
 const Weights::Tensor& Weights::Find(std::string_view name) const {
@@ -375,17 +292,20 @@ const Weights::Tensor& Weights::Find(std::string_view name) const {
 
 std::vector<float> Weights::Vector(std::string_view name) const {
   const Tensor& tensor = Find(name);
-  return Widen({tensor.bytes.data(), tensor.dtype, static_cast<size_t>(tensor.shape[0]), 1});
+  std::vector<float> values(tensor.shape[0]);
+  TensorToFloats({tensor.bytes.data(), tensor.type, 1, values.size()},
+                 {values.data(), 1, values.size()});
+  return values;
 }
 
 WeightMatrix Weights::Matrix(std::string_view name) const {
-  if (packed_) {
+  const Tensor& tensor = Find(name);
+  if (tensor.packing) {
     const auto at = std::lower_bound(packed_names_.begin(), packed_names_.end(), name);
     return packed_->matrix(static_cast<size_t>(at - packed_names_.begin()));
   }
-  const Tensor& tensor = Find(name);
-  return TypedRows{tensor.bytes.data(), tensor.dtype, static_cast<size_t>(tensor.shape[0]),
-                   static_cast<size_t>(tensor.shape[1])};
+  return TypedRows{tensor.bytes.data(), *PlainDtype(tensor.type),
+                   static_cast<size_t>(tensor.shape[0]), static_cast<size_t>(tensor.shape[1])};
 }
 
 void Weights::BindNorms(const ModelConfig& config) {
@@ -446,7 +366,7 @@ void Weights::BindMatrices(const ModelConfig& config) {
 
 void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
   hash.UpdateText(tensor.name);
-  HashNumber(hash, static_cast<uint64_t>(tensor.dtype));
+  HashNumber(hash, static_cast<uint64_t>(tensor.type));
   HashNumber(hash, tensor.shape.size());
   for (const uint64_t size : tensor.shape) HashNumber(hash, size);
   HashNumber(hash, tensor.bytes.size());
@@ -456,7 +376,7 @@ Status Weights::AddTo(Sha256& hash) const {
   HashNumber(hash, tensors_.size());
   for (const Tensor& tensor : tensors_) {
     AddShape(tensor, hash);
-    if (type_ == WeightsType::kStored) {
+    if (!tensor.packing) {  // loaded, to stay
       hash.Update(tensor.bytes.data(), tensor.bytes.size());
       continue;
     }

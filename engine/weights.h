@@ -1,5 +1,5 @@
-// The weights of a Llama-family model: safetensors, mapped or read, used as they are stored or
-// quantised when they are loaded.
+// The weights of a Llama-family model: tensors of its files, mapped or read, used as they are
+// stored or packed when they are loaded.
 #ifndef LECTERN_ENGINE_WEIGHTS_H_
 #define LECTERN_ENGINE_WEIGHTS_H_
 
@@ -15,21 +15,20 @@
 #include "engine/config.h"
 #include "engine/packed_weights.h"
 #include "engine/sha256.h"
-#include "kernels/types.h"
+#include "engine/tensor_files.h"
 #include "store/env.h"
 #include "store/status.h"
 
 namespace lectern {
 
-// What matrices are multiplied as. kStored: f32, f16 or bf16, as in the files. kQ8, kQ4: quantised
-// in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding and the output matrix, which
-// matter most, are q8. What they are multiplied by is rounded to int8 (kernels/packed_matmul.h).
+// What matrices are multiplied as. kStored: f32, f16, bf16 or blocks, as in the files. kQ8, kQ4:
+// f32, f16 and bf16 are quantised in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding
+// and the output matrix, which matter most, are q8. Blocks are not rounded a second time: whatever
+// the type, they are packed with the values that they have. What packed matrices are multiplied by
+// is rounded to int8 (kernels/packed_matmul.h).
 enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
 std::optional<WeightsType> ParseWeightsName(std::string_view name);
-
-// Bytes that the matrices of such a model take when they are quantised. `type` is not kStored.
-uint64_t PackedBytes(const ModelConfig& config, WeightsType type);
 
 // Matrices are [out, in]; norms are widened to f32.
 struct LayerWeights {
@@ -45,18 +44,18 @@ struct LayerWeights {
 // Immutable; thread-safe. Views live as long as the object.
 class Weights {
  public:
-  // `io`: Io::kPread reads all of them into memory first, Io::kMmap as they are used. Of other
-  // types than kStored only headers and norms are read in until Pack, and matrices are no views of
-  // anything; kUnsupportedModel where one has rows that are not whole groups.
-  // `folder` holds model.safetensors, or model.safetensors.index.json with its files. Headers and
-  // every shape are checked against `config` before anything is allocated. A folder with only
-  // pytorch_model*.bin or *.pt files: kUnsafeFormat with how to convert. kMissingFile,
-  // kMalformedModel (file, tensor and offset named), kUnsupportedModel (dtype, or a tensor that
-  // would change the result and is not in `config`), kTruncated, kLimitExceeded.
-  static Result<std::unique_ptr<Weights>> Load(Env& env, const std::string& folder,
-                                               const ModelConfig& config, Io io = Io::kMmap,
+  // Every shape is checked against `config` before anything is allocated. What is used as it is
+  // stored is loaded; matrices that are packed are no views of anything until Pack.
+  // kMalformedModel (file, tensor and offset named), kUnsupportedModel (a type, rows that are not
+  // whole groups, or a tensor that would change the result and is not in `config`), kTruncated.
+  static Result<std::unique_ptr<Weights>> Load(TensorFiles files, const ModelConfig& config,
                                                WeightsType type = WeightsType::kStored);
-  // Makes the matrices the quantised ones. Codes of PackedWeights::Open. Not for kStored.
+  // What they will take: of matrices that are packed, when they are. Codes of Load.
+  static Result<uint64_t> BytesInUse(const TensorFiles& files, const ModelConfig& config,
+                                     WeightsType type);
+  bool needs_packing() const { return needs_packing_; }
+  bool has_blocks() const;  // in its files
+  // Once, where they need it. Codes of PackedWeights::Open.
   Status Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
               const PackedWeightsOptions& options);
 
@@ -66,9 +65,9 @@ class Weights {
   const LayerWeights& layer(size_t i) const { return layers_[i]; }
   uint64_t bytes() const { return bytes_; }  // of all tensors in use, as they are in the files
   WeightsType type() const { return type_; }
-  const PackedWeights* packed() const { return packed_.get(); }  // nullptr: kStored, or no Pack yet
+  const PackedWeights* packed() const { return packed_.get(); }  // nullptr: no Pack
 
-  // Feeds name, dtype, shape and bytes of every tensor in use, in name order. kTruncated, kIoError
+  // Feeds name, type, shape and bytes of every tensor in use, in name order. kTruncated, kIoError
   // where they are read now.
   Status AddTo(Sha256& hash) const;
   // The same without the bytes; in their place which files hold them, and their sizes, times and
@@ -79,11 +78,12 @@ class Weights {
  private:
   struct Tensor {
     std::string name;
-    Dtype dtype;
+    TensorType type;
     std::vector<uint64_t> shape;
     std::span<const std::byte> bytes;
     size_t file;
     uint64_t offset;  // in the file
+    std::optional<PackedType> packing;
   };
   const Tensor& Find(std::string_view name) const;
   std::vector<float> Vector(std::string_view name) const;
@@ -99,6 +99,7 @@ class Weights {
   std::vector<File> files_;
   std::vector<Tensor> tensors_;  // by name
   WeightsType type_ = WeightsType::kStored;
+  bool needs_packing_ = false;
   std::vector<std::string> packed_names_;  // of packed_'s matrices
   std::unique_ptr<PackedWeights> packed_;
   WeightMatrix embedding_, output_;

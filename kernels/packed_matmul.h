@@ -16,6 +16,7 @@ namespace lectern {
 struct Int8Rows {
   const int8_t* steps = nullptr;  // [num_rows, num_cols], -127 .. 127
   const float* scales = nullptr;  // [num_rows, num_cols / kPackedGroup]
+  const float* sums = nullptr;    // as scales: of a group's values, for weights that have mins
   size_t num_rows = 0;
   size_t num_cols = 0;
 };
@@ -24,10 +25,12 @@ struct QuantiseRowsArgs {
   Rows<const float> input;  // [M, K]; K is a multiple of kPackedGroup
   std::span<int8_t> steps;  // out [M, K]
   std::span<float> scales;  // out [M, K / kPackedGroup]
+  std::span<float> sums;    // out [M, K / kPackedGroup]
 };
 // scale = max|x| / 127, or 0 where that is below the least normal float; step = nearest(x * (1 /
-// scale)), ties to even. A group that holds infinity or NaN gets steps of 0 and the scale NaN, so
-// that no product with it looks right.
+// scale)), ties to even; sum = scale * the sum of the steps, rounded once. A group that holds
+// infinity or NaN gets steps of 0, the scale NaN and the sum NaN, so that no product with it looks
+// right.
 // Preconditions (asserted): sizes. Cannot fail. Does not allocate, block or log.
 void QuantiseRowsScalar(const QuantiseRowsArgs& args);
 void QuantiseRowsSimd(const QuantiseRowsArgs& args);  // bit-identical
@@ -40,8 +43,9 @@ struct PackedMatMulArgs {
   size_t column_end = 0;    //   parallel work. begin is a multiple of kPackedColumns
   bool accumulate = false;  // the sum starts from the output's value instead of 0
 };
-// An element is the sum of (input scale * weight scale) * (sum of 32 products of steps) over the
-// groups in ascending order. The inner sums are exact, and the outer ones are what matmul.h
+// An element is the sum over the groups, in ascending order, of (input scale * weight scale) * (sum
+// of 32 products of steps), for weights with two scales a group once for each half, and then of
+// (input sum * weight min). The inner sums are exact, and the outer ones are what matmul.h
 // promises: the same bits for any chunking of the rows and the columns and for any number of
 // threads; other instruction sets may round otherwise.
 // Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.

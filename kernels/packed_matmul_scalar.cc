@@ -7,7 +7,7 @@
 namespace lectern {
 namespace {
 
-void QuantiseGroup(const float* x, int8_t* steps, float* scale) {
+void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
   float largest = 0;
   bool is_finite = true;
   for (size_t i = 0; i < kPackedGroup; ++i) {
@@ -17,24 +17,28 @@ void QuantiseGroup(const float* x, int8_t* steps, float* scale) {
   *scale = largest / 127;
   if (*scale < std::numeric_limits<float>::min()) *scale = 0;
   if (!is_finite) *scale = std::numeric_limits<float>::quiet_NaN();
+  int total = 0;
   for (size_t i = 0; i < kPackedGroup; ++i) {
     const bool is_zero = !is_finite || *scale == 0;
     steps[i] = is_zero ? 0 : static_cast<int8_t>(std::nearbyint(x[i] * (1 / *scale)));
+    total += steps[i];
   }
+  *sum = *scale * static_cast<float>(total);
 }
 
 }  // namespace
 
 void QuantiseRowsScalar(const QuantiseRowsArgs& args) {
-  const auto& [input, steps, scales] = args;
+  const auto& [input, steps, scales, sums] = args;
   const size_t num_groups = input.num_cols / kPackedGroup;
   assert(input.num_cols % kPackedGroup == 0);
   assert(steps.size() >= input.num_rows * input.num_cols);
   assert(scales.size() >= input.num_rows * num_groups);
+  assert(sums.size() >= input.num_rows * num_groups);
   for (size_t row = 0; row < input.num_rows; ++row) {
     for (size_t g = 0; g < num_groups; ++g) {
       QuantiseGroup(input[row] + g * kPackedGroup, &steps[row * input.num_cols + g * kPackedGroup],
-                    &scales[row * num_groups + g]);
+                    &scales[row * num_groups + g], &sums[row * num_groups + g]);
     }
   }
 }
@@ -45,17 +49,21 @@ void PackedMatMulScalar(const PackedMatMulArgs& args) {
   assert(column_begin <= column_end && column_end <= weight.num_rows);
   assert(output.num_cols == weight.num_rows && column_begin % kPackedColumns == 0);
   const size_t num_groups = input.num_cols / kPackedGroup;
+  const size_t part = kPackedGroup / PackedScales(weight.type);  // k that share a scale
   for (size_t row = 0; row < input.num_rows; ++row) {
     const int8_t* steps = input.steps + row * input.num_cols;
     for (size_t column = column_begin; column < column_end; ++column) {
       double sum = accumulate ? output[row][column] : 0.0;
-      for (size_t g = 0; g < num_groups; ++g) {
+      for (size_t begin = 0; begin < input.num_cols; begin += part) {
+        const size_t group = row * num_groups + begin / kPackedGroup;
         int products = 0;
-        for (size_t k = g * kPackedGroup; k < (g + 1) * kPackedGroup; ++k) {
+        for (size_t k = begin; k < begin + part; ++k) {
           products += steps[k] * PackedStep(weight, column, k);
         }
-        const double scale = input.scales[row * num_groups + g];
-        sum += scale * PackedScale(weight, column, g * kPackedGroup) * products;
+        sum += double{input.scales[group]} * PackedScale(weight, column, begin) * products;
+        const bool ends_group = (begin + part) % kPackedGroup == 0;
+        if (!ends_group || !PackedHasMin(weight.type)) continue;
+        sum += double{input.sums[group]} * PackedMin(weight, column, begin);
       }
       output[row][column] = static_cast<float>(sum);
     }

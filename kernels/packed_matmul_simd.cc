@@ -27,7 +27,7 @@ using Int8Vector = hn::Vec<Int8Tag>;
 
 // ---- Rows to int8
 
-HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale) {
+HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
   const FloatTag d;
   const Int32Tag di;
   // Bits of magnitudes are ordered as they are, and what is not finite comes last.
@@ -43,32 +43,36 @@ HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale) {
   }
   if (!(*scale > 0)) {
     std::fill_n(steps, kPackedGroup, int8_t{0});
+    *sum = *scale;  // 0 or NaN
     return;
   }
+  Int32Vector totals = hn::Zero(di);
   const FloatVector per_unit = hn::Set(d, 1 / *scale);
   for (size_t i = 0; i < kPackedGroup; i += kLanes) {
     const Int32Vector nearest = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), per_unit));
     const hn::Rebind<int8_t, FloatTag> di8;
     hn::StoreU(hn::DemoteTo(di8, nearest), di8, steps + i);
+    totals = hn::Add(totals, nearest);
   }
+  *sum = *scale * static_cast<float>(hn::GetLane(hn::SumOfLanes(di, totals)));
 }
 
 void QuantiseRows(const QuantiseRowsArgs& args) {
-  const auto& [input, steps, scales] = args;
+  const auto& [input, steps, scales, sums] = args;
   const size_t num_groups = input.num_cols / kPackedGroup;
   for (size_t row = 0; row < input.num_rows; ++row) {
     for (size_t g = 0; g < num_groups; ++g) {
       QuantiseGroup(input[row] + g * kPackedGroup,
                     steps.data() + row * input.num_cols + g * kPackedGroup,
-                    scales.data() + row * num_groups + g);
+                    scales.data() + row * num_groups + g, sums.data() + row * num_groups + g);
     }
   }
 }
 
 // ---- Sums of four products: lane i gets sum[i] + w[4i] x[4i] + … + w[4i+3] x[4i+3]
 //
-// Steps are within -127 .. 127, so two products fit int16. x86 multiplies unsigned by signed: the
-// magnitude of w by x with the sign of w.
+// Steps of x are within -127 .. 127, those of w within -128 .. 127, so two products fit int16. x86
+// multiplies unsigned by signed: the magnitude of w by x with the sign of w.
 
 #if HWY_TARGET == HWY_AVX3_DL
 struct Weights {
@@ -131,7 +135,7 @@ constexpr size_t kTileRows = std::max<size_t>(kLanes / 2, 1);
 template <PackedType kType>
 HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
   const Int8Tag d;
-  if constexpr (kType == PackedType::kQ8) {
+  if constexpr (!PackedHasNibbles(kType)) {
     return LoadBytes(d, steps + 4 * column);
   } else {
     constexpr size_t kHalf = kPackedColumns / 2;
@@ -147,7 +151,42 @@ HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
     const auto nibbles =
         column < kHalf ? hn::And(pairs, hn::Set(du, 15)) : hn::ShiftRight<4>(pairs);
 #endif
-    return hn::Sub(hn::BitCast(d, nibbles), hn::Set(d, kNibbleZero));
+    if constexpr (PackedZero(kType) == 0) return hn::BitCast(d, nibbles);
+    return hn::Sub(hn::BitCast(d, nibbles), hn::Set(d, PackedZero(kType)));
+  }
+}
+
+// Items [column, column + kLanes) of an array of kPackedColumns, as floats.
+HWY_INLINE FloatVector LoadF16s(const std::byte* from, size_t array, size_t column) {
+  const hn::Rebind<uint16_t, FloatTag> du16;
+  return F16ToFloat(LoadBytes(du16, from + (array * kPackedColumns + column) * sizeof(f16)));
+}
+template <typename T>
+HWY_INLINE FloatVector LoadBytesAsFloats(const std::byte* from, size_t array, size_t column) {
+  const hn::Rebind<T, FloatTag> narrow;
+  const auto bytes = LoadBytes(narrow, from + array * kPackedColumns + column);
+  return hn::ConvertTo(FloatTag(), hn::PromoteTo(Int32Tag(), bytes));
+}
+
+// Scales of part `part` of a group, and its mins, of columns [column, column + kLanes).
+template <PackedType kType>
+HWY_INLINE FloatVector LoadScales(const std::byte* head, const std::byte* group, size_t part,
+                                  size_t column) {
+  if constexpr (PackedHeadBytes(kType) == 0) {
+    return LoadF16s(group, 0, column);
+  } else if constexpr (kType == PackedType::kQ8Halves) {
+    return hn::Mul(LoadF16s(head, 0, column), LoadBytesAsFloats<int8_t>(group, part, column));
+  } else {
+    return hn::Mul(LoadF16s(head, 0, column), LoadBytesAsFloats<uint8_t>(group, 0, column));
+  }
+}
+template <PackedType kType>
+HWY_INLINE FloatVector LoadMins(const std::byte* head, const std::byte* group, size_t column) {
+  if constexpr (PackedHeadBytes(kType) == 0) {
+    return LoadF16s(group, 1, column);
+  } else {
+    return hn::Neg(
+        hn::Mul(LoadF16s(head, 1, column), LoadBytesAsFloats<uint8_t>(group, 1, column)));
   }
 }
 
@@ -163,40 +202,60 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
   const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
   const auto* const x = reinterpret_cast<const std::byte*>(args.input.steps + row * depth);
   const float* const x_scales = args.input.scales + row * num_groups;
-  const std::byte* group = args.weight.group(column, 0);
+  const float* const x_sums = args.input.sums + row * num_groups;
+  constexpr size_t kParts = PackedScales(kType), kHead = PackedHeadBytes(kType);
+  const std::byte* head = args.weight.head(column, 0);
+  const std::byte* group = head;
   for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
-    Int32Vector sums[kRows][kPanelVectors];
-    LECTERN_UNROLL_TILE
-    for (size_t r = 0; r < kRows; ++r) {
-      LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
+    if (kHead > 0 && g % kPackedSuper == 0) {
+      head = group;
+      group += kHead;
     }
-    const std::byte* steps = group + kPackedScaleBytes;
-    const std::byte* const x_group = x + g * kPackedGroup;
-    HWY_UNROLL(1)  // unrolled, GCC 12 reorders the sums and runs out of registers
-    for (size_t k = 0; k < kPackedGroup; k += 4, steps += PackedFourBytes(kType)) {
-      Weights w[kPanelVectors];
+    const std::byte* steps = group + PackedScaleBytes(kType);
+    const std::byte* x_part = x + g * kPackedGroup;
+    for (size_t part = 0; part < kParts; ++part, x_part += kPackedGroup / kParts) {
+      Int32Vector sums[kRows][kPanelVectors];
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
+      }
+      HWY_UNROLL(1)  // unrolled, GCC 12 reorders the sums and runs out of registers
+      for (size_t k = 0; k < kPackedGroup / kParts; k += 4, steps += PackedFourBytes(kType)) {
+        Weights w[kPanelVectors];
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) {
+          w[v] = Prepare(LoadSteps<kType>(steps, v * kLanes));
+        }
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kRows; ++r) {
+          const auto four = LoadUnaligned<int32_t>(x_part + r * depth + k);
+          const Int8Vector input = hn::BitCast(Int8Tag(), hn::Set(Int32Tag(), four));
+          LECTERN_UNROLL_TILE
+          for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = AddDots(sums[r][v], w[v], input);
+        }
+      }
       LECTERN_UNROLL_TILE
       for (size_t v = 0; v < kPanelVectors; ++v) {
-        w[v] = Prepare(LoadSteps<kType>(steps, v * kLanes));
-      }
-      LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kRows; ++r) {
-        const auto four = LoadUnaligned<int32_t>(x_group + r * depth + k);
-        const Int8Vector input = hn::BitCast(Int8Tag(), hn::Set(Int32Tag(), four));
+        const FloatVector scales = LoadScales<kType>(head, group, part, v * kLanes);
         LECTERN_UNROLL_TILE
-        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = AddDots(sums[r][v], w[v], input);
+        for (size_t r = 0; r < kRows; ++r) {
+          const FloatVector scale = hn::Mul(hn::Set(d, x_scales[r * num_groups + g]), scales);
+          float* const to = output[r] + v * kLanes;
+          hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
+        }
       }
     }
-    LECTERN_UNROLL_TILE
-    for (size_t v = 0; v < kPanelVectors; ++v) {
-      const hn::Rebind<uint16_t, FloatTag> du16;
-      const FloatVector scales = F16ToFloat(LoadBytes(du16, group + v * kLanes * sizeof(f16)));
+    if constexpr (PackedHasMin(kType)) {
       LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kRows; ++r) {
-        const FloatVector scale = hn::Mul(hn::Set(d, x_scales[r * num_groups + g]), scales);
-        float* const to = output[r] + v * kLanes;
-        hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
+      for (size_t v = 0; v < kPanelVectors; ++v) {
+        const FloatVector mins = LoadMins<kType>(head, group, v * kLanes);
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kRows; ++r) {
+          const FloatVector sum = hn::Set(d, x_sums[r * num_groups + g]);
+          float* const to = output[r] + v * kLanes;
+          hn::Store(hn::MulAdd(sum, mins, hn::Load(d, to)), d, to);
+        }
       }
     }
   }
@@ -252,23 +311,38 @@ HWY_INLINE Int32Vector AddPairs(Int32Vector sum, hn::Vec<Int16Tag> w, hn::Vec<In
 }
 
 // A block of k of some panels. Of each group 16 steps over pairs of k, in the order of WidenRows.
-struct WideWeights {
-  HWY_ALIGN int16_t pairs[kWideColumns / kPackedColumns][kWideDepth * kPackedColumns];
-  HWY_ALIGN float scales[kWideColumns / kPackedColumns][kWideDepth / kPackedGroup][kPackedColumns];
-};
-
 template <PackedType kType>
-HWY_INLINE void WidenWeights(const std::byte* group, size_t num_groups, int16_t* pairs,
-                             float (*scales)[kPackedColumns]) {
-  const hn::Rebind<uint16_t, FloatTag> du16;
+struct WideWeights {
+  static constexpr size_t kPanels = kWideColumns / kPackedColumns;
+  static constexpr size_t kScales = kWideDepth / kPackedGroup * PackedScales(kType);
+  static constexpr size_t kMins = PackedHasMin(kType) ? kWideDepth / kPackedGroup : 1;
+  HWY_ALIGN int16_t pairs[kPanels][kWideDepth * kPackedColumns];
+  HWY_ALIGN float scales[kPanels][kScales][kPackedColumns];
+  HWY_ALIGN float mins[kPanels][kMins][kPackedColumns];
+};
+static_assert(kWideDepth == kPackedGroup * kPackedSuper);  // one head at most
+
+// `head`: of num_groups groups of a panel.
+template <PackedType kType>
+HWY_INLINE void WidenWeights(const std::byte* head, size_t num_groups, size_t panel,
+                             WideWeights<kType>& weights) {
+  const FloatTag d;
+  constexpr size_t kParts = PackedScales(kType);
+  const std::byte* group = head + PackedHeadBytes(kType);
   for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
     for (size_t c = 0; c < kPackedColumns; c += kLanes) {
-      hn::Store(F16ToFloat(LoadBytes(du16, group + c * sizeof(f16))), FloatTag(), scales[g] + c);
+      for (size_t part = 0; part < kParts; ++part) {
+        hn::Store(LoadScales<kType>(head, group, part, c), d,
+                  weights.scales[panel][g * kParts + part] + c);
+      }
+      if constexpr (PackedHasMin(kType)) {
+        hn::Store(LoadMins<kType>(head, group, c), d, weights.mins[panel][g] + c);
+      }
     }
-    const std::byte* steps = group + kPackedScaleBytes;
+    const std::byte* steps = group + PackedScaleBytes(kType);
     for (size_t four = 0; four < kPackedGroup / 4; ++four, steps += PackedFourBytes(kType)) {
       const size_t pair = g * kGroupPairs + four / kLanes * 2 * kLanes + four % kLanes;
-      int16_t* const even = pairs + pair * 2 * kPackedColumns;
+      int16_t* const even = weights.pairs[panel] + pair * 2 * kPackedColumns;
       int16_t* const odd = even + kLanes * 2 * kPackedColumns;
       for (size_t c = 0; c < kPackedColumns; c += kLanes) {
         Widen(LoadSteps<kType>(steps, c), even + 2 * c, odd + 2 * c);
@@ -284,46 +358,77 @@ HWY_INLINE void WidenRow(const int8_t* steps, size_t depth, int32_t* pairs) {
   }
 }
 
-// kWideRows rows of input, `x`, and a panel: adds the block's products to those of output.
-HWY_NOINLINE void MultiplyWideTile(const int32_t (*x)[kWideDepth / 2], const float* x_scales,
-                                   size_t x_scales_stride, const int16_t* w,
-                                   const float (*w_scales)[kPackedColumns], size_t num_groups,
-                                   float (*output)[kWideColumns]) {
+// The i-th of those pairs of a group whose k are in half `half`: they come as kLanes of even and
+// kLanes of odd ones, which is a half each time or both halves.
+HWY_INLINE size_t PairOfHalf(size_t half, size_t i) {
+  constexpr size_t kFours = kPackedGroup / 4 / 2;  // of a half
+  if constexpr (kLanes == kFours) return half * 2 * kFours + i;
+  return i / kFours * kLanes + half * kFours + i % kFours;
+}
+
+// Of the input: kWideRows rows as pairs, and the first one's scales and sums of groups.
+struct WideInput {
+  const int32_t (*pairs)[kWideDepth / 2];
+  const float *scales, *sums;
+  size_t stride;  // of scales and sums
+};
+
+// The rows and a panel: adds the block's products to those of output.
+template <PackedType kType>
+HWY_NOINLINE void MultiplyWideTile(const WideInput& x, const WideWeights<kType>& weights,
+                                   size_t panel, size_t num_groups, float (*output)[kWideColumns]) {
   const FloatTag d;
   const Int32Tag di;
   const Int16Tag d16;
+  constexpr size_t kParts = PackedScales(kType);
+  const int16_t* const w = weights.pairs[panel];
   for (size_t g = 0; g < num_groups; ++g) {
-    Int32Vector sums[kWideRows][kPanelVectors];
-    LECTERN_UNROLL_TILE
-    for (size_t r = 0; r < kWideRows; ++r) {
-      LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(di);
-    }
-    const size_t first = g * kGroupPairs;
-    for (size_t i = 0; i < kGroupPairs; ++i) {
-      const size_t pair = first + i;
-      hn::Vec<Int16Tag> weights[kPanelVectors];
-      LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) {
-        weights[v] = hn::Load(d16, w + (pair * kPackedColumns + v * kLanes) * 2);
-      }
+    for (size_t part = 0; part < kParts; ++part) {
+      Int32Vector sums[kWideRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kWideRows; ++r) {
-        const auto input = hn::BitCast(d16, hn::Set(di, x[r][pair]));
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(di);
+      }
+      const size_t first = g * kGroupPairs;
+      for (size_t i = 0; i < kGroupPairs / kParts; ++i) {
+        const size_t pair = first + (kParts == 1 ? i : PairOfHalf(part, i));
+        hn::Vec<Int16Tag> steps[kPanelVectors];
         LECTERN_UNROLL_TILE
         for (size_t v = 0; v < kPanelVectors; ++v) {
-          sums[r][v] = AddPairs(sums[r][v], weights[v], input);
+          steps[v] = hn::Load(d16, w + (pair * kPackedColumns + v * kLanes) * 2);
+        }
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kWideRows; ++r) {
+          const auto input = hn::BitCast(d16, hn::Set(di, x.pairs[r][pair]));
+          LECTERN_UNROLL_TILE
+          for (size_t v = 0; v < kPanelVectors; ++v) {
+            sums[r][v] = AddPairs(sums[r][v], steps[v], input);
+          }
+        }
+      }
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) {
+        const FloatVector scales =
+            hn::Load(d, weights.scales[panel][g * kParts + part] + v * kLanes);
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kWideRows; ++r) {
+          const FloatVector scale = hn::Mul(hn::Set(d, x.scales[r * x.stride + g]), scales);
+          float* const to = output[r] + v * kLanes;
+          hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
         }
       }
     }
-    LECTERN_UNROLL_TILE
-    for (size_t v = 0; v < kPanelVectors; ++v) {
-      const FloatVector scales = hn::Load(d, w_scales[g] + v * kLanes);
+    if constexpr (PackedHasMin(kType)) {
       LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kWideRows; ++r) {
-        const FloatVector scale = hn::Mul(hn::Set(d, x_scales[r * x_scales_stride + g]), scales);
-        float* const to = output[r] + v * kLanes;
-        hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
+      for (size_t v = 0; v < kPanelVectors; ++v) {
+        const FloatVector mins = hn::Load(d, weights.mins[panel][g] + v * kLanes);
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kWideRows; ++r) {
+          const FloatVector sum = hn::Set(d, x.sums[r * x.stride + g]);
+          float* const to = output[r] + v * kLanes;
+          hn::Store(hn::MulAdd(sum, mins, hn::Load(d, to)), d, to);
+        }
       }
     }
   }
@@ -335,7 +440,7 @@ template <PackedType kType>
 void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t num_rows,
                        size_t begin, size_t end) {
   const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
-  WideWeights weights;
+  WideWeights<kType> weights;
   HWY_ALIGN int32_t x[kWideRows][kWideDepth / 2];
   HWY_ALIGN float output[kWideBlockRows][kWideColumns] = {};
   for (size_t r = 0; args.accumulate && r < num_rows; ++r) {
@@ -344,19 +449,18 @@ void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t nu
   for (size_t k = 0; k < depth; k += kWideDepth) {
     const size_t block = std::min(kWideDepth, depth - k), groups = block / kPackedGroup;
     for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
-      WidenWeights<kType>(args.weight.group(column, k), groups, weights.pairs[panel],
-                          weights.scales[panel]);
+      WidenWeights<kType>(args.weight.head(column, k), groups, panel, weights);
     }
     for (size_t row = 0; row < num_rows; row += kWideRows) {
       const size_t input_row = row_begin + row;
       for (size_t r = 0; r < kWideRows; ++r) {
         WidenRow(args.input.steps + (input_row + r) * depth + k, block, x[r]);
       }
-      const float* const scales = args.input.scales + input_row * num_groups + k / kPackedGroup;
+      const size_t group = input_row * num_groups + k / kPackedGroup;
+      const WideInput tile = {x, args.input.scales + group, args.input.sums + group, num_groups};
       for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
         auto* const to = reinterpret_cast<float(*)[kWideColumns]>(output[row] + column - begin);
-        MultiplyWideTile(x, scales, num_groups, weights.pairs[panel], weights.scales[panel], groups,
-                         to);
+        MultiplyWideTile<kType>(tile, weights, panel, groups, to);
       }
     }
   }
@@ -395,6 +499,16 @@ void PackedMatMul(const PackedMatMulArgs& args) {
       return MultiplyBy<PackedType::kQ8>(args);
     case PackedType::kQ4:
       return MultiplyBy<PackedType::kQ4>(args);
+    case PackedType::kQ8Min:
+      return MultiplyBy<PackedType::kQ8Min>(args);
+    case PackedType::kQ4Min:
+      return MultiplyBy<PackedType::kQ4Min>(args);
+    case PackedType::kQ8Super:
+      return MultiplyBy<PackedType::kQ8Super>(args);
+    case PackedType::kQ4Super:
+      return MultiplyBy<PackedType::kQ4Super>(args);
+    case PackedType::kQ8Halves:
+      return MultiplyBy<PackedType::kQ8Halves>(args);
   }
 }
 
@@ -413,6 +527,7 @@ void QuantiseRowsSimd(const QuantiseRowsArgs& args) {
   assert(args.input.num_cols % kPackedGroup == 0);
   assert(args.steps.size() >= args.input.num_rows * args.input.num_cols);
   assert(args.scales.size() >= args.input.num_rows * (args.input.num_cols / kPackedGroup));
+  assert(args.sums.size() >= args.input.num_rows * (args.input.num_cols / kPackedGroup));
   HWY_DYNAMIC_DISPATCH(QuantiseRows)(args);
 }
 

@@ -84,28 +84,68 @@ Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
   return group;
 }
 
-// Where the step of a column and of k is in its group; in q4 two are there.
+// Where the step of a column and of k is in its group; two of 4 bits are there.
 size_t StepAt(PackedType type, size_t column, size_t k) {
   const size_t bytes = PackedFourBytes(type);
-  return kPackedScaleBytes + k / 4 * bytes + 4 * column % bytes + k % 4;
+  return PackedScaleBytes(type) + k / 4 * bytes + 4 * column % bytes + k % 4;
 }
 
-void Store(const Quantised& group, PackedType type, size_t column, std::byte* out) {
-  std::memcpy(out + column * sizeof(f16), &group.scale, sizeof(f16));
+void StoreSteps(const int8_t* steps, PackedType type, size_t column, std::byte* out) {
   for (size_t i = 0; i < kPackedGroup; ++i) {
     std::byte& to = out[StepAt(type, column, i)];
-    if (type == PackedType::kQ8) {
-      to = static_cast<std::byte>(group.steps[i]);
-    } else {
-      const auto nibble = static_cast<std::byte>(group.steps[i] + kNibbleZero);
+    if (PackedHasNibbles(type)) {
+      const auto nibble = static_cast<std::byte>(steps[i] + PackedZero(type));
       to |= column < kPackedColumns / 2 ? nibble : nibble << 4;
+    } else {
+      to = static_cast<std::byte>(steps[i]);
     }
   }
 }
 
+// Item `column` of an array of `T`, of which there are kPackedColumns each.
+template <typename T>
+void StoreItem(T value, size_t array, size_t column, std::byte* out) {
+  std::memcpy(out + (array * kPackedColumns + column) * sizeof value, &value, sizeof value);
+}
+template <typename T>
+T LoadItem(const std::byte* from, size_t array, size_t column) {
+  return LoadUnaligned<T>(from + (array * kPackedColumns + column) * sizeof(T));
+}
+
+// A group of blocks: what the type keeps of its scales, at the head and at the group.
+void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::byte* head,
+                 std::byte* group) {
+  switch (type) {
+    case PackedType::kQ8Min:
+    case PackedType::kQ4Min:
+      StoreItem(block.min, 1, column, group);
+      [[fallthrough]];
+    case PackedType::kQ8:
+    case PackedType::kQ4:
+      StoreItem(block.scale, 0, column, group);
+      return;
+    case PackedType::kQ8Super:
+    case PackedType::kQ4Super:
+      StoreItem(block.scale, 0, column, head);
+      StoreItem(block.min, 1, column, head);
+      StoreItem(static_cast<uint8_t>(block.parts[0]), 0, column, group);
+      StoreItem(static_cast<uint8_t>(-block.min_part), 1, column, group);
+      return;
+    case PackedType::kQ8Halves:
+      StoreItem(block.scale, 0, column, head);
+      for (size_t half = 0; half < 2; ++half) {
+        StoreItem(static_cast<int8_t>(block.parts[half]), half, column, group);
+      }
+      return;
+  }
+}
+
+bool IsFinite(f16 x) { return (x.bits & 0x7C00) != 0x7C00; }
+
 }  // namespace
 
 bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
+  assert(type == PackedType::kQ8 || type == PackedType::kQ4);
   assert(rows.num_rows >= 1 && rows.num_rows <= kPackedColumns);
   assert(rows.num_cols % kPackedGroup == 0);
   for (size_t k = 0; k < rows.num_cols; k += kPackedGroup, out += PackedGroupBytes(type)) {
@@ -117,7 +157,53 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
         if (!(std::abs(x[i]) <= 7 * kLargestScale)) return false;  // a NaN is not
         largest = std::max(largest, std::abs(x[i]));
       }
-      Store(QuantiseGroup(x, largest, type), type, column, out);
+      const Quantised group = QuantiseGroup(x, largest, type);
+      StoreItem(group.scale, 0, column, out);
+      StoreSteps(group.steps, type, column, out);
+    }
+  }
+  return true;
+}
+
+PackedType PackedTypeOf(TensorType blocks) {
+  switch (blocks) {
+    case TensorType::kQ4_0:
+      return PackedType::kQ4;
+    case TensorType::kQ4_1:
+      return PackedType::kQ4Min;
+    case TensorType::kQ5_1:
+      return PackedType::kQ8Min;
+    case TensorType::kQ4_K:
+      return PackedType::kQ4Super;
+    case TensorType::kQ5_K:
+      return PackedType::kQ8Super;
+    case TensorType::kQ6_K:
+      return PackedType::kQ8Halves;
+    case TensorType::kQ8_0:
+    case TensorType::kQ5_0:
+      return PackedType::kQ8;
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBf16:
+      break;
+  }
+  assert(false && "plain values are quantised by PackPanel");
+  return PackedType::kQ8;
+}
+
+bool PackBlocks(const TensorRows& rows, std::byte* out) {
+  const PackedType type = PackedTypeOf(rows.type);
+  assert(rows.num_rows >= 1 && rows.num_rows <= kPackedColumns);
+  PackedRows panel = {out, type, rows.num_rows, rows.num_cols};
+  std::memset(out, 0, panel.panel_bytes());
+  for (size_t k = 0; k < rows.num_cols; k += kPackedGroup) {
+    std::byte* const head = out + (panel.head(0, k) - out);
+    std::byte* const group = out + (panel.group(0, k) - out);
+    for (size_t column = 0; column < rows.num_rows; ++column) {
+      const BlockGroup block = ReadBlockGroup(rows.type, rows.row(column), k / kBlockGroup);
+      if (!IsFinite(block.scale) || !IsFinite(block.min)) return false;
+      StoreScales(block, type, column, head, group);
+      StoreSteps(block.steps, type, column, group);
     }
   }
   return true;
@@ -126,17 +212,43 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
 int PackedStep(const PackedRows& rows, size_t row, size_t col) {
   const size_t column = row % kPackedColumns;
   const std::byte stored = rows.group(row, col)[StepAt(rows.type, column, col % kPackedGroup)];
-  if (rows.type == PackedType::kQ8) return static_cast<int8_t>(stored);
+  if (!PackedHasNibbles(rows.type)) return static_cast<int8_t>(stored);
   const bool is_low = column < kPackedColumns / 2;
-  return std::to_integer<int>(is_low ? stored & std::byte{15} : stored >> 4) - kNibbleZero;
+  return std::to_integer<int>(is_low ? stored & std::byte{15} : stored >> 4) -
+         PackedZero(rows.type);
 }
 
 float PackedScale(const PackedRows& rows, size_t row, size_t col) {
-  return ToFloat(LoadUnaligned<f16>(rows.group(row, col) + row % kPackedColumns * sizeof(f16)));
+  const size_t column = row % kPackedColumns;
+  const std::byte *head = rows.head(row, col), *group = rows.group(row, col);
+  switch (rows.type) {
+    case PackedType::kQ8:
+    case PackedType::kQ4:
+    case PackedType::kQ8Min:
+    case PackedType::kQ4Min:
+      return ToFloat(LoadItem<f16>(group, 0, column));
+    case PackedType::kQ8Super:
+    case PackedType::kQ4Super:
+      return ToFloat(LoadItem<f16>(head, 0, column)) * LoadItem<uint8_t>(group, 0, column);
+    case PackedType::kQ8Halves:
+      return ToFloat(LoadItem<f16>(head, 0, column)) *
+             LoadItem<int8_t>(group, col % kPackedGroup / 16, column);
+  }
+  return 0;
+}
+
+float PackedMin(const PackedRows& rows, size_t row, size_t col) {
+  if (!PackedHasMin(rows.type)) return 0;
+  const size_t column = row % kPackedColumns;
+  const std::byte* group = rows.group(row, col);
+  if (PackedHeadBytes(rows.type) == 0) return ToFloat(LoadItem<f16>(group, 1, column));
+  return -ToFloat(LoadItem<f16>(rows.head(row, col), 1, column)) *
+         LoadItem<uint8_t>(group, 1, column);
 }
 
 float PackedElement(const PackedRows& rows, size_t row, size_t col) {
-  return PackedScale(rows, row, col) * static_cast<float>(PackedStep(rows, row, col));
+  return PackedScale(rows, row, col) * static_cast<float>(PackedStep(rows, row, col)) +
+         PackedMin(rows, row, col);
 }
 
 }  // namespace lectern

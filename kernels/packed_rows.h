@@ -1,41 +1,84 @@
-// Weights that were quantised when their model was loaded, packed for matrix products.
+// Weights that are quantised, packed for matrix products: when their model was loaded (q8, q4), or
+// in the model's file, whose blocks are laid out anew (kernels/quant_blocks.h).
 //
-// Groups of 32 inputs (k) of one row share an f16 scale; a value is scale * step, exact in float.
-//   q8: steps of 8 bits, -127 .. 127; the scale is the group's largest magnitude over 127
-//   q4: steps of 4 bits, -8 .. 7; the scale is searched for the least squared error
+// Groups of 32 inputs (k) of one row share a scale, perhaps also a min; a value is scale * step +
+// min. Steps, scales and mins are exact: nothing is rounded but sums.
+//   q8        steps of 8 bits, f16 scale; quantised here, -127 .. 127, the scale is the group's
+//             largest magnitude over 127. Also Q8_0 and Q5_0
+//   q4        steps of 4 bits, -8 .. 7, f16 scale; quantised here, the scale is searched for the
+//             least squared error. Also Q4_0
+//   q8 min    steps of 8 bits, f16 scale, f16 min: Q5_1
+//   q4 min    steps of 4 bits, 0 .. 15, f16 scale, f16 min: Q4_1
+//   q8 super  8 groups share f16 d and f16 dmin; a group's scale is d * its uint8, its min -dmin *
+//             another; steps of 8 bits: Q5_K
+//   q4 super  the same with steps of 4 bits, 0 .. 15: Q4_K
+//   q8 halves 8 groups share f16 d; the 16 k of a half have the scale d * their int8; steps of 8
+//             bits: Q6_K
 //
 // 16 rows (output columns of the product) are a panel; what a step of the product over k needs of
 // them lies together:
 //
-//   panel | group 0 | group 1 | …             of k
-//   group | 16 f16 scales | k 0 … 3 | k 4 … 7 | … | k 28 … 31
-//   four  | q8: four int8 of column 0, of column 1, …
-//         | q4: four bytes of columns 0 and 8, of columns 1 and 9, …; step + 8, the lower column's
-//         |     in the low bits
+//   panel | group 0 | group 1 | …             of k; super, halves: before each 8 groups their head
+//   head  | 16 f16 d | super: 16 f16 dmin
+//   group | scales | k 0 … 3 | k 4 … 7 | … | k 28 … 31
+//   scales| 16 f16 | min: 16 f16 scales, 16 f16 mins | super: 16 uint8 of scales, 16 of mins
+//         | halves: 16 int8 of the first half's scales, 16 of the second's
+//   four  | steps of 8 bits: four int8 of column 0, of column 1, …
+//         | steps of 4 bits: four bytes of columns 0 and 8, of columns 1 and 9, …; the lower
+//         |     column's in the low bits; q4: step + 8
 //
 // Four k of a column together are what instructions for int8 add up in a lane of int32: vpdpbusd,
 // SDOT, vpmaddubsw with vpmaddwd. The last panel is filled up with columns of scale 0.
 #ifndef LECTERN_KERNELS_PACKED_ROWS_H_
 #define LECTERN_KERNELS_PACKED_ROWS_H_
 
+#include "kernels/quant_blocks.h"
 #include "kernels/types.h"
 
 namespace lectern {
 
 // On disk (engine/packed_weights.h): never renumber.
-enum class PackedType : uint8_t { kQ8 = 1, kQ4 = 2 };
+enum class PackedType : uint8_t {
+  kQ8 = 1,
+  kQ4 = 2,
+  kQ8Min = 3,
+  kQ4Min = 4,
+  kQ8Super = 5,
+  kQ4Super = 6,
+  kQ8Halves = 7,
+};
 
 inline constexpr size_t kPackedColumns = 16;  // rows of a panel
-inline constexpr size_t kPackedGroup = 32;    // k that share a scale
-inline constexpr size_t kPackedScaleBytes = kPackedColumns * sizeof(f16);
-inline constexpr int8_t kNibbleZero = 8;  // what a step of 0 is stored as in q4
+inline constexpr size_t kPackedGroup = 32;    // k of a group
+inline constexpr size_t kPackedSuper = 8;     // groups that share a head
 
+constexpr bool PackedHasNibbles(PackedType type) {
+  return type == PackedType::kQ4 || type == PackedType::kQ4Min || type == PackedType::kQ4Super;
+}
+constexpr bool PackedHasMin(PackedType type) {
+  return type == PackedType::kQ8Min || type == PackedType::kQ4Min || type == PackedType::kQ8Super ||
+         type == PackedType::kQ4Super;
+}
+// What a step of 0 is stored as.
+constexpr int8_t PackedZero(PackedType type) { return type == PackedType::kQ4 ? 8 : 0; }
+// Scales of a group; its k are divided evenly.
+constexpr size_t PackedScales(PackedType type) { return type == PackedType::kQ8Halves ? 2 : 1; }
+
+// Of what kPackedSuper groups of a panel share; 0: nothing.
+constexpr size_t PackedHeadBytes(PackedType type) {
+  const bool is_super = type == PackedType::kQ8Super || type == PackedType::kQ4Super;
+  return (is_super ? 2 : type == PackedType::kQ8Halves ? 1 : 0) * kPackedColumns * sizeof(f16);
+}
+constexpr size_t PackedScaleBytes(PackedType type) {
+  const bool has_two = type == PackedType::kQ8Min || type == PackedType::kQ4Min;
+  return (has_two ? 2 : 1) * kPackedColumns * sizeof(f16);
+}
 // Of four k of a panel.
 constexpr size_t PackedFourBytes(PackedType type) {
-  return (type == PackedType::kQ8 ? 4 : 2) * kPackedColumns;
+  return (PackedHasNibbles(type) ? 2 : 4) * kPackedColumns;
 }
 constexpr size_t PackedGroupBytes(PackedType type) {
-  return kPackedScaleBytes + kPackedGroup / 4 * PackedFourBytes(type);
+  return PackedScaleBytes(type) + kPackedGroup / 4 * PackedFourBytes(type);
 }
 
 // Borrowed. No alignment is promised; panels that begin at multiples of 64 are read fastest.
@@ -43,9 +86,12 @@ struct PackedRows {
   const std::byte* data = nullptr;
   PackedType type = PackedType::kQ8;
   size_t num_rows = 0;
-  size_t num_cols = 0;  // a multiple of kPackedGroup
+  size_t num_cols = 0;  // a multiple of kPackedGroup; with heads of kPackedSuper of them
 
-  size_t panel_bytes() const { return num_cols / kPackedGroup * PackedGroupBytes(type); }
+  size_t panel_bytes() const {
+    const size_t groups = num_cols / kPackedGroup;
+    return groups * PackedGroupBytes(type) + groups / kPackedSuper * PackedHeadBytes(type);
+  }
   size_t num_panels() const { return (num_rows + kPackedColumns - 1) / kPackedColumns; }
   size_t bytes() const { return num_panels() * panel_bytes(); }
   // Rows [begin, end); `begin` is the first of a panel, `end` the first of one or num_rows.
@@ -54,10 +100,15 @@ struct PackedRows {
     assert(end % kPackedColumns == 0 || end == num_rows);
     return {data + begin / kPackedColumns * panel_bytes(), type, end - begin, num_cols};
   }
-  // The group of the panel that holds row `row`, and of it column `col`.
-  const std::byte* group(size_t row, size_t col) const {
+  // What the groups around column `col` share, in the panel that holds row `row`; followed by them.
+  const std::byte* head(size_t row, size_t col) const {
+    const size_t super_bytes = PackedHeadBytes(type) + kPackedSuper * PackedGroupBytes(type);
     return data + row / kPackedColumns * panel_bytes() +
-           col / kPackedGroup * PackedGroupBytes(type);
+           col / (kPackedGroup * kPackedSuper) * super_bytes;
+  }
+  const std::byte* group(size_t row, size_t col) const {
+    return head(row, col) + PackedHeadBytes(type) +
+           col / kPackedGroup % kPackedSuper * PackedGroupBytes(type);
   }
 };
 
@@ -80,11 +131,20 @@ struct WeightMatrix {
 
 // Quantises 1 .. 16 rows into the one panel at `out`. num_cols must be a multiple of kPackedGroup.
 // False, with `out` undefined: a value is not finite or too large for an f16 scale.
+// Type: kQ8 or kQ4.
 bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out);
 
-// Of row `row` at column `col`, for scalar code: step, scale, and the value, their product.
+// What blocks of this type are packed as; not for plain values.
+PackedType PackedTypeOf(TensorType blocks);
+// Lays 1 .. 16 rows of blocks out as the one panel at `out`, type PackedTypeOf. No value changes.
+// False, with `out` undefined: a scale is not finite.
+bool PackBlocks(const TensorRows& rows, std::byte* out);
+
+// Of row `row` at column `col`, for scalar code: step, scale, min, and the value, as in
+// quant_blocks.h.
 int PackedStep(const PackedRows& rows, size_t row, size_t col);
 float PackedScale(const PackedRows& rows, size_t row, size_t col);
+float PackedMin(const PackedRows& rows, size_t row, size_t col);
 float PackedElement(const PackedRows& rows, size_t row, size_t col);
 
 }  // namespace lectern

@@ -115,7 +115,8 @@ void AddQuotaFlag(CLI::App& app, EngineFlags& flags) {
 }
 
 void AddModelFlags(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--model", flags.model, "Hugging Face model folder (LECTERN_MODEL)")
+  app.add_option("--model", flags.model,
+                 "A model: Hugging Face folder, .gguf file, or a name of Ollama's (LECTERN_MODEL)")
       ->type_name("PATH");
   app.add_option("--weights", flags.weights,
                  "The model's matrices as stored, or quantised once to 8 or 4 bits: stored, q8, q4 "
@@ -182,6 +183,9 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
     flags.store = std::move(*store);
   }
   if (flags.model.empty()) flags.model = Variable("LECTERN_MODEL");
+  flags.ollama_models = Variable("OLLAMA_MODELS");
+  const std::string home(Variable("HOME"));
+  if (flags.ollama_models.empty() && !home.empty()) flags.ollama_models = home + "/.ollama/models";
   auto quota = ReadSize(flags.quota, "LECTERN_QUOTA");
   if (!quota.ok()) return quota.error();
   flags.quota_bytes = *quota;

@@ -27,6 +27,7 @@ struct EngineFlags {
   uint64_t max_ram_bytes = 0;            // `max_ram`; set by WithEnvironment
   bool rehash = false;                   // --rehash
   std::string weights;                   // --weights, LECTERN_WEIGHTS, empty: the document's
+  std::string ollama_models;             // OLLAMA_MODELS, else where Ollama keeps them
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
@@ -38,7 +39,8 @@ struct EngineFlags {
             io == "pread" ? LECTERN_IO_PREAD : LECTERN_IO_MMAP,
             max_ram_bytes,
             rehash,
-            weights};
+            weights,
+            ollama_models};
   }
 };
 

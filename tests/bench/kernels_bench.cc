@@ -68,10 +68,13 @@ void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) 
   }
   const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
   std::vector<int8_t> steps(input.size());
-  std::vector<float> scales(input.size() / kPackedGroup), output(num_rows * kSide);
-  const QuantiseRowsArgs quantise = {
-      .input = Rows<const float>(input.data(), num_rows, kSide), .steps = steps, .scales = scales};
-  PackedMatMulArgs args = {.input = {steps.data(), scales.data(), num_rows, kSide},
+  std::vector<float> scales(input.size() / kPackedGroup), sums(scales.size());
+  std::vector<float> output(num_rows * kSide);
+  const QuantiseRowsArgs quantise = {.input = Rows<const float>(input.data(), num_rows, kSide),
+                                     .steps = steps,
+                                     .scales = scales,
+                                     .sums = sums};
+  PackedMatMulArgs args = {.input = {steps.data(), scales.data(), sums.data(), num_rows, kSide},
                            .weight = weight,
                            .output = Rows<float>(output.data(), num_rows, kSide),
                            .column_begin = 0,

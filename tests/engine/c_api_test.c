@@ -751,6 +751,14 @@ static void TestIoAndMemory(const char* store, const char* model) {
   CHECK(lectern_session_open(engine, "lease", 5, &session, &error) == LECTERN_MODEL_MISMATCH);
   CHECK(lectern_error_free(error) == LECTERN_OK && lectern_engine_free(engine) == LECTERN_OK);
   options.weights = NULL, options.weights_len = 0;
+  options.model = "nothing:7b", options.model_len = 10; /* a name of Ollama's, in no such folder */
+  options.ollama_models = "/nonexistent", options.ollama_models_len = 12;
+  CHECK_OK(lectern_engine_create(&options, &engine, &error), error);
+  CHECK(lectern_session_open(engine, "lease", 5, &session, &error) == LECTERN_NOT_FOUND);
+  CHECK(strstr(lectern_error_message(error, NULL), "/nonexistent/manifests/") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK && lectern_engine_free(engine) == LECTERN_OK);
+  options.model = NULL, options.model_len = 0;
+  options.ollama_models = NULL, options.ollama_models_len = 0;
   options.rehash_model = 1;
   options.max_ram_bytes = 64 << 20;
   CHECK_OK(lectern_engine_create(&options, &engine, &error), error);

@@ -73,11 +73,18 @@ std::string MakeFile(const FakeTensors& tensors) {
   return file + json + std::string(at, '\0');
 }
 
+Result<std::unique_ptr<Weights>> LoadFolder(Env& env, const std::string& folder,
+                                            const ModelConfig& config,
+                                            WeightsType type = WeightsType::kStored) {
+  LECTERN_ASSIGN(TensorFiles files, OpenSafetensors(env, folder, Io::kMmap));
+  return Weights::Load(std::move(files), config, type);
+}
+
 Result<std::unique_ptr<Weights>> LoadTiny(const FakeTensors& tensors,
                                           const ModelConfig& config = TinyConfig()) {
   MemoryEnv env;
   env.files["m/model.safetensors"] = MakeFile(tensors);
-  return Weights::Load(env, "m", config);
+  return LoadFolder(env, "m", config);
 }
 
 TEST(WeightsTest, LoadsEveryGoldenModelWithTheBytesThatPythonRead) {
@@ -90,7 +97,7 @@ TEST(WeightsTest, LoadsEveryGoldenModelWithTheBytesThatPythonRead) {
     const std::string folder = golden_folder + "models/" + name;
     const auto config = ParseConfig(ReadWholeFile(folder + "/config.json"), folder);
     ASSERT_TRUE(config.ok()) << config.status().message();
-    const auto weights = Weights::Load(Env::Default(), folder, *config);
+    const auto weights = LoadFolder(Env::Default(), folder, *config);
     ASSERT_TRUE(weights.ok()) << weights.status().message();
     EXPECT_EQ((*weights)->bytes(), *expected.Find("bytes")->unsigned_integer()) << name;
 
@@ -129,7 +136,7 @@ TEST(WeightsTest, ViewsHaveTheShapesOfTheConfig) {
 TEST(WeightsTest, RowsThatAreNoWholeGroupsAreNotQuantised) {
   MemoryEnv env;
   env.files["m/model.safetensors"] = MakeFile(TinyTensors());
-  const Status status = Weights::Load(env, "m", TinyConfig(), Io::kMmap, WeightsType::kQ8).status();
+  const Status status = LoadFolder(env, "m", TinyConfig(), WeightsType::kQ8).status();
   EXPECT_EQ(status.code(), Code::kUnsupportedModel);
   EXPECT_NE(status.message().find("\"lm_head.weight\" has rows of 4 values"), std::string::npos)
       << status.message();
@@ -165,7 +172,7 @@ TEST(WeightsTest, NormsAreReadFromUnalignedBytes) {
   for (int i = 0; i < 8; ++i) file.push_back(static_cast<char>(header.size() >> (8 * i)));
   file += header + std::string(data_size, '\x3C');
   env.files["m/model.safetensors"] = file;
-  const auto weights = Weights::Load(env, "m", TinyConfig());
+  const auto weights = LoadFolder(env, "m", TinyConfig());
   ASSERT_TRUE(weights.ok()) << weights.status().message();
   EXPECT_EQ((*weights)->layer(0).mlp_norm[3], std::bit_cast<float>(0x3C3C3C3Cu));
   EXPECT_EQ((*weights)->layer(0).attention_norm[0], std::bit_cast<float>(0x3C3C0000u));
@@ -279,7 +286,7 @@ class IndexedWeightsTest : public testing::Test {
     env.files["m/model.safetensors.index.json"] = Json(Json::Object{{"weight_map", index_}}).Dump();
     env.files["m/a.safetensors"] = MakeFile(first_);
     if (has_second_) env.files["m/b.safetensors"] = MakeFile(second_);
-    auto weights = Weights::Load(env, "m", TinyConfig());
+    auto weights = LoadFolder(env, "m", TinyConfig());
     return weights.ok() ? Status() : std::move(weights).status();
   }
 
@@ -324,7 +331,7 @@ TEST(WeightsTest, FolderWithPickleFilesOnlySaysHowToConvert) {
                                  "consolidated.00.pth", "model.pt"}) {
     MemoryEnv env;
     env.files["m/" + name] = "\x80\x02";
-    const auto weights = Weights::Load(env, "m", TinyConfig());
+    const auto weights = LoadFolder(env, "m", TinyConfig());
     ASSERT_FALSE(weights.ok());
     EXPECT_EQ(weights.status().code(), Code::kUnsafeFormat);
     EXPECT_NE(weights.status().message().find(name), std::string::npos);
@@ -334,14 +341,14 @@ TEST(WeightsTest, FolderWithPickleFilesOnlySaysHowToConvert) {
 
 TEST(WeightsTest, EmptyFolderIsAMissingFile) {
   MemoryEnv env;
-  EXPECT_EQ(Weights::Load(env, "m", TinyConfig()).status().code(), Code::kMissingFile);
+  EXPECT_EQ(LoadFolder(env, "m", TinyConfig()).status().code(), Code::kMissingFile);
 }
 
 TEST(WeightsTest, HashSeesNamesTypesAndBytes) {
   const auto digest = [](const std::string& file) {
     MemoryEnv env;
     env.files["m/model.safetensors"] = file;
-    const auto weights = Weights::Load(env, "m", TinyConfig());
+    const auto weights = LoadFolder(env, "m", TinyConfig());
     Sha256 hash;
     EXPECT_TRUE((*weights)->AddTo(hash).ok());
     return hash.Finish();

@@ -136,9 +136,9 @@ Status MeasureFile(const std::string& folder, const Variant& variant, const std:
   LECTERN_ASSIGN(const IndexReport report, engine->Index(text.str(), index));
   LECTERN_ASSIGN(std::unique_ptr<Session> opened, engine->Open(report.document));
   LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder));
-  const auto type = *ParseWeightsName(variant.weights);
-  figures.weights_bytes =
-      type == WeightsType::kStored ? model->weights().bytes() : PackedBytes(model->config(), type);
+  LECTERN_ASSIGN(const auto files, OpenSafetensors(Env::Default(), folder, Io::kMmap));
+  LECTERN_ASSIGN(figures.weights_bytes,
+                 Weights::BytesInUse(files, model->config(), *ParseWeightsName(variant.weights)));
   figures.document_bytes += opened->document().bytes_on_disk;
   auto& session = static_cast<DocumentSession&>(*opened);
   for (size_t i = 0; i < questions.size(); ++i) {

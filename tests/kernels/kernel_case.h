@@ -123,6 +123,17 @@ struct PackedMatrix {
                             bytes.data() + 1 + r / kPackedColumns * rows.panel_bytes()));
     }
   }
+  // Rows of blocks.
+  explicit PackedMatrix(const TensorRows& blocks)
+      : rows{nullptr, PackedTypeOf(blocks.type), blocks.num_rows, blocks.num_cols} {
+    bytes.resize(1 + rows.bytes());
+    rows.data = bytes.data() + 1;
+    for (size_t r = 0; r < rows.num_rows; r += kPackedColumns) {
+      const size_t end = std::min(r + kPackedColumns, rows.num_rows);
+      EXPECT_TRUE(PackBlocks(blocks.Slice(r, end),
+                             bytes.data() + 1 + r / kPackedColumns * rows.panel_bytes()));
+    }
+  }
   PackedMatrix(const PackedMatrix&) = delete;
   Matrix ToFloats() const {
     Matrix result(rows.num_rows, rows.num_cols);
@@ -135,6 +146,36 @@ struct PackedMatrix {
   std::vector<std::byte> bytes;
   PackedRows rows;
 };
+
+// Blocks of random bits with scales of about 1; of whole numbers, so that they are never infinite.
+struct RandomBlocks {
+  RandomBlocks(size_t num_rows, size_t num_cols, TensorType type, unsigned seed)
+      : rows{nullptr, type, num_rows, num_cols} {
+    bytes.resize(1 + num_rows * rows.row_bytes());
+    rows.data = bytes.data() + 1;
+    std::mt19937 engine(seed);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(engine());
+    const bool is_q6 = type == TensorType::kQ6_K;
+    const bool has_min = type == TensorType::kQ4_1 || type == TensorType::kQ5_1 ||
+                         type == TensorType::kQ4_K || type == TensorType::kQ5_K;
+    for (size_t at = 1; at < bytes.size(); at += BlockBytes(type)) {
+      const auto put = [&](size_t offset, float value) {
+        const f16 half = ToF16(value);
+        std::memcpy(&bytes[at + offset], &half, sizeof half);
+      };
+      put(is_q6 ? 208 : 0, static_cast<float>(engine() % 16 + 1) / 8);
+      if (has_min) put(2, static_cast<float>(engine() % 16) / 4 - 2);
+    }
+  }
+  RandomBlocks(const RandomBlocks&) = delete;
+
+  std::vector<std::byte> bytes;
+  TensorRows rows;
+};
+
+inline constexpr TensorType kBlockTypes[] = {
+    TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ5_0,
+    TensorType::kQ5_1, TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K};
 
 inline bool SameBits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;

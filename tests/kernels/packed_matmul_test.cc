@@ -13,9 +13,11 @@ using PackedMatMul = void (*)(const PackedMatMulArgs&);
 // Own steps and scales and a view of them.
 struct Int8Matrix {
   Int8Matrix(Quantise quantise, Rows<const float> input)
-      : steps(input.num_rows * input.num_cols), scales(steps.size() / kPackedGroup) {
-    quantise({.input = input, .steps = steps, .scales = scales});
-    rows = {steps.data(), scales.data(), input.num_rows, input.num_cols};
+      : steps(input.num_rows * input.num_cols),
+        scales(steps.size() / kPackedGroup),
+        sums(scales.size()) {
+    quantise({.input = input, .steps = steps, .scales = scales, .sums = sums});
+    rows = {steps.data(), scales.data(), sums.data(), input.num_rows, input.num_cols};
   }
   Int8Matrix(const Int8Matrix&) = delete;
   double Value(size_t r, size_t c) const {
@@ -24,7 +26,7 @@ struct Int8Matrix {
   }
 
   std::vector<int8_t> steps;
-  std::vector<float> scales;
+  std::vector<float> scales, sums;
   Int8Rows rows;
 };
 
@@ -55,6 +57,10 @@ TEST_P(PackedMatMulTest, QuantisesByHand) {
   EXPECT_EQ(rows.scales[1], 0.5f);
   EXPECT_EQ(rows.scales[2], 0);
   EXPECT_TRUE(std::isnan(rows.scales[3]));
+  EXPECT_EQ(rows.sums[0], 127 - 2 + 4);
+  EXPECT_EQ(rows.sums[1], 0.5f * (-127 + 2));
+  EXPECT_EQ(rows.sums[2], 0);
+  EXPECT_TRUE(std::isnan(rows.sums[3]));
 }
 
 TEST_P(PackedMatMulTest, QuantisesToTheBitsOfTheDefinition) {
@@ -66,6 +72,7 @@ TEST_P(PackedMatMulTest, QuantisesToTheBitsOfTheDefinition) {
     const Int8Matrix expected(QuantiseRowsScalar, input), rows(kernels().quantise_rows, input);
     EXPECT_EQ(rows.steps, expected.steps);
     EXPECT_TRUE(SameBits(rows.scales.data(), expected.scales.data(), rows.scales.size()));
+    EXPECT_TRUE(SameBits(rows.sums.data(), expected.sums.data(), rows.sums.size()));
     for (size_t r = 0; r < 7; ++r) {
       for (size_t c = 0; c < 96; ++c) {
         if (r == 2 && c / 32 == 1) continue;
@@ -83,12 +90,17 @@ void ExpectNearTheValues(const Int8Matrix& input, const PackedRows& weight, cons
     for (size_t c = 0; c < weight.num_rows; ++c) {
       double sum = start, magnitude = std::abs(start);
       for (size_t k = 0; k < weight.num_cols; k += kPackedGroup) {
-        double group = 0;
+        double group = 0, min = 0, size = 0;
         for (size_t i = k; i < k + kPackedGroup; ++i) {
-          group += input.Value(r, i) * PackedElement(weight, c, i);
+          const double product =
+              input.Value(r, i) * PackedScale(weight, c, i) * PackedStep(weight, c, i);
+          group += product;
+          size += std::abs(product);
+          min += input.Value(r, i) * PackedMin(weight, c, i);
         }
-        sum += group;
-        magnitude += std::abs(group);
+        sum += group + min;
+        // Halves with scales of their own are summed one after the other.
+        magnitude += (PackedScales(weight.type) > 1 ? size : std::abs(group)) + std::abs(min);
       }
       ASSERT_NEAR(output[r][c], sum, error * magnitude) << r << ", " << c;
     }
@@ -109,6 +121,24 @@ TEST_P(PackedMatMulTest, MultipliesWhatRowsAndWeightsAreWorth) {
           ExpectNearTheValues(input, weight.rows, defined, accumulate ? 3 : 0, 1e-7);
           ExpectNearTheValues(input, weight.rows, output, accumulate ? 3 : 0, 1e-5);
         }
+      }
+    }
+  }
+}
+
+// Blocks of files, with every kind of scale and min; their steps reach -128.
+TEST_P(PackedMatMulTest, MultipliesWhatBlocksAreWorth) {
+  for (const TensorType type : kBlockTypes) {
+    for (const size_t k : {size_t{256}, size_t{768}}) {
+      const RandomBlocks blocks(37, k, type, 2);
+      const PackedMatrix weight(blocks.rows);
+      for (const size_t m : {1, 5, 31}) {
+        const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, k, 1));
+        Matrix defined(m, 37, 3), output(m, 37, 3);
+        Multiply(PackedMatMulScalar, input.rows, weight.rows, defined.rows, 0, 37, true);
+        Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, 0, 37, true);
+        ExpectNearTheValues(input, weight.rows, defined, 3, 2e-6);
+        ExpectNearTheValues(input, weight.rows, output, 3, 1e-5);
       }
     }
   }
@@ -169,6 +199,31 @@ TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsAndColumns) {
                  std::min(c + columns, n));
       }
       EXPECT_TRUE(SameBits(output[0], whole[0], 29 * n)) << columns << " columns at a time";
+    }
+  }
+}
+
+TEST_P(PackedMatMulTest, SameBitsForAnyGroupingOfRowsOfBlocks) {
+  constexpr size_t m = 50, n = 70, k = 512;
+  const Matrix rows = Matrix::Random(m, k, 1);
+  const Int8Matrix input(kernels().quantise_rows, rows);
+  for (const TensorType type : kBlockTypes) {
+    const RandomBlocks blocks(n, k, type, 2);
+    const PackedMatrix weight(blocks.rows);
+    Matrix whole(m, n);
+    Multiply(kernels().packed_matmul, input.rows, weight.rows, whole.rows, 0, n);
+    for (const size_t count : {1, 7, 13}) {
+      Matrix output(m, n, NAN);
+      for (size_t r = 0; r < m; r += count) {
+        const size_t end = std::min(r + count, m);
+        const Int8Matrix part(kernels().quantise_rows, Rows<const float>(rows.rows).Slice(r, end));
+        for (const size_t begin : {size_t{0}, size_t{48}}) {
+          const size_t stop = begin == 0 ? 48 : n;
+          Multiply(kernels().packed_matmul, part.rows, weight.rows, output.rows.Slice(r, end),
+                   begin, stop);
+        }
+      }
+      EXPECT_TRUE(SameBits(output[0], whole[0], m * n)) << TensorTypeName(type) << ", " << count;
     }
   }
 }

@@ -1,0 +1,364 @@
+#include "engine/gguf_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <span>
+
+#include "engine/safetensors.h"
+
+namespace lectern {
+namespace {
+
+struct Renamed {
+  std::string_view gguf, ours;  // ours: as in transformers
+};
+
+// ---- Architectures: add one here, and what it computes in config.h, weights.h and transformer.h.
+
+struct GgufArchitecture {
+  std::string_view name;             // general.architecture
+  std::string_view model_type;       // config.json's
+  bool has_neighbours;               // RopeRecipe
+  std::span<const Renamed> keys;     // "<name>.<gguf>" is field `ours` of config.json
+  std::span<const Renamed> tensors;  // "<gguf>.weight" is "<ours>.weight"
+  std::span<const Renamed>
+      layer_tensors;  // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight"
+};
+
+constexpr Renamed kKeys[] = {
+    {"embedding_length", "hidden_size"},
+    {"feed_forward_length", "intermediate_size"},
+    {"block_count", "num_hidden_layers"},
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.key_length", "head_dim"},
+    {"context_length", "max_position_embeddings"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"rope.freq_base", "rope_theta"},
+    {"rope.scaling.type", "rope_scaling.rope_type"},
+    {"attention.sliding_window", "sliding_window"},
+    {"expert_count", "num_experts"},
+};
+constexpr Renamed kTensors[] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+constexpr Renamed kLayerTensors[] = {
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+constexpr GgufArchitecture kGgufArchitectures[] = {
+    {"llama", "llama", true, kKeys, kTensors, kLayerTensors},
+};
+
+// Keys that would change the result in a way that we do not compute, unless they are 0 or false.
+constexpr std::string_view kRefusedKeys[] = {
+    "attn_logit_softcapping",   "final_logit_softcapping",
+    "attention.clamp_kqv",      "attention.max_alibi_bias",
+    "attention.scale",          "embedding_scale",
+    "residual_scale",           "logit_scale",
+    "rope.scaling.attn_factor", "use_parallel_residual",
+    "attention.q_lora_rank",    "attention.kv_lora_rank",
+};
+
+constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
+constexpr std::string_view kLayerPrefix = "blk.", kOurLayerPrefix = "model.layers.";
+
+// The name of a tensor in other words, or "": it has none. A name is prefix, layer, words, ending.
+std::string Rename(std::string_view name, const GgufArchitecture& architecture, bool from_gguf) {
+  const auto translate = [&](std::span<const Renamed> words, std::string_view text) {
+    for (const auto& [gguf, ours] : words) {
+      const std::string_view from = from_gguf ? gguf : ours;
+      if (text.size() > from.size() && text.starts_with(from) && text[from.size()] == '.') {
+        return std::string(from_gguf ? ours : gguf) + std::string(text.substr(from.size()));
+      }
+    }
+    return std::string();
+  };
+  const std::string_view prefix = from_gguf ? kLayerPrefix : kOurLayerPrefix;
+  if (!name.starts_with(prefix)) return translate(architecture.tensors, name);
+  const size_t dot = name.find('.', prefix.size());
+  if (dot == std::string_view::npos) return "";
+  const std::string rest = translate(architecture.layer_tensors, name.substr(dot + 1));
+  if (rest.empty()) return "";
+  return std::string(from_gguf ? kOurLayerPrefix : kLayerPrefix) +
+         std::string(name.substr(prefix.size(), dot - prefix.size() + 1)) + rest;
+}
+
+std::optional<TensorType> TypeOf(uint32_t ggml_type) {
+  const std::string name = GgufTypeName(ggml_type);
+  for (size_t i = 0; i < kNumTensorTypes; ++i) {
+    const auto type = static_cast<TensorType>(i);
+    if (name == TensorTypeName(type)) return type;
+  }
+  return std::nullopt;
+}
+
+Json ToJson(const GgufValue& value) {
+  if (const auto* whole = std::get_if<uint64_t>(&value)) return Json(*whole);
+  if (const auto* whole = std::get_if<int64_t>(&value)) return Json(*whole);
+  if (const auto* number = std::get_if<double>(&value)) return Json(*number);
+  if (const auto* flag = std::get_if<bool>(&value)) return Json(*flag);
+  if (const auto* text = std::get_if<std::string_view>(&value)) return Json(*text);
+  Json::Array items;  // enough to be shown: no field is an array
+  for (const double number : std::get<GgufArray>(value).Numbers()) {
+    items.emplace_back(number);
+    if (items.size() == 8) break;
+  }
+  return Json(std::move(items));
+}
+
+bool IsZero(const GgufValue& value) {
+  const Json json = ToJson(value);
+  return json.number() == 0.0 || (json.boolean() != nullptr && !*json.boolean());
+}
+
+struct Part {
+  TensorFiles::File file;
+  GgufTable table;
+};
+
+class GgufModel : public ModelSource {
+ public:
+  Status Open(Env& env, const std::vector<std::string>& paths, Io io) {
+    for (const std::string& path : paths) {
+      Part part;
+      LECTERN_ASSIGN(part.file, OpenModelFile(env, path, io));
+      const MappedFile& map = *part.file.map;
+      LECTERN_ASSIGN(part.table, ParseGguf({map.data(), map.size()}, path,
+                                           [&](uint64_t offset, uint64_t bytes) {
+                                             return map.Load(offset, bytes);
+                                           }));
+      parts_.push_back(std::move(part));
+    }
+    LECTERN_RETURN_IF_ERROR(CheckParts());
+    LECTERN_RETURN_IF_ERROR(FindArchitecture());
+    LECTERN_RETURN_IF_ERROR(CheckKeys());
+    LECTERN_RETURN_IF_ERROR(MakeConfig());
+    return ReadDivisors();
+  }
+
+  const ModelConfig& config() const override { return config_; }
+
+  Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const override {
+    LECTERN_ASSIGN(const TokenizerModel model, ReadGgufTokenizer(keys(), path()));
+    return Tokenizer::Make(model, path());
+  }
+
+  Result<TensorFiles> TakeTensors() override {
+    TensorFiles all;
+    all.config_name = "its keys";
+    all.own_name = [architecture = architecture_](std::string_view name) {
+      const std::string own = Rename(name, *architecture, /*from_gguf=*/false);
+      return own.empty() ? std::string(name) : own;
+    };
+    for (Part& part : parts_) {
+      const size_t file = all.files.size();
+      for (const auto& [name, tensor] : part.table.tensors) {
+        if (name == kRopeDivisors) continue;
+        std::string ours = Rename(name, *architecture_, /*from_gguf=*/true);
+        if (ours.empty()) ours = name;
+        all.tensors.try_emplace(std::move(ours),
+                                TensorFiles::Tensor{TypeOf(tensor.type), GgufTypeName(tensor.type),
+                                                    tensor.shape, tensor.begin, tensor.end, file});
+      }
+      all.files.push_back(std::move(part.file));
+    }
+    return all;
+  }
+
+ private:
+  const GgufTable& keys() const { return parts_[0].table; }
+  const std::string& path() const { return parts_[0].file.path; }
+  std::string KeyOf(std::string_view gguf) const {
+    return std::string(architecture_->name) + "." + std::string(gguf);
+  }
+  Status Make(Code code, const std::string& key, const std::string& what) const {
+    return Status(code, path() + ": \"" + key + "\" " + what).WithParam(key);
+  }
+
+  // The parts are those that the first one speaks of, and each tensor is in one of them.
+  Status CheckParts() const {
+    uint64_t num_tensors = 0;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const auto& [file, table] = parts_[i];
+      num_tensors += table.tensors.size();
+      const uint64_t count = table.Whole("split.count").value_or(1);
+      const uint64_t number = table.Whole("split.no").value_or(0);
+      if (count != parts_.size() || number != i) {
+        return Status(Code::kMalformedModel,
+                      file.path + ": it says that it is part " + std::to_string(number + 1) +
+                          " of " + std::to_string(count) + ", but it is part " +
+                          std::to_string(i + 1) + " of " + std::to_string(parts_.size()) +
+                          "; parts keep their names, \"…-00001-of-00003.gguf\"");
+      }
+      for (size_t before = 0; before < i; ++before) {
+        for (const auto& [name, tensor] : table.tensors) {
+          if (!parts_[before].table.tensors.contains(name)) continue;
+          return Status(Code::kMalformedModel, file.path + ": tensor " + QuotedName(name) +
+                                                   " is also in " + parts_[before].file.path);
+        }
+      }
+    }
+    const uint64_t wanted = keys().Whole("split.tensors.count").value_or(num_tensors);
+    if (wanted == num_tensors) return {};
+    return Make(Code::kMalformedModel, "split.tensors.count",
+                "is " + std::to_string(wanted) + ", but the parts hold " +
+                    std::to_string(num_tensors) + " tensors; download the model again");
+  }
+
+  Status FindArchitecture() {
+    const std::string key = "general.architecture";
+    const auto* name = keys().Find<std::string_view>(key);
+    if (name == nullptr) return Make(Code::kMalformedModel, key, "is missing");
+    std::string known;
+    for (const GgufArchitecture& architecture : kGgufArchitectures) {
+      if (architecture.name == *name) architecture_ = &architecture;
+      known += (known.empty() ? "" : ", ") + QuotedName(architecture.name);
+    }
+    if (architecture_ != nullptr) return {};
+    return Make(Code::kUnsupportedModel, key,
+                "is " + QuotedName(*name) + "; this build runs " + known);
+  }
+
+  Status CheckKeys() const {
+    for (const std::string_view refused : kRefusedKeys) {
+      const std::string key = KeyOf(refused);
+      const auto at = keys().keys.find(key);
+      if (at == keys().keys.end() || IsZero(at->second)) continue;
+      return Make(Code::kUnsupportedModel, key, "is " + Shown(at->second) + "; supported: none");
+    }
+    return {};
+  }
+
+  // What must be equal to a head's size where it is given.
+  Status CheckHeadDim() const {
+    for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
+      const auto at = keys().keys.find(KeyOf(name));
+      if (at == keys().keys.end() || keys().Whole(at->first) == config_.head_dim) continue;
+      return Make(Code::kUnsupportedModel, at->first,
+                  "is " + Shown(at->second) + "; supported: the size of a head, " +
+                      std::to_string(config_.head_dim));
+    }
+    return {};
+  }
+
+  const GgufTensor* FindTensor(std::string_view name, const Part** part = nullptr) const {
+    for (const Part& candidate : parts_) {
+      const auto at = candidate.table.tensors.find(name);
+      if (at == candidate.table.tensors.end()) continue;
+      if (part != nullptr) *part = &candidate;
+      return &at->second;
+    }
+    return nullptr;
+  }
+
+  // The keys as fields of config.json, which config.cc judges.
+  Status MakeConfig() {
+    Json::Object fields;
+    ConfigFile file = {.path = path(), .own_names = {{"vocab_size", "token_embd.weight"}}};
+    fields["model_type"] = Json(architecture_->model_type);
+    for (const auto& [gguf, ours] : architecture_->keys) {
+      const std::string key = KeyOf(gguf);
+      file.own_names.emplace(ours, key);
+      const auto at = keys().keys.find(key);
+      if (at == keys().keys.end()) continue;
+      const bool is_none = at->second == GgufValue(std::string_view("none"));
+      if (ours == "rope_scaling.rope_type") {
+        if (!is_none) fields["rope_scaling"] = Json::Object{{"rope_type", ToJson(at->second)}};
+      } else if (ours != "sliding_window" || !IsZero(at->second)) {
+        fields[std::string(ours)] = ToJson(at->second);
+      }
+    }
+    const GgufTensor* embedding = FindTensor("token_embd.weight");
+    if (embedding != nullptr) fields["vocab_size"] = Json(embedding->shape[0]);
+    fields["tie_word_embeddings"] = Json(FindTensor("output.weight") == nullptr);
+    fields["eos_token_id"] = Json(EndsOfText());
+    LECTERN_ASSIGN(config_, ReadConfig(Json(std::move(fields)), file));
+    config_.rope.has_neighbours = architecture_->has_neighbours;
+    return CheckHeadDim();
+  }
+
+  Json::Array EndsOfText() const {
+    Json::Array ids;
+    for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+      if (const auto id = keys().Whole(key)) ids.emplace_back(*id);
+    }
+    return ids;
+  }
+
+  Status ReadDivisors() {
+    const Part* part = nullptr;
+    const GgufTensor* tensor = FindTensor(kRopeDivisors, &part);
+    if (tensor == nullptr) return {};
+    const auto refuse = [&](const std::string& what) {
+      return Status(Code::kUnsupportedModel,
+                    part->file.path + ": tensor \"" + std::string(kRopeDivisors) + "\" " + what);
+    };
+    const std::vector<uint64_t> wanted = {config_.head_dim / 2};
+    if (tensor->type != 0 || tensor->shape != wanted) {
+      return refuse("must be " + std::to_string(wanted[0]) + " values of F32");
+    }
+    const MappedFile& map = *part->file.map;
+    LECTERN_RETURN_IF_ERROR(map.Load(tensor->begin, tensor->end - tensor->begin));
+    config_.rope.divisors.resize(wanted[0]);
+    std::memcpy(config_.rope.divisors.data(), map.data() + tensor->begin,
+                tensor->end - tensor->begin);
+    const auto is_divisor = [](float x) { return x > 0 && x <= 1e6f; };
+    const auto& divisors = config_.rope.divisors;
+    if (std::all_of(divisors.begin(), divisors.end(), is_divisor)) return {};
+    return refuse("holds a value that is not above 0 and up to 1e6");
+  }
+
+  std::vector<Part> parts_;
+  const GgufArchitecture* architecture_ = nullptr;
+  ModelConfig config_;
+};
+
+// "-00002-of-00003.gguf" at the end: 2 and 3.
+constexpr std::string_view kEnding = ".gguf";
+constexpr size_t kDigits = 5;
+constexpr std::string_view kOf = "-of-";
+constexpr size_t kSplitEnding = 1 + kDigits + kOf.size() + kDigits + kEnding.size();
+
+std::optional<uint32_t> Digits(std::string_view text) {
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string FiveDigits(uint32_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
+}
+
+}  // namespace
+
+std::vector<std::string> GgufParts(const std::string& path) {
+  if (path.size() <= kSplitEnding || !path.ends_with(kEnding)) return {path};
+  const std::string stem = path.substr(0, path.size() - kSplitEnding);
+  const std::string_view ending = std::string_view(path).substr(stem.size());
+  const auto number = Digits(ending.substr(1, kDigits));
+  const auto count = Digits(ending.substr(1 + kDigits + kOf.size(), kDigits));
+  const bool is_part = ending[0] == '-' && ending.substr(1 + kDigits, kOf.size()) == kOf &&
+                       number && count && *number >= 1 && *number <= *count && *count <= 1000;
+  if (!is_part) return {path};
+  std::vector<std::string> parts;
+  for (uint32_t i = 1; i <= *count; ++i) {
+    parts.push_back(stem + "-" + FiveDigits(i) + std::string(kOf) + FiveDigits(*count) +
+                    std::string(kEnding));
+  }
+  return parts;
+}
+
+Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<std::string>& paths,
+                                                   Io io) {
+  auto model = std::make_unique<GgufModel>();
+  LECTERN_RETURN_IF_ERROR(model->Open(env, paths, io));
+  return std::unique_ptr<ModelSource>(std::move(model));
+}
+
+}  // namespace lectern

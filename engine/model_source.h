@@ -1,0 +1,34 @@
+// Where a model's parts come from: a folder of transformers, or GGUF files.
+#ifndef LECTERN_ENGINE_MODEL_SOURCE_H_
+#define LECTERN_ENGINE_MODEL_SOURCE_H_
+
+#include <memory>
+#include <string>
+
+#include "engine/config.h"
+#include "engine/tensor_files.h"
+#include "engine/tokenizer.h"
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// A model that was found and whose configuration was read. One thread at a time.
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+  virtual const ModelConfig& config() const = 0;
+  // Codes of OpenSafetensors or OpenGgufModel, and of Tokenizer.
+  virtual Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const = 0;
+  virtual Result<TensorFiles> TakeTensors() = 0;  // once, last
+};
+
+// `path`: a folder with config.json, tokenizer.model and safetensors; a .gguf file, any part of one
+// that is split; or a folder that holds nothing but one such file or split set as a model.
+// kNotFound (param "model"), kAmbiguous (a folder with several GGUF models), and what the formats
+// answer.
+Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string& path, Io io);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_SOURCE_H_

@@ -1,0 +1,143 @@
+#include "kernels/quant_blocks.h"
+
+#include "kernels/convert.h"
+#include "kernels/element.h"
+
+namespace lectern {
+namespace {
+
+struct Traits {
+  const char* name;
+  size_t values, bytes;  // of a block
+};
+constexpr Traits kTraits[kNumTensorTypes] = {
+    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},    {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},  {"Q5_1", 32, 24},
+    {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210}};
+
+int ByteAt(const std::byte* block, size_t at) { return std::to_integer<int>(block[at]); }
+
+// Four bits of each of 32 values: 16 bytes, the first half of the values in the low bits.
+int NibbleOf(const std::byte* nibbles, size_t i) {
+  return i < 16 ? ByteAt(nibbles, i) & 15 : ByteAt(nibbles, i - 16) >> 4;
+}
+
+BlockGroup Plain(f16 scale) { return {scale, {0}, {1, 1}, 0, {}}; }
+
+BlockGroup ReadQ8(const std::byte* block) {
+  BlockGroup group = Plain(LoadUnaligned<f16>(block));
+  std::memcpy(group.steps, block + 2, kBlockGroup);
+  return group;
+}
+
+// Q4_0, Q4_1, Q5_0, Q5_1: d, perhaps m, perhaps the fifth bits, the other four.
+BlockGroup ReadSmall(const std::byte* block, bool has_min, bool has_fifth) {
+  BlockGroup group = Plain(LoadUnaligned<f16>(block));
+  block += 2;
+  if (has_min) {
+    group.min = LoadUnaligned<f16>(block);
+    group.min_part = 1;
+    block += 2;
+  }
+  const uint32_t fifths = has_fifth ? LoadUnaligned<uint32_t>(block) : 0;
+  if (has_fifth) block += 4;
+  const int zero = has_min ? 0 : has_fifth ? 16 : 8;
+  for (size_t i = 0; i < kBlockGroup; ++i) {
+    const int fifth = static_cast<int>(fifths >> i & 1) << 4;
+    group.steps[i] = static_cast<int8_t>((NibbleOf(block, i) | fifth) - zero);
+  }
+  return group;
+}
+
+// Q4_K, Q5_K: d, dmin, 12 bytes of scales and mins, perhaps 32 of fifth bits, 128 of four bits.
+BlockGroup ReadK(const std::byte* block, size_t j, bool has_fifth) {
+  BlockGroup group = Plain(LoadUnaligned<f16>(block));
+  group.min = LoadUnaligned<f16>(block + 2);
+  const std::byte* packed = block + 4;  // 6 bits of 8 scales and 8 mins
+  int scale, min;
+  if (j < 4) {
+    scale = ByteAt(packed, j) & 63;
+    min = ByteAt(packed, j + 4) & 63;
+  } else {
+    scale = (ByteAt(packed, j + 4) & 15) | ByteAt(packed, j - 4) >> 6 << 4;
+    min = ByteAt(packed, j + 4) >> 4 | ByteAt(packed, j) >> 6 << 4;
+  }
+  group.parts[0] = group.parts[1] = scale;
+  group.min_part = -min;
+  const std::byte* fifths = block + 16;
+  const std::byte* nibbles = fifths + (has_fifth ? 32 : 0) + j / 2 * 32;
+  for (size_t i = 0; i < kBlockGroup; ++i) {
+    const int four = j % 2 == 0 ? ByteAt(nibbles, i) & 15 : ByteAt(nibbles, i) >> 4;
+    const int fifth = has_fifth ? (ByteAt(fifths, i) >> j & 1) << 4 : 0;
+    group.steps[i] = static_cast<int8_t>(four | fifth);
+  }
+  return group;
+}
+
+// 128 bytes of four bits, 64 of two more, 16 scales, d. Of 128 values, group 0 and 2 share bytes of
+// four bits, group 1 and 3 the next 32; all four share those of two.
+BlockGroup ReadQ6(const std::byte* block, size_t j) {
+  BlockGroup group = Plain(LoadUnaligned<f16>(block + 208));
+  const std::byte* fours = block + j / 4 * 64 + j % 2 * 32;
+  const std::byte* twos = block + 128 + j / 4 * 32;
+  for (size_t half = 0; half < 2; ++half) {
+    group.parts[half] = static_cast<int8_t>(block[192 + 2 * j + half]);
+  }
+  for (size_t i = 0; i < kBlockGroup; ++i) {
+    const int four = j % 4 < 2 ? ByteAt(fours, i) & 15 : ByteAt(fours, i) >> 4;
+    const int two = ByteAt(twos, i) >> (2 * (j % 4)) & 3;
+    group.steps[i] = static_cast<int8_t>((four | two << 4) - 32);
+  }
+  return group;
+}
+
+}  // namespace
+
+const char* TensorTypeName(TensorType type) { return kTraits[static_cast<size_t>(type)].name; }
+size_t BlockValues(TensorType type) { return kTraits[static_cast<size_t>(type)].values; }
+size_t BlockBytes(TensorType type) { return kTraits[static_cast<size_t>(type)].bytes; }
+
+BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group) {
+  const size_t groups = BlockValues(type) / kBlockGroup;
+  const std::byte* block = row + group / groups * BlockBytes(type);
+  const size_t j = group % groups;
+  switch (type) {
+    case TensorType::kQ8_0:
+      return ReadQ8(block);
+    case TensorType::kQ4_0:
+      return ReadSmall(block, false, false);
+    case TensorType::kQ4_1:
+      return ReadSmall(block, true, false);
+    case TensorType::kQ5_0:
+      return ReadSmall(block, false, true);
+    case TensorType::kQ5_1:
+      return ReadSmall(block, true, true);
+    case TensorType::kQ4_K:
+      return ReadK(block, j, false);
+    case TensorType::kQ5_K:
+      return ReadK(block, j, true);
+    case TensorType::kQ6_K:
+      return ReadQ6(block, j);
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBf16:
+      break;
+  }
+  assert(false && "plain values have no groups");
+  return {};
+}
+
+void TensorToFloats(const TensorRows& rows, Rows<float> out) {
+  assert(out.num_rows == rows.num_rows && out.num_cols == rows.num_cols);
+  if (const auto dtype = PlainDtype(rows.type)) {
+    return ToFloatRowsScalar({rows.data, *dtype, rows.num_rows, rows.num_cols}, out);
+  }
+  for (size_t r = 0; r < rows.num_rows; ++r) {
+    for (size_t c = 0; c < rows.num_cols; c += kBlockGroup) {
+      const BlockGroup group = ReadBlockGroup(rows.type, rows.row(r), c / kBlockGroup);
+      for (size_t i = 0; i < kBlockGroup; ++i) out[r][c + i] = group.Value(i);
+    }
+  }
+}
+
+}  // namespace lectern

@@ -1,0 +1,85 @@
+// Element types of the tensors of models, blocks of quantised values among them, as in GGUF files.
+//
+//   Q8_0            32 values: f16 d, 32 int8                       d * q
+//   Q4_0, Q5_0      32 values: f16 d, 4 or 5 bits                   d * (q - 8), d * (q - 16)
+//   Q4_1, Q5_1      32 values: f16 d, f16 m, 4 or 5 bits            d * q + m
+//   Q4_K, Q5_K      256 values in groups of 32: f16 d, f16 dmin, of each group 6 bits s and 6 bits
+//                   m, 4 or 5 bits                                  (d * s) * q - dmin * m
+//   Q6_K            256 values in groups of 16: int8 s of each, f16 d, 6 bits  (d * s) * (q - 32)
+//
+// Source of layouts: ggml-common.h and ggml-quants.c of github.com/ggml-org/ggml.
+#ifndef LECTERN_KERNELS_QUANT_BLOCKS_H_
+#define LECTERN_KERNELS_QUANT_BLOCKS_H_
+
+#include <optional>
+
+#include "kernels/types.h"
+
+namespace lectern {
+
+// Part of fingerprints (engine/weights.h): never renumber.
+enum class TensorType : uint8_t {
+  kF32 = 0,
+  kF16 = 1,
+  kBf16 = 2,
+  kQ8_0 = 3,
+  kQ4_0 = 4,
+  kQ4_1 = 5,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ4_K = 8,
+  kQ5_K = 9,
+  kQ6_K = 10,
+};
+inline constexpr size_t kNumTensorTypes = 11;
+
+const char* TensorTypeName(TensorType type);  // "F32", "Q4_K"
+size_t BlockValues(TensorType type);          // 1, 32 or 256
+size_t BlockBytes(TensorType type);
+// The type of plain values; none: blocks.
+constexpr std::optional<Dtype> PlainDtype(TensorType type) {
+  if (type == TensorType::kF32) return Dtype::kF32;
+  if (type == TensorType::kF16) return Dtype::kF16;
+  if (type == TensorType::kBf16) return Dtype::kBf16;
+  return std::nullopt;
+}
+
+// Borrowed rows of a tensor. Rows are whole blocks; no alignment is promised.
+struct TensorRows {
+  const std::byte* data = nullptr;
+  TensorType type = TensorType::kF32;
+  size_t num_rows = 0;
+  size_t num_cols = 0;
+
+  size_t row_bytes() const { return num_cols / BlockValues(type) * BlockBytes(type); }
+  const std::byte* row(size_t r) const { return data + r * row_bytes(); }
+  TensorRows Slice(size_t begin, size_t end) const {
+    assert(begin <= end && end <= num_rows);
+    return {data + begin * row_bytes(), type, end - begin, num_cols};
+  }
+};
+
+inline constexpr size_t kBlockGroup = 32;  // values that BlockGroup has
+
+// 32 values of a row in whole numbers: value i is
+//   (scale * parts[i / 16]) * steps[i] + min * min_part.
+struct BlockGroup {
+  f16 scale, min;
+  int parts[2];  // 1 where a block has one scale; within int8
+  int min_part;  // 0: no min; else 1, or -63 .. 0
+  int8_t steps[kBlockGroup];
+
+  float Scale(size_t i) const { return ToFloat(scale) * static_cast<float>(parts[i / 16]); }
+  float Min() const { return min_part == 0 ? 0.0f : ToFloat(min) * static_cast<float>(min_part); }
+  float Value(size_t i) const { return Scale(i) * static_cast<float>(steps[i]) + Min(); }
+};
+// Values [32 * group, 32 * group + 32) of a row of blocks.
+BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group);
+
+// out[r, c] = the value of rows at (r, c), of any type: the definition of what a file says, in
+// ggml's order of float operations.
+void TensorToFloats(const TensorRows& rows, Rows<float> out);
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_QUANT_BLOCKS_H_

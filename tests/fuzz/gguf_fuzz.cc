@@ -1,0 +1,52 @@
+// Every tensor of an accepted file lies in the file, none overlaps another, arrays hold what they
+// count; and whatever its keys say about a vocabulary is read or refused.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "engine/gguf.h"
+#include "engine/gguf_model.h"
+
+namespace lectern {
+namespace {
+
+void CheckArray(const GgufArray& array) {
+  const bool is_text = array.kind == GgufKind::kString;
+  if (array.kind == GgufKind::kArray) return;
+  if ((is_text ? array.Strings().size() : array.Numbers().size()) != array.count) std::abort();
+}
+
+void CheckTensors(const GgufTable& table, uint64_t file_size) {
+  std::vector<std::pair<uint64_t, uint64_t>> places;
+  for (const auto& [name, tensor] : table.tensors) {
+    if (tensor.begin > tensor.end || tensor.end > file_size) std::abort();
+    if (tensor.shape.empty() || tensor.shape.size() > 4) std::abort();
+    places.emplace_back(tensor.begin, tensor.end);
+  }
+  std::sort(places.begin(), places.end());
+  for (size_t i = 1; i < places.size(); ++i) {
+    if (places[i].first < places[i - 1].second) std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace lectern
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lectern;
+  const auto load = [&](uint64_t offset, uint64_t bytes) {
+    if (offset > size || bytes > size - offset) std::abort();
+    return Status();
+  };
+  const auto table = ParseGguf(std::as_bytes(std::span(data, size)), "m.gguf", load);
+  if (!table.ok()) return 0;
+  CheckTensors(*table, size);
+  for (const auto& [name, value] : table->keys) {
+    if (const auto* array = std::get_if<GgufArray>(&value)) CheckArray(*array);
+    if (Shown(value).empty()) std::abort();
+  }
+  const auto tokenizer = ReadGgufTokenizer(*table, "m.gguf");
+  (void)tokenizer.ok();
+  return 0;
+}

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/gguf: GGUF files by PyPI's gguf, and what they are worth.
+
+Run by hand, from anywhere; nothing in the build calls it:
+
+    pip install gguf==0.19.0 sentencepiece numpy        # K-quantised files: also llama-cpp-python
+    python3 tests/golden/make_gguf_golden.py
+
+keys.gguf        a key of every kind and small tensors of two types, alignment 64
+split-0000N-of-00003.gguf   three parts
+blocks.bin       blocks of every quantised type and their values by gguf.quants.dequantize: for each
+                 type u32 ggml's number, u32 values, u32 bytes, the blocks, the values as f32
+tiny-TYPE.gguf   tests/golden/tiny: the same weights, rows of queries and keys in llama.cpp's order,
+                 and its vocabulary as arrays
+rope.gguf        tests/golden/models/llama3_v4 in F32: llama3 scaling as rope_freqs.weight
+k.gguf           a model as wide as K blocks are, whose matrices are blocks of random bits: Q4_K,
+                 Q5_K and Q6_K (quantised Q8_0 embedding), with k.bin: i32 ids[32] and, after each of
+                 the last 8 of them, f32 logits[400] of a float64 forward over what gguf's dequantize
+                 says; tiny-TYPE.bin is the same of tiny-TYPE.gguf
+"""
+
+import json
+import pathlib
+import struct
+
+import gguf
+import numpy as np
+import sentencepiece
+
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = HERE / "gguf"
+Type = gguf.GGMLQuantizationType
+BLOCKS = [Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q4_K, Type.Q5_K, Type.Q6_K]
+TINY = [Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1]
+NUM_IDS, NUM_LOGITS = 32, 8
+
+
+# ---- blocks --------------------------------------------------------------------------------------
+
+def random_blocks(draw, type_, num_blocks, scale):
+    """Bytes [num_blocks, block bytes] of random bits with scales of about `scale` a step."""
+    _, size = gguf.GGML_QUANT_SIZES[type_]
+    blocks = draw.randint(0, 256, (num_blocks, size), dtype=np.uint8)
+
+    def put(at, values):
+        blocks[:, at:at + 2] = values.astype(np.float16).view(np.uint8).reshape(-1, 2)
+
+    d = scale * draw.uniform(0.5, 1.5, num_blocks)
+    if type_ in (Type.Q4_1, Type.Q5_1):
+        put(0, d), put(2, -d * (7.5 if type_ == Type.Q4_1 else 15.5))
+    elif type_ in (Type.Q4_K, Type.Q5_K):
+        put(0, d / 32), put(2, d / 32 * (7.5 if type_ == Type.Q4_K else 15.5))
+    elif type_ == Type.Q6_K:
+        put(208, d / 64)
+    else:
+        put(0, d * draw.choice([-1, 1], num_blocks))
+    return blocks
+
+
+def write_blocks():
+    draw = np.random.RandomState(1)
+    with open(OUT / "blocks.bin", "wb") as out:
+        for type_ in BLOCKS:
+            values, _ = gguf.GGML_QUANT_SIZES[type_]
+            rows = random_blocks(draw, type_, 512 // values, 1.0)
+            worth = gguf.quants.dequantize(rows.reshape(1, -1), type_).ravel()
+            assert worth.size == 512
+            out.write(struct.pack("<III", int(type_), worth.size, rows.size))
+            out.write(rows.tobytes() + worth.astype("<f4").tobytes())
+
+
+# ---- the format ----------------------------------------------------------------------------------
+
+def write_keys():
+    w = gguf.GGUFWriter(OUT / "keys.gguf", "llama")
+    w.add_custom_alignment(64)
+    w.add_uint8("a.u8", 200), w.add_int8("a.i8", -100)
+    w.add_uint16("a.u16", 60000), w.add_int16("a.i16", -30000)
+    w.add_uint32("a.u32", 4000000000), w.add_int32("a.i32", -2000000000)
+    w.add_uint64("a.u64", 2**60), w.add_int64("a.i64", -2**60)
+    w.add_float32("a.f32", 0.5), w.add_float64("a.f64", 1e-300)
+    w.add_bool("a.bool", True), w.add_string("a.string", "a “quoted” line\n")
+    w.add_array("a.strings", ["one", "", "three"]), w.add_array("a.ints", [1, -2, 3])
+    w.add_array("a.floats", [0.25, -4.0])
+    w.add_tensor("matrix", np.arange(6, dtype=np.float32).reshape(2, 3))
+    w.add_tensor("blocks", gguf.quants.quantize(np.ones((2, 64), np.float32), Type.Q4_0),
+                 raw_dtype=Type.Q4_0)
+    w.write_header_to_file(), w.write_kv_data_to_file(), w.write_tensors_to_file(), w.close()
+
+
+def read_safetensors(path):
+    raw = path.read_bytes()
+    size, = struct.unpack_from("<Q", raw)
+    tensors = {}
+    for name, t in json.loads(raw[8:8 + size]).items():
+        if name != "__metadata__":
+            assert t["dtype"] == "F32"
+            begin, end = t["data_offsets"]
+            data = np.frombuffer(raw[8 + size + begin:8 + size + end], "<f4")
+            tensors[name] = data.reshape(t["shape"])
+    return tensors
+
+
+NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+         "post_attention_layernorm": "ffn_norm"}
+
+
+def gguf_name(name):
+    fixed = {"model.embed_tokens.weight": "token_embd.weight",
+             "model.norm.weight": "output_norm.weight", "lm_head.weight": "output.weight"}
+    if name in fixed:
+        return fixed[name]
+    _, _, layer, rest = name.split(".", 3)
+    return f"blk.{layer}.{NAMES[rest.removesuffix('.weight')]}.weight"
+
+
+def permuted(w, heads):
+    """As llama.cpp's convert_hf_to_gguf.py (LlamaModel.permute)."""
+    return (w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:])
+            .swapaxes(1, 2).reshape(w.shape))
+
+
+def heads_of(name, c):
+    if "q_proj" in name:
+        return c["num_attention_heads"]
+    return c["num_key_value_heads"] if "k_proj" in name else 0
+
+
+def add_vocabulary(w, model):
+    sp = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    ids = range(sp.get_piece_size())
+
+    def kind(i):
+        return (2 if sp.is_unknown(i) else 3 if sp.is_control(i) else 5 if sp.is_unused(i)
+                else 6 if sp.is_byte(i) else 1)
+
+    w.add_tokenizer_model("llama")
+    w.add_token_list([sp.id_to_piece(i) for i in ids])
+    w.add_token_scores([sp.get_score(i) for i in ids])
+    w.add_token_types([kind(i) for i in ids])
+    w.add_bos_token_id(sp.bos_id()), w.add_eos_token_id(sp.eos_id())
+    w.add_unk_token_id(sp.unk_id())
+
+
+def writer(path, c, vocabulary, **options):
+    w = gguf.GGUFWriter(path, "llama", **options)
+    w.add_embedding_length(c["hidden_size"]), w.add_block_count(c["num_hidden_layers"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"]), w.add_head_count_kv(c["num_key_value_heads"])
+    dim = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
+    w.add_key_length(dim), w.add_value_length(dim), w.add_rope_dimension_count(dim)
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"]), w.add_rope_freq_base(c["rope_theta"])
+    w.add_vocab_size(c["vocab_size"])
+    add_vocabulary(w, vocabulary)
+    return w
+
+
+def finish(w):
+    w.write_header_to_file(), w.write_kv_data_to_file(), w.write_tensors_to_file(), w.close()
+
+
+def rope_divisors(c):
+    """As convert_hf_to_gguf.py makes rope_freqs.weight."""
+    r, dim = c["rope_scaling"], c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
+    frequencies = 1 / c["rope_theta"] ** (np.arange(0, dim, 2) / dim)
+    low, high = r["low_freq_factor"], r["high_freq_factor"]
+    context = r["original_max_position_embeddings"]
+    divisors = []
+    for f in frequencies:
+        length = 2 * np.pi / f
+        if length < context / high:
+            divisors.append(1)
+        elif length > context / low:
+            divisors.append(r["factor"])
+        else:
+            smooth = (context / length - low) / (high - low)
+            divisors.append(1 / ((1 - smooth) / r["factor"] + smooth))
+    return np.array(divisors, np.float32)
+
+
+def write_model(path, c, weights, vocabulary, type_, **options):
+    """-> what the file's weights are worth, under transformers' names."""
+    w, worth = writer(path, c, vocabulary, **options), {}
+    for name, value in weights.items():
+        heads = heads_of(name, c)
+        value = permuted(value, heads) if heads else value
+        if value.ndim == 1:
+            w.add_tensor(gguf_name(name), value)
+            worth[name] = value
+            continue
+        stored = gguf.quants.quantize(value, type_)
+        w.add_tensor(gguf_name(name), stored, raw_dtype=type_)
+        back = gguf.quants.dequantize(stored, type_).reshape(value.shape)
+        worth[name] = unpermuted(back, heads) if heads else back
+    if c.get("rope_scaling"):
+        w.add_tensor("rope_freqs.weight", rope_divisors(c))
+    finish(w)
+    return worth
+
+
+def unpermuted(w, heads):
+    return (w.reshape(heads, w.shape[0] // heads // 2, 2, *w.shape[1:])
+            .swapaxes(1, 2).reshape(w.shape))
+
+
+def write_k_model():
+    c = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 1, "vocab_size": 400,
+         "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32,
+         "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "rope_theta": 100000.0}
+    draw, p = np.random.RandomState(3), "model.layers.0."
+    w, worth = writer(OUT / "k.gguf", c, HERE / "tiny/tokenizer.model"), {}
+
+    def blocks(name, rows, type_, gain):
+        # A step of a quantised matrix whose outputs are of about `gain`: steps are evenly spread.
+        steps = {Type.Q4_K: 4.6, Type.Q5_K: 9.2, Type.Q6_K: 18.5}[type_]
+        raw = random_blocks(draw, type_, rows, gain / 16 / steps)
+        w.add_tensor(gguf_name(name), raw, raw_dtype=type_)
+        value = gguf.quants.dequantize(raw, type_).reshape(rows, 256)
+        heads = heads_of(name, c)
+        worth[name] = unpermuted(value, heads) if heads else value
+
+    def plain(name, value, type_=Type.F32):
+        stored = gguf.quants.quantize(value.astype(np.float32), type_)
+        w.add_tensor(gguf_name(name), stored, raw_dtype=type_)
+        worth[name] = gguf.quants.dequantize(stored, type_).reshape(value.shape)
+
+    plain("model.embed_tokens.weight", draw.standard_normal((400, 256)) * 0.1, Type.Q8_0)
+    plain("model.norm.weight", draw.uniform(0.5, 1.5, 256) * 3 / 1.6)
+    plain(p + "input_layernorm.weight", draw.uniform(0.5, 1.5, 256))
+    plain(p + "post_attention_layernorm.weight", draw.uniform(0.5, 1.5, 256))
+    blocks(p + "self_attn.q_proj.weight", 256, Type.Q4_K, 1.5)
+    blocks(p + "self_attn.k_proj.weight", 128, Type.Q5_K, 1.5)
+    blocks(p + "self_attn.v_proj.weight", 128, Type.Q6_K, 1.0)
+    blocks(p + "self_attn.o_proj.weight", 256, Type.Q4_K, 0.2)
+    blocks(p + "mlp.gate_proj.weight", 256, Type.Q4_K, 1.5)
+    blocks(p + "mlp.up_proj.weight", 256, Type.Q5_K, 1.5)
+    blocks(p + "mlp.down_proj.weight", 256, Type.Q6_K, 0.2)
+    finish(w)
+    return c, worth
+
+
+# ---- what models compute -------------------------------------------------------------------------
+
+def forward(c, weights, ids, divisors=None):
+    """Logits [len(ids), vocab] in float64."""
+    weights = {n: w.astype(np.float64) for n, w in weights.items()}
+    heads, kv_heads = c["num_attention_heads"], c["num_key_value_heads"]
+    dim = c.get("head_dim", c["hidden_size"] // heads)
+    n = len(ids)
+    frequencies = np.float32(1) / np.float32(c["rope_theta"]) ** (
+        np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim))
+    if divisors is not None:
+        frequencies = frequencies / divisors
+    angle = (np.arange(n, dtype=np.float32)[:, None] * frequencies).astype(np.float64)
+
+    def norm(x, w):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + c["rms_norm_eps"]) * w
+
+    def rotate(x):  # [n, heads, dim]
+        a, b = x[..., :dim // 2], x[..., dim // 2:]
+        cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+    x = weights["model.embed_tokens.weight"][ids]
+    for i in range(c["num_hidden_layers"]):
+        def w(part):
+            return weights[f"model.layers.{i}.{part}.weight"]
+        y = norm(x, w("input_layernorm"))
+        q = rotate((y @ w("self_attn.q_proj").T).reshape(n, heads, dim))
+        k = rotate((y @ w("self_attn.k_proj").T).reshape(n, kv_heads, dim))
+        v = (y @ w("self_attn.v_proj").T).reshape(n, kv_heads, dim)
+        k, v = (np.repeat(z, heads // kv_heads, 1) for z in (k, v))
+        scores = np.einsum("ihd,jhd->hij", q, k) / dim**0.5
+        scores = np.where(np.tril(np.ones((n, n), bool)), scores, -np.inf)
+        weight = np.exp(scores - scores.max(-1, keepdims=True))
+        weight /= weight.sum(-1, keepdims=True)
+        x = x + np.einsum("hij,jhd->ihd", weight, v).reshape(n, -1) @ w("self_attn.o_proj").T
+        y = norm(x, w("post_attention_layernorm"))
+        gate = y @ w("mlp.gate_proj").T
+        x = x + (gate / (1 + np.exp(-gate)) * (y @ w("mlp.up_proj").T)) @ w("mlp.down_proj").T
+    output = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
+    return norm(x, weights["model.norm.weight"]) @ output.T
+
+
+def write_logits(path, c, worth):
+    ids = np.random.RandomState(5).randint(3, c["vocab_size"], NUM_IDS)
+    logits = forward(c, worth, ids)[-NUM_LOGITS:]
+    path.write_bytes(ids.astype("<i4").tobytes() + logits.astype("<f4").tobytes())
+    return logits
+
+
+def check_forward():
+    """The forward above is transformers' (tests/golden/make_goldens.py)."""
+    for name in ("gqa", "llama3_v4"):
+        folder = HERE / "models" / name
+        c = json.loads((folder / "config.json").read_text())
+        raw = (folder / "golden.bin").read_bytes()
+        n, = struct.unpack_from("<I", raw)
+        ids = np.frombuffer(raw, "<i4", n, 4)
+        logits = np.frombuffer(raw, "<f4", n * 256, 8 + 4 * n).reshape(n, 256)
+        c.setdefault("rope_theta", 10000.0)
+        divisors = rope_divisors(c) if c.get("rope_scaling") else None
+        ours = forward(c, read_safetensors(folder / "model.safetensors"), ids, divisors)
+        error = abs(ours - logits).max() / logits.std()
+        print(f"{name}: forward differs from transformers by {error:.1e} of the spread")
+        assert error < 1e-4
+
+
+def main():
+    OUT.mkdir(exist_ok=True)
+    check_forward()
+    write_blocks()
+    write_keys()
+    tiny = json.loads((HERE / "tiny/config.json").read_text())
+    weights = read_safetensors(HERE / "tiny/model.safetensors")
+    vocabulary = HERE / "tiny/tokenizer.model"
+    plain = None
+    for type_ in TINY:
+        name = f"tiny-{type_.name}"
+        worth = write_model(OUT / f"{name}.gguf", tiny, weights, vocabulary, type_)
+        logits = write_logits(OUT / f"{name}.bin", tiny, worth)
+        plain = logits if plain is None else plain
+        print(f"{name}: {abs(logits - plain).max() / plain.std():.3f} of the spread from F32")
+    for old in OUT.glob("split-*.gguf"):
+        old.unlink()
+    write_model(OUT / "split.gguf", tiny, weights, vocabulary, Type.Q8_0, split_max_tensors=8)
+    rope = json.loads((HERE / "models/llama3_v4/config.json").read_text())
+    write_model(OUT / "rope.gguf", rope,
+                read_safetensors(HERE / "models/llama3_v4/model.safetensors"),
+                HERE / "models/tokenizer.model", Type.F32)
+    c, worth = write_k_model()
+    logits = write_logits(OUT / "k.bin", c, worth)
+    print(f"k: spread of the logits {logits.std():.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+// Blocks of quantised values: worth what PyPI's gguf says they are, and the same when packed.
+#include "kernels/quant_blocks.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "kernels/packed_rows.h"
+#include "tests/kernels/kernel_case.h"
+
+namespace lectern {
+namespace {
+
+struct Golden {
+  TensorType type;
+  std::string blocks;         // a row of them
+  std::vector<float> values;  // by gguf.quants.dequantize
+};
+
+// tests/golden/make_gguf_golden.py; ggml's numbers of types.
+std::vector<Golden> ReadGoldens() {
+  const std::map<uint32_t, TensorType> types = {{8, TensorType::kQ8_0},  {2, TensorType::kQ4_0},
+                                                {3, TensorType::kQ4_1},  {6, TensorType::kQ5_0},
+                                                {7, TensorType::kQ5_1},  {12, TensorType::kQ4_K},
+                                                {13, TensorType::kQ5_K}, {14, TensorType::kQ6_K}};
+  std::ifstream file(LECTERN_SOURCE_DIR "/tests/golden/gguf/blocks.bin", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<Golden> goldens;
+  for (size_t at = 0; at < bytes.size();) {
+    uint32_t head[3];
+    std::memcpy(head, bytes.data() + at, sizeof head);
+    Golden golden = {types.at(head[0]), bytes.substr(at + sizeof head, head[2]), {}};
+    golden.values.resize(head[1]);
+    at += sizeof head + head[2];
+    std::memcpy(golden.values.data(), bytes.data() + at, head[1] * sizeof(float));
+    at += head[1] * sizeof(float);
+    goldens.push_back(golden);
+  }
+  return goldens;
+}
+
+TensorRows RowsOf(const Golden& golden) {
+  return {reinterpret_cast<const std::byte*>(golden.blocks.data()), golden.type, 1,
+          golden.values.size()};
+}
+
+TEST(QuantBlocksTest, AreWorthWhatGgufSays) {
+  const std::vector<Golden> goldens = ReadGoldens();
+  ASSERT_EQ(goldens.size(), 8u);
+  for (const Golden& golden : goldens) {
+    const TensorRows rows = RowsOf(golden);
+    ASSERT_EQ(rows.row_bytes(), golden.blocks.size()) << TensorTypeName(golden.type);
+    Matrix values(1, rows.num_cols);
+    TensorToFloats(rows, values.rows);
+    EXPECT_EQ(values.data, golden.values) << TensorTypeName(golden.type);
+    EXPECT_GT(std::abs(values.data[7]) + std::abs(values.data[300]), 0);
+  }
+}
+
+TEST(QuantBlocksTest, PlainValuesAreWhatTheyAre) {
+  const Matrix values = Matrix::Random(3, 7, 1);
+  for (const auto& [type, dtype] :
+       {std::pair(TensorType::kF32, Dtype::kF32), std::pair(TensorType::kF16, Dtype::kF16),
+        std::pair(TensorType::kBf16, Dtype::kBf16)}) {
+    const StoredMatrix stored(values, dtype);
+    const TensorRows rows = {stored.rows.data, type, 3, 7};
+    EXPECT_EQ(rows.row_bytes(), stored.rows.row_bytes());
+    Matrix floats(3, 7);
+    TensorToFloats(rows, floats.rows);
+    EXPECT_EQ(floats.data, stored.ToFloats().data);
+  }
+}
+
+// Nothing is rounded: every value of every row, in full and in part-filled panels.
+TEST(QuantBlocksTest, PackingChangesNoValue) {
+  for (const Golden& golden : ReadGoldens()) {
+    // Rows that are whole blocks: the golden's row, turned by a block each time.
+    const size_t block = BlockBytes(golden.type), num_rows = 16 + 5;
+    std::string bytes;
+    std::string row = golden.blocks;
+    for (size_t r = 0; r < num_rows; ++r) {
+      bytes += row;
+      row = row.substr(block) + row.substr(0, block);
+    }
+    const TensorRows rows = {reinterpret_cast<const std::byte*>(bytes.data()), golden.type,
+                             num_rows, golden.values.size()};
+    Matrix values(num_rows, rows.num_cols);
+    TensorToFloats(rows, values.rows);
+    const PackedMatrix packed(rows);
+    EXPECT_EQ(packed.ToFloats().data, values.data) << TensorTypeName(golden.type);
+  }
+}
+
+TEST(QuantBlocksTest, ScalesThatAreNotFiniteAreRefused) {
+  for (const Golden& golden : ReadGoldens()) {
+    Golden bad = golden;
+    const size_t at = golden.type == TensorType::kQ6_K ? 208 : 0;
+    for (const uint16_t bits : {0x7C00, 0xFC00, 0x7E00}) {
+      std::memcpy(bad.blocks.data() + at, &bits, sizeof bits);
+      const TensorRows rows = RowsOf(bad);
+      const PackedRows panel = {nullptr, PackedTypeOf(bad.type), 1, rows.num_cols};
+      std::vector<std::byte> out(panel.bytes());
+      EXPECT_FALSE(PackBlocks(rows, out.data())) << TensorTypeName(golden.type);
+      EXPECT_TRUE(PackBlocks(RowsOf(golden), out.data()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lectern
