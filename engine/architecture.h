@@ -30,14 +30,14 @@ struct Architecture {
   bool qkv_bias = false;  // q, k and v have biases
   // "attention_bias": true gives q, k, v and o biases.
   bool may_have_attention_bias = false;
-  bool head_norms = false;         // of each head's query and key, before RoPE
-  bool post_norms = false;         // also of what attention and MLP add
-  bool norms_from_one = false;     // norms multiply with 1 + weight
-  bool scales_embedding = false;   // by sqrt(hidden_size)
-  bool tied = false;               // where config.json does not say
-  bool fused = false;              // one matrix for q, k, v and one for gate, up
-  bool partial_rotary = false;     // partial_rotary_factor may be below 1
-  bool query_scalar = false;       // logits are divided by sqrt(query_pre_attn_scalar)
+  bool head_norms = false;        // of each head's query and key, before RoPE
+  bool post_norms = false;        // also of what attention and MLP add
+  bool norms_from_one = false;    // norms multiply with 1 + weight
+  bool scales_embedding = false;  // by sqrt(hidden_size)
+  bool tied = false;              // where config.json does not say
+  bool fused = false;             // one matrix for q, k, v and one for gate, up
+  bool partial_rotary = false;    // partial_rotary_factor may be below 1
+  bool query_scalar = false;      // logits are divided by sqrt(query_pre_attn_scalar)
   float attention_softcap = 0, logit_softcap = 0;  // where config.json does not say; 0: it has none
   WindowRule window = WindowRule::kNone;
   uint32_t default_window = 0;  // where config.json does not say; 0: none

@@ -163,8 +163,8 @@ Status CheckActivation(const Fields& fields, const Architecture& architecture) {
       is_silu ? std::vector<std::string_view>{"silu", "swish"}
               : std::vector<std::string_view>{"gelu_pytorch_tanh", "gelu_new"};
   if (text != nullptr && std::ranges::find(names, *text) != names.end()) return {};
-  return fields.Unsupported(name,
-                            "is " + Shown(*value) + "; supported: \"" + std::string(names[0]) + '"');
+  return fields.Unsupported(
+      name, "is " + Shown(*value) + "; supported: \"" + std::string(names[0]) + '"');
 }
 
 // `layer_types` of transformers 5 into config->attention. False: there are none.
@@ -233,16 +233,18 @@ Status ReadWindows(const Fields& fields, const Architecture& architecture, Model
                                                       "; supported for this model_type: none");
     }
     if (config->num_full_layers() == config->num_layers) return {};
-    return fields.Unsupported("layer_types", "has \"sliding_attention\"; supported for this "
-                                             "model_type: \"full_attention\"");
+    return fields.Unsupported("layer_types",
+                              "has \"sliding_attention\"; supported for this "
+                              "model_type: \"full_attention\"");
   }
   if (!has_types && window > 0) {
     LECTERN_RETURN_IF_ERROR(ApplyWindowRule(fields, architecture, config));
   }
   const bool is_windowed = config->num_full_layers() < config->num_layers;
   if (is_windowed && window == 0) {
-    return fields.Malformed("layer_types", "has \"sliding_attention\", but there is no "
-                                           "\"sliding_window\"");
+    return fields.Malformed("layer_types",
+                            "has \"sliding_attention\", but there is no "
+                            "\"sliding_window\"");
   }
   config->window = is_windowed && window < config->max_positions ? window : 0;
   if (config->window > 0) return {};
@@ -302,8 +304,8 @@ Status ReadSizes(const Fields& fields, const Architecture& architecture, ModelCo
   LECTERN_RETURN_IF_ERROR(
       fields.Whole("max_position_embeddings", 1, kMaxPositions, &config->max_positions, 2048));
   const bool has_head_dim = fields.Find("head_dim") != nullptr || architecture.head_dim > 0;
-  const uint32_t head_dim = architecture.head_dim > 0 ? architecture.head_dim
-                                                      : config->hidden_size / config->num_heads;
+  const uint32_t head_dim =
+      architecture.head_dim > 0 ? architecture.head_dim : config->hidden_size / config->num_heads;
   LECTERN_RETURN_IF_ERROR(fields.Whole("head_dim", 2, 1024, &config->head_dim, head_dim));
 
   const std::string heads = std::to_string(config->num_heads);
@@ -410,11 +412,9 @@ class RopeReader {
     const auto attention = [&](double by) {
       return recipe_->factor <= 1 ? 1 : 0.1 * by * std::log(recipe_->factor) + 1;
     };
-    recipe_->attention_factor = scale > 0 && scale_of_all > 0
-                                    ? attention(scale) / attention(scale_of_all)
-                                    : attention(1);
-    LECTERN_RETURN_IF_ERROR(
-        rope_.Real("attention_factor", 1e-3, 1e3, &recipe_->attention_factor));
+    recipe_->attention_factor =
+        scale > 0 && scale_of_all > 0 ? attention(scale) / attention(scale_of_all) : attention(1);
+    LECTERN_RETURN_IF_ERROR(rope_.Real("attention_factor", 1e-3, 1e3, &recipe_->attention_factor));
     LECTERN_RETURN_IF_ERROR(rope_.Real("beta_fast", 1e-3, 1e6, &recipe_->beta_fast));
     LECTERN_RETURN_IF_ERROR(rope_.Real("beta_slow", 1e-3, 1e6, &recipe_->beta_slow));
     if (recipe_->theta <= 1) return top_.Malformed("rope_theta", "must be above 1 for \"yarn\"");
@@ -493,8 +493,9 @@ Status ReadRecipe(const Fields& top, const Fields& rope, const ModelConfig& conf
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "partial_rotary_factor", 0, 1, &part));
   if (part != 1 && !config.partial_rotary) {
     const bool is_at_top = top.Find("partial_rotary_factor") != nullptr;
-    return (is_at_top ? top : rope).Unsupported("partial_rotary_factor",
-                            "is " + Shown(part) + "; supported for this model_type: 1");
+    return (is_at_top ? top : rope)
+        .Unsupported("partial_rotary_factor",
+                     "is " + Shown(part) + "; supported for this model_type: 1");
   }
   recipe->dims = static_cast<uint32_t>(config.head_dim * part);
   if (recipe->dims < 2 || recipe->dims % 2 != 0) {
@@ -531,8 +532,8 @@ void StretchPositions(ModelConfig* config) {
   const bool stretches =
       rope.kind == RopeRecipe::Kind::kDynamic || rope.kind == RopeRecipe::Kind::kYarn;
   if (!stretches) return;
-  const double reach = std::min(rope.factor * rope.original_max_positions,
-                                static_cast<double>(kMaxPositions));
+  const double reach =
+      std::min(rope.factor * rope.original_max_positions, static_cast<double>(kMaxPositions));
   config->max_positions = std::max(config->max_positions, static_cast<uint32_t>(reach));
 }
 

@@ -36,7 +36,7 @@ struct ModelConfig {
   bool fused = false;
   bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
   RopeRecipe rope;
-  RopeRecipe local_rope;  // of windowed layers
+  RopeRecipe local_rope;                 // of windowed layers
   std::vector<AttentionKind> attention;  // [num_layers]
   // Of windowed layers: a token sees itself and the window - 1 before it. 0: no layer is windowed.
   uint32_t window = 0;
@@ -45,7 +45,7 @@ struct ModelConfig {
   // What queries are multiplied with so that a logit is q . k / sqrt(head_dim).
   float query_scale = 1;
   float attention_softcap = 0, logit_softcap = 0;  // kernels/softcap.h; 0: none
-  std::vector<int32_t> eos_ids;          // config.json's; may be empty
+  std::vector<int32_t> eos_ids;                    // config.json's; may be empty
 
   uint32_t query_group() const { return num_heads / num_kv_heads; }
   bool is_windowed(size_t layer) const { return attention[layer] == AttentionKind::kSlidingWindow; }

@@ -265,11 +265,10 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   clusters.thresholds =
       CalibrateThresholds(backend, clusters.tree, {queries.data(), queries.size() / dim, dim},
                           1 / std::sqrt(static_cast<float>(dim)), spill.shape().softcap);
-  const WindowAttentionArgs window =
-      ObservedWindow(backend, spill.Keys(layer, kv_head, layout.num_tokens),
-                     {queries.data(), queries.size() / dim, dim},
-                     spill.shape().query_cols / (dim * spill.shape().num_kv_heads),
-                     spill.shape().softcap);
+  const WindowAttentionArgs window = ObservedWindow(
+      backend, spill.Keys(layer, kv_head, layout.num_tokens),
+      {queries.data(), queries.size() / dim, dim},
+      spill.shape().query_cols / (dim * spill.shape().num_kv_heads), spill.shape().softcap);
   clusters.block_scores = ScoreBlocks(SquaredWindowAttention(window), layout, stored);
   clusters.plain_block_scores = ScoreBlocks(PlainWindowAttention(window), layout, stored);
   clusters.full_block_scores = ScoreFullBlocks(spill.SquaredSums(layer, kv_head), layout, stored);

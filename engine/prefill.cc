@@ -255,8 +255,9 @@ class DocumentPrefill {
          .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
          .softcap = config_.attention_softcap,
          .visible = visible.subspan(first, last - first),
-         .first = is_windowed ? std::span<const uint32_t>(window_first_).subspan(first, last - first)
-                              : std::span<const uint32_t>(),
+         .first = is_windowed
+                      ? std::span<const uint32_t>(window_first_).subspan(first, last - first)
+                      : std::span<const uint32_t>(),
          .state = state,
          .logits = {},
          .scratch = {scratch_.data() + slot * scratch_size_, scratch_size_}});
@@ -296,7 +297,7 @@ class DocumentPrefill {
   KvSpill& spill_;
   const PrefillOptions& options_;
   Activations activations_;
-  std::vector<uint32_t> visible_;              // [chunk tokens * group], from first_key_ on
+  std::vector<uint32_t> visible_;  // [chunk tokens * group], from first_key_ on
   // The same of windowed layers, from first_window_key_ on, and where each row's window begins.
   std::vector<uint32_t> window_visible_, window_first_;
   uint64_t first_window_key_ = 0;

@@ -37,8 +37,7 @@ float ScaleLlama3(const RopeRecipe& recipe, float frequency) {
 double DynamicBase(const RopeRecipe& recipe, uint64_t length) {
   const double original = recipe.original_max_positions, dims = recipe.dims;
   const double stretch = std::max(static_cast<double>(length), original) / original;
-  return recipe.theta *
-         std::pow(recipe.factor * stretch - (recipe.factor - 1), dims / (dims - 2));
+  return recipe.theta * std::pow(recipe.factor * stretch - (recipe.factor - 1), dims / (dims - 2));
 }
 
 // _compute_yarn_parameters: which of the pairs turns so many times within the original positions.

@@ -13,10 +13,10 @@ struct RopeRecipe {
   enum class Kind { kDefault, kLlama3, kLinear, kDynamic, kYarn, kLongRope };
   Kind kind = Kind::kDefault;
   double theta = 10000.0;
-  uint32_t dims = 0;  // of each head that are turned: even, at most head_dim
-  double factor = 1.0;                  // all but kDefault and kLongRope
-  double low_freq_factor = 1.0;         // kLlama3
-  double high_freq_factor = 4.0;        // kLlama3
+  uint32_t dims = 0;                       // of each head that are turned: even, at most head_dim
+  double factor = 1.0;                     // all but kDefault and kLongRope
+  double low_freq_factor = 1.0;            // kLlama3
+  double high_freq_factor = 4.0;           // kLlama3
   double original_max_positions = 8192.0;  // all but kDefault and kLinear
   double beta_fast = 32, beta_slow = 1;    // kYarn
   bool truncate = true;                    // kYarn: its ramp begins and ends at whole pairs

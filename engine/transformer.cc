@@ -273,9 +273,9 @@ void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const 
     const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
     const Rows<float> gate(a.gate.data() + begin * ffn, rows, ffn);
     backend_.glu({.gate = gate,
-                     .up = Rows<const float>(a.up.data() + begin * ffn, rows, ffn),
-                     .output = gate,
-                     .activation = config.activation});
+                  .up = Rows<const float>(a.up.data() + begin * ffn, rows, ffn),
+                  .output = gate,
+                  .activation = config.activation});
   });
   AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
           weights.mlp_post_norm, a);

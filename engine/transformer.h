@@ -18,12 +18,12 @@ struct Activations {
   Activations(const ModelConfig& config, size_t max_tokens, size_t num_threads);
 
   size_t max_tokens;
-  std::vector<float> residual;      // [tokens, hidden]
-  std::vector<float> normed;        // [tokens, hidden]
-  std::vector<float> projected;     // [tokens, heads * head_dim]: queries, later attention output
-  std::vector<float> keys;          // [tokens, kv heads * head_dim]
-  std::vector<float> values;        // [tokens, kv heads * head_dim]
-  std::vector<float> gate, up;      // [tokens, intermediate]
+  std::vector<float> residual;   // [tokens, hidden]
+  std::vector<float> normed;     // [tokens, hidden]
+  std::vector<float> projected;  // [tokens, heads * head_dim]: queries, later attention output
+  std::vector<float> keys;       // [tokens, kv heads * head_dim]
+  std::vector<float> values;     // [tokens, kv heads * head_dim]
+  std::vector<float> gate, up;   // [tokens, intermediate]
   // Of RoPE, [tokens, dims / 2]: of layers that see everything and of windowed ones. The second is
   // empty where they do not differ.
   struct Angles {
@@ -33,9 +33,9 @@ struct Activations {
   // Rows of one kv head's query group are together: [kv heads][tokens * group, head_dim], row
   // token * group + j is query head kv_head * group + j.
   std::vector<float> queries, attended;
-  std::vector<int8_t> steps;   // of what is multiplied with packed weights: [tokens, columns]
+  std::vector<int8_t> steps;        // of what is multiplied with packed weights: [tokens, columns]
   std::vector<float> scales, sums;  // [tokens, columns / kPackedGroup]
-  std::vector<float> scratch;  // [threads][scratch_per_thread]
+  std::vector<float> scratch;       // [threads][scratch_per_thread]
   size_t scratch_per_thread;
 };
 

@@ -129,9 +129,9 @@ bool IsHarmless(std::string_view name, const ModelConfig& config) {
 Status CheckUnneeded(const Plan& plan, const TensorFiles& all, const ModelConfig& config) {
   for (const auto& [name, tensor] : all.tensors) {
     if (plan.contains(name) || IsHarmless(name, config)) continue;
-    return Status(Code::kUnsupportedModel,
-                  Describe(all, name, tensor) + " is not part of such a model with " +
-                      std::to_string(config.num_layers) + " layers");
+    return Status(Code::kUnsupportedModel, Describe(all, name, tensor) +
+                                               " is not part of such a model with " +
+                                               std::to_string(config.num_layers) + " layers");
   }
   return Status();
 }

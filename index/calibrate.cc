@@ -57,8 +57,7 @@ std::array<double, kKeptShares.size()> LogScoresAtShares(const std::vector<float
 }  // namespace
 
 std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTree& tree,
-                                       Rows<const float> queries, float scale,
-                                       float softcap) {
+                                       Rows<const float> queries, float scale, float softcap) {
   assert(queries.num_rows >= 1);
   std::vector<float> thresholds;
   for (const TreeLevel& level : tree.levels) {
@@ -74,9 +73,8 @@ std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTre
         // Windows spread evenly, the last one ends with the document.
         const size_t last = queries.num_rows - rows;
         const size_t begin = num_windows == 1 ? last : last * w / (num_windows - 1);
-        const std::vector<float> scores =
-            WindowScores(backend, level, queries.Slice(begin, begin + rows), scale, softcap,
-                         log_counts);
+        const std::vector<float> scores = WindowScores(
+            backend, level, queries.Slice(begin, begin + rows), scale, softcap, log_counts);
         const auto at_shares = LogScoresAtShares(scores, level);
         for (size_t s = 0; s < sum.size(); ++s) sum[s] += at_shares[s];
       }

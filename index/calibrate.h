@@ -25,8 +25,7 @@ inline constexpr size_t kThresholdsPerLevel = kRowCounts.size() * kKeptShares.si
 // `queries` [rows, head_dim]: post-RoPE rows of this head's query group of the last tokens of the
 // document, token by token; at least 1 row.
 std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTree& tree,
-                                       Rows<const float> queries, float scale,
-                                       float softcap = 0);
+                                       Rows<const float> queries, float scale, float softcap = 0);
 
 // Log threshold for a row count and a kept share: nearest row count by ratio, linear in the
 // logarithm of the share between the stored ones, clamped at the ends.

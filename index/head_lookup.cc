@@ -205,15 +205,14 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
     for (size_t r = begin; r < end; ++r) {
       for (size_t i = 0; i < not_read.size(); ++i) {
         const uint32_t column = columns[i];
-        logits[i] = CentroidLogitsOf(r - begin)[column] + norms_[r] * view.radii[not_read[i]] +
-                    kLogitSlack;
+        logits[i] =
+            CentroidLogitsOf(r - begin)[column] + norms_[r] * view.radii[not_read[i]] + kLogitSlack;
         counts[i] = log_counts_[column];
       }
       const Rows<float> bounds(logits.data(), 1, logits.size());
       Softcap(args_.backend, bounds, args_.softcap);
-      args_.backend.add_row_lse({.logits = bounds,
-                                 .bias = counts,
-                                 .lse = Tile(selection_.unread_bound, r, r + 1)});
+      args_.backend.add_row_lse(
+          {.logits = bounds, .bias = counts, .lse = Tile(selection_.unread_bound, r, r + 1)});
     }
   });
   return {};

@@ -20,8 +20,8 @@ HWY_INLINE FloatVector SigmoidInput(FloatVector x) {
   if constexpr (kActivation == Activation::kSilu) return x;
   const FloatTag d;
   constexpr float kSlope = 1.595769121605731f;  // 2 sqrt(2 / pi)
-  const FloatVector cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.044715f * kSlope),
-                                       hn::Set(d, kSlope));
+  const FloatVector cubic =
+      hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.044715f * kSlope), hn::Set(d, kSlope));
   return hn::Mul(x, cubic);
 }
 

@@ -40,6 +40,7 @@ struct EngineFlags {
             max_ram_bytes,
             rehash,
             weights,
+            /*nice=*/0,
             ollama_models};
   }
 };

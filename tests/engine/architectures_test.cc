@@ -117,16 +117,15 @@ TEST_P(ArchitecturesTest, IndexesAndAnswers) {
   }
   case_object["config"] = Json(std::move(config));
   WriteInventedModel(Json(std::move(case_object)), model.path());
-  auto engine =
-      Engine::Create({.store = store.path(), .model = model.path(), .num_threads = 2});
+  auto engine = Engine::Create({.store = store.path(), .model = model.path(), .num_threads = 2});
   ASSERT_TRUE(engine.ok()) << engine.status().message();
   const std::string text = InventedText(7000, 3);
   const auto report = (*engine)->Index(text, {});
   ASSERT_TRUE(report.ok()) << report.status().message();
   ASSERT_GE(report->tokens, 2048u);
   const auto ask = [&](float budget, size_t threads) {
-    auto other = Engine::Create(
-        {.store = store.path(), .model = model.path(), .num_threads = threads});
+    auto other =
+        Engine::Create({.store = store.path(), .model = model.path(), .num_threads = threads});
     EXPECT_TRUE(other.ok());
     auto session = (*other)->Open("");
     EXPECT_TRUE(session.ok()) << session.status().message();

@@ -58,8 +58,7 @@ void WriteInventedModel(const Json& architecture, const std::string& folder) {
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
   WriteWholeFile(folder + "/model.safetensors", bytes + json + data);
   WriteWholeFile(folder + "/config.json", config.Dump());
-  WriteWholeFile(folder + "/tokenizer.model",
-                 ReadWholeFile(TinyModel() + "/tokenizer.model"));
+  WriteWholeFile(folder + "/tokenizer.model", ReadWholeFile(TinyModel() + "/tokenizer.model"));
 }
 
 }  // namespace lectern::testing

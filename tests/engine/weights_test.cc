@@ -237,7 +237,7 @@ TEST(WeightsTest, RefusesWhatDoesNotFitTheConfigNamingTheTensor) {
          t["model.layers.0.self_attn.q_proj.bias"] = {"F32", {4}};
        },
        Code::kUnsupportedModel,
-       {"q_proj.bias", "biases"}},
+       {"q_proj.bias", "not part of such a model"}},
       {[](auto& t) {
          t["model.layers.0.self_attn.q_norm.weight"] = {"F32", {2}};
        },

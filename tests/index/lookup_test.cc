@@ -332,8 +332,8 @@ TEST_P(LookupTest, SameSelectionForAnyNumberOfThreads) {
   const auto expected = Run(queries, 0.15);
   ThreadPool one(1);
   LookupArgs args = Args(queries, 0.15);
-  const LookupArgs alone = {args.backend, one,  args.heads, args.queries,
-                            args.scale,   0.15, args.tail,  args.row_codes};
+  const LookupArgs alone = {args.backend, one,       args.heads,    args.queries, args.scale, 0,
+                            0.15,         args.tail, args.row_codes};
   const auto again = Lookup(alone);
   ASSERT_TRUE(expected.ok() && again.ok());
   for (size_t h = 0; h < heads().size(); ++h) {

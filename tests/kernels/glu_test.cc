@@ -48,8 +48,8 @@ TEST_P(GluTest, MatchesScalarAroundVectorWidths) {
 TEST_P(GluTest, GeluIsThatOfTorch) {
   const Matrix gate = Matrix::Of(1, 7, {0, 1, -1, 0.1f, -3, 5, -50}), up(1, 7, 1);
   Matrix output(1, 7);
-  kernels().glu({.gate = gate, .up = up, .output = output.rows,
-                 .activation = Activation::kGeluTanh});
+  kernels().glu(
+      {.gate = gate, .up = up, .output = output.rows, .activation = Activation::kGeluTanh});
   const float expected[] = {0, 0.8411920f, -0.1588080f, 0.0539827f, -0.0036373f, 4.9999998f, 0};
   for (size_t i = 0; i < 7; ++i) EXPECT_NEAR(output.data[i], expected[i], 2e-6) << i;
 }
@@ -58,10 +58,10 @@ TEST_P(GluTest, GeluMatchesScalarAroundVectorWidths) {
   for (const size_t width : kWidths) {
     const Matrix gate = Matrix::Random(3, width, 1, 6), up = Matrix::Random(3, width, 2);
     Matrix expected(3, width), output(up);
-    GluScalar({.gate = gate, .up = up, .output = expected.rows,
-               .activation = Activation::kGeluTanh});
-    kernels().glu({.gate = gate, .up = output, .output = output.rows,
-                   .activation = Activation::kGeluTanh});
+    GluScalar(
+        {.gate = gate, .up = up, .output = expected.rows, .activation = Activation::kGeluTanh});
+    kernels().glu(
+        {.gate = gate, .up = output, .output = output.rows, .activation = Activation::kGeluTanh});
     for (size_t i = 0; i < 3 * width; ++i) {
       EXPECT_NEAR(output.data[i], expected.data[i], 1e-5 * std::abs(expected.data[i]) + 1e-30);
     }
