@@ -99,8 +99,8 @@ class BpeModelMaker {
     if (arrays_.types[id] == PieceType::kUnused) return Status();
     if (text.empty()) return MalformedPiece(id, "is empty");
     if (text.size() > kMaxBpePiece) {
-      return Status(Code::kLimitExceeded, PieceNamed(id) + " is longer than " +
-                                              std::to_string(kMaxBpePiece) + " bytes");
+      return Status(Code::kLimitExceeded,
+                    PieceNamed(id) + " is longer than " + std::to_string(kMaxBpePiece) + " bytes");
     }
     switch (arrays_.types[id]) {
       case PieceType::kNormal:
@@ -108,8 +108,9 @@ class BpeModelMaker {
       case PieceType::kUserDefined:
         if (!LooksLikeMark(text)) {
           return Status(Code::kUnsupportedModel,
-                        PieceNamed(id) + " is an added token that is found in raw text and no mark "
-                                         "of a template; such vocabularies are not supported");
+                        PieceNamed(id) +
+                            " is an added token that is found in raw text and no mark "
+                            "of a template; such vocabularies are not supported");
         }
         [[fallthrough]];
       case PieceType::kControl:

@@ -1,7 +1,7 @@
 // A byte-level BPE vocabulary, checked: what tokenizer.json and GGUF files hold alike.
 //
-// Files write a piece in GPT-2's alphabet, one printable character for each byte ("Ġthe" is " the").
-// Here pieces are their bytes.
+// Files write a piece in GPT-2's alphabet, one printable character for each byte ("Ġthe" is "
+// the"). Here pieces are their bytes.
 #ifndef LECTERN_ENGINE_BPE_MODEL_H_
 #define LECTERN_ENGINE_BPE_MODEL_H_
 
@@ -28,9 +28,9 @@ struct BpeArrays {
   // kUserDefined is taken for kControl if it looks like a mark, and refused otherwise: it would
   // have to be found in raw text. kUnused (a hole): never made. Other types are refused.
   std::vector<std::string> tokens;
-  std::vector<PieceType> types;  // [tokens]
+  std::vector<PieceType> types;     // [tokens]
   std::vector<std::string> merges;  // "left right", the most important first
-  int32_t bos_id = -1;          // set only where the tokenizer puts it before a text
+  int32_t bos_id = -1;              // set only where the tokenizer puts it before a text
   int32_t eos_id = -1;
 };
 
@@ -80,8 +80,8 @@ class BpeModel {
   std::array<int32_t, 256> byte_ids_{};
   std::unordered_map<std::string_view, int32_t> pieces_;  // of bytes_
   std::unordered_map<std::string, int32_t> controls_;
-  std::vector<Pair> pairs_;            // sorted by left, then right
-  std::vector<uint32_t> first_pair_;   // [id + 1]: where those of a left id begin
+  std::vector<Pair> pairs_;           // sorted by left, then right
+  std::vector<uint32_t> first_pair_;  // [id + 1]: where those of a left id begin
 };
 
 }  // namespace lectern

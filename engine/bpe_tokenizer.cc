@@ -99,6 +99,7 @@ class BpeTokenizer : public Tokenizer {
   int32_t bos_id() const override { return model_.bos_id(); }
   int32_t eos_id() const override { return model_.eos_id(); }
   int32_t ControlId(std::string_view text) const override { return model_.FindControl(text); }
+  bool has_dummy_prefix() const override { return false; }
   std::string_view TokenBytes(int32_t id) const override {
     if (id < 0 || static_cast<size_t>(id) >= model_.size()) return {};
     return model_.bytes(id);

@@ -67,9 +67,9 @@ std::string ComposeStretch(std::string_view stretch) {
     AppendDecomposed(CharAt(stretch, at, &length), &points);
   }
   OrderMarks(&points);
-  const utf8proc_ssize_t count = utf8proc_normalize_utf32(
-      points.data(), static_cast<utf8proc_ssize_t>(points.size()),
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const utf8proc_ssize_t count =
+      utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()),
+                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   std::string out;
   for (utf8proc_ssize_t i = 0; i < count; ++i) {
     utf8proc_uint8_t bytes[4];

@@ -83,7 +83,8 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(const TokenizerModel& model, std::string_view file)
       : file_(file),
         bos_id_(model.ControlId(model.bos_piece)),
-        eos_id_(model.ControlId(model.eos_piece)) {
+        eos_id_(model.ControlId(model.eos_piece)),
+        has_dummy_prefix_(model.add_dummy_prefix) {
     for (const TokenizerPiece& piece : model.pieces) {
       if (piece.type == PieceType::kControl) {
         controls_.emplace(piece.text, static_cast<int32_t>(types_.size()));
@@ -102,6 +103,7 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto at = controls_.find(text);
     return at == controls_.end() ? -1 : at->second;
   }
+  bool has_dummy_prefix() const override { return has_dummy_prefix_; }
   std::string_view TokenBytes(int32_t id) const override {
     if (id < 0 || static_cast<size_t>(id) >= bytes_.size()) return {};
     return bytes_[static_cast<size_t>(id)];
@@ -114,6 +116,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::string file_;  // its bytes
   int32_t bos_id_ = -1, eos_id_ = -1;
+  bool has_dummy_prefix_;
   std::vector<PieceType> types_;    // [vocab]
   std::vector<std::string> bytes_;  // [vocab]: TokenBytes
   std::map<std::string, int32_t, std::less<>> controls_;

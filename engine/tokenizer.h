@@ -42,6 +42,7 @@ class Tokenizer {
   virtual int32_t eos_id() const = 0;  // -1: none
   // The control token with this text, such as "<|im_end|>"; -1: none.
   virtual int32_t ControlId(std::string_view text) const = 0;
+  virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
   // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
   // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.

@@ -109,7 +109,7 @@ TEST(BpeTokenizerTest, EncodesOnlyUtf8UpToItsLimit) {
 // Runs that a pattern walks back over, and one word of 16 MiB.
 TEST_P(BpeGoldenTest, ReadsLongRunsOfOneCharacter) {
   const auto tokenizer = LoadFamily(GetParam());
-  const size_t size = size_t{1} << 20;
+  const size_t size = size_t{1} << 17;
   for (const char* run : {"a", "A", " ", "\n", " \n", "1", ".", "é", "É", "日", "\xCC\x81", "a ",
                           "'s", "\t\t\xC2\xA0", "ʰ", "\xF0\x9F\x98\x80"}) {
     const std::string text = "x" + Repeat(run, size);
@@ -122,13 +122,12 @@ TEST_P(BpeGoldenTest, ReadsLongRunsOfOneCharacter) {
 
 TEST(BpeTokenizerTest, ReadsTheLongestTextsOfOneWord) {
   const size_t size = size_t{16} << 20;
-  for (const char* run : {"a", " ", "A"}) {
-    for (const char* family : {"llama3", "tekken"}) {
-      const auto tokenizer = LoadFamily(family);
-      const auto tokens = tokenizer->Encode(Repeat(run, size));
-      ASSERT_TRUE(tokens.ok()) << tokens.status().message();
-      EXPECT_EQ(tokens->ranges.back().end, size);
-    }
+  for (const auto& [family, run] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"llama3", "a"}, {"qwen2", " "}, {"tekken", "A"}}) {
+    const auto tokenizer = LoadFamily(family);
+    const auto tokens = tokenizer->Encode(Repeat(run, size));
+    ASSERT_TRUE(tokens.ok()) << tokens.status().message();
+    EXPECT_EQ(tokens->ranges.back().end, size);
   }
 }
 
@@ -164,7 +163,8 @@ struct Invented {
 
 Invented InventVocabulary(std::mt19937& rng) {
   Invented out;
-  for (int byte = 0; byte < 256; ++byte) out.pieces.push_back(std::string(1, static_cast<char>(byte)));
+  for (int byte = 0; byte < 256; ++byte)
+    out.pieces.push_back(std::string(1, static_cast<char>(byte)));
   std::vector<size_t> letters = {'a', 'b', 'c'};
   for (int i = 0; i < 40; ++i) {
     const size_t left = letters[rng() % letters.size()], right = letters[rng() % letters.size()];
@@ -209,8 +209,7 @@ std::vector<int32_t> MergeByDefinition(const Invented& of, std::string_view word
   while (true) {
     size_t best = of.merges.size(), place = 0;
     for (size_t i = 0; i + 1 < ids.size(); ++i) {
-      const auto at =
-          std::find(of.merges.begin(), of.merges.end(), std::pair(ids[i], ids[i + 1]));
+      const auto at = std::find(of.merges.begin(), of.merges.end(), std::pair(ids[i], ids[i + 1]));
       const size_t rank = static_cast<size_t>(at - of.merges.begin());
       if (rank < best) best = rank, place = i;
     }
@@ -261,7 +260,8 @@ TEST(BpeModelTest, RefusesWhatIsNoVocabulary) {
          [&](auto& bad) { add(bad, "", PieceType::kNormal); });
   expect(Code::kMalformedModel, "piece " + next + " \"a\" appears twice",
          [&](auto& bad) { add(bad, "a", PieceType::kNormal); });
-  expect(Code::kMalformedModel, "piece " + next + " \"a b\" has a character that stands for no byte",
+  expect(Code::kMalformedModel,
+         "piece " + next + " \"a b\" has a character that stands for no byte",
          [&](auto& bad) { add(bad, "a b", PieceType::kNormal); });
   expect(Code::kMalformedModel, "piece " + next + " \"日\" has a character that stands for no byte",
          [&](auto& bad) { add(bad, "日", PieceType::kNormal); });
@@ -284,9 +284,8 @@ TEST(BpeModelTest, RefusesWhatIsNoVocabulary) {
          [&](auto& bad) { add(bad, "<0x0A>", PieceType::kByte); });
   expect(Code::kMalformedModel, "no piece is the byte 97",
          [&](auto& bad) { bad.types['a'] = PieceType::kControl, bad.merges.clear(); });
-  expect(Code::kMalformedModel, "no piece is the byte 244", [&](auto& bad) {
-    bad.types[244] = PieceType::kUnused, bad.merges.clear();
-  });
+  expect(Code::kMalformedModel, "no piece is the byte 244",
+         [&](auto& bad) { bad.types[244] = PieceType::kUnused, bad.merges.clear(); });
   const std::string merge = "merge " + std::to_string(good.merges.size()) + " ";
   expect(Code::kMalformedModel, merge + "\"ab\" is not two pieces",
          [](auto& bad) { bad.merges.push_back("ab"); });
@@ -458,9 +457,13 @@ TEST(TokenizerJsonFileTest, RefusesEveryTruncation) {
 // --- Words ---
 
 TEST(PreTokenizerTest, PatternsAreFoundByTheirNamesInGguf) {
-  for (const auto& [gguf, name] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"gpt-2", "gpt2"}, {"llama-bpe", "llama3"}, {"qwen2", "qwen2"}, {"tekken", "tekken"},
-           {"smollm", "smollm"}, {"gpt-4o", "gpt-4o"}}) {
+  for (const auto& [gguf, name] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"gpt-2", "gpt2"},
+                                                                  {"llama-bpe", "llama3"},
+                                                                  {"qwen2", "qwen2"},
+                                                                  {"tekken", "tekken"},
+                                                                  {"smollm", "smollm"},
+                                                                  {"gpt-4o", "gpt-4o"}}) {
     ASSERT_NE(FindWordPatternByGgufName(gguf), nullptr) << gguf;
     EXPECT_EQ(FindWordPatternByGgufName(gguf)->name, name);
   }

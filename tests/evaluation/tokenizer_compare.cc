@@ -1,7 +1,6 @@
-// tokenizer_compare FOLDER FAMILY…: reads FAMILY.json as a tokenizer and FAMILY.cases as what PyPI's
-// tokenizers makes of texts (tests/golden/make_bpe_golden.py), and prints a row of a table for each:
-// strings, tokens, how many differ, how fast. Exits 1 where any differs.
-#include <chrono>
+// tokenizer_compare FOLDER FAMILY…: reads FAMILY.json as a tokenizer and FAMILY.cases as what
+// PyPI's tokenizers makes of texts (tests/golden/make_bpe_golden.py), and prints a row of a table
+// for each: strings, tokens, how many differ. Exits 1 where any differs.
 #include <cstdio>
 
 #include "engine/json.h"
@@ -9,12 +8,6 @@
 #include "tests/engine/memory_env.h"
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double Since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Prints the first differences to stderr.
 bool CompareFamily(const std::string& folder, const std::string& family) {
@@ -26,23 +19,17 @@ bool CompareFamily(const std::string& folder, const std::string& family) {
   }
   const auto cases =
       lectern::ReadBpeCases(lectern::ReadWholeFile(folder + "/" + family + ".cases"));
-  size_t bytes = 0, tokens = 0, different = 0;
-  double seconds = 0;
+  size_t tokens = 0, different = 0;
   for (const lectern::BpeCase& item : cases) {
-    const auto start = Clock::now();
     const auto ours = (*tokenizer)->Encode(item.text);
-    seconds += Since(start);
-    bytes += item.text.size();
     tokens += item.tokens.ids.size();
     if (ours.ok() && lectern::SameTokens(*ours, item.tokens)) continue;
     if (++different > 10) continue;
     std::fprintf(stderr, "%s: %s\n  wanted %s\n  got    %s\n", family.c_str(),
-                 lectern::Json(item.text).Dump().c_str(),
-                 lectern::TokensText(item.tokens).c_str(),
+                 lectern::Json(item.text).Dump().c_str(), lectern::TokensText(item.tokens).c_str(),
                  ours.ok() ? lectern::TokensText(*ours).c_str() : ours.status().message().c_str());
   }
-  std::printf("| %s | %zu | %zu | %zu | %.1f |\n", family.c_str(), cases.size(), tokens, different,
-              static_cast<double>(bytes) / 1e6 / seconds);
+  std::printf("| %s | %zu | %zu | %zu |\n", family.c_str(), cases.size(), tokens, different);
   return different == 0 && !cases.empty();
 }
 
@@ -53,7 +40,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: tokenizer_compare FOLDER FAMILY...\n");
     return 2;
   }
-  std::printf("| family | strings | tokens | different | MB/s |\n|---|---:|---:|---:|---:|\n");
+  std::printf("| family | strings | tokens | different |\n|---|---:|---:|---:|\n");
   bool same = true;
   for (int i = 2; i < argc; ++i) same = CompareFamily(argv[1], argv[i]) && same;
   return same ? 0 : 1;
