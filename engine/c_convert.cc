@@ -80,6 +80,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   options.max_ram_bytes = read.max_ram_bytes;
   options.rehash_model = read.rehash_model != 0;
   LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
+  LECTERN_ASSIGN(options.chat_template,
+                 Copy(read.chat_template, read.chat_template_len, "chat_template"));
   return options;
 }
 

@@ -58,6 +58,8 @@ class Document {
   bool has_clusters() const { return shape().num_levels > 0; }
   // What its model's matrices were multiplied as when it was indexed.
   WeightsType weights() const { return weights_; }
+  // The name of its chat template (engine/chat_template.h).
+  const std::string& chat_template() const { return chat_template_; }
   // The plan of asks that name no policies.
   const PlanPolicies& policies() const { return policies_; }
 
@@ -137,6 +139,7 @@ class Document {
   uint64_t layer_ram_ = 0;
   std::string_view text_;
   WeightsType weights_ = WeightsType::kStored;
+  std::string chat_template_ = "plain";
   float default_kv_budget_ = 1;
   MissedCalibration missed_calibration_;
   PlanPolicies policies_;

@@ -6,9 +6,11 @@
 #include <mutex>
 #include <new>
 #include <system_error>
+#include <tuple>
 
 #include "engine/ask.h"
 #include "engine/change_plan.h"
+#include "engine/chat_template.h"
 #include "engine/document.h"
 #include "engine/index_document.h"
 #include "engine/json.h"
@@ -50,6 +52,7 @@ class LocalEngine : public Engine {
         io_(options.io),
         rehash_model_(options.rehash_model),
         weights_(ParseWeightsName(options.weights)),
+        chat_template_(options.chat_template),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads
@@ -65,14 +68,14 @@ class LocalEngine : public Engine {
     if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) {
       LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
     }
-    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
+    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored, ""));
     auto report = IndexDocument(Context(*model), bytes, options);
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
   }
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
-    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored));
+    LECTERN_ASSIGN(const auto model, ModelFor(model_, WeightsType::kStored, ""));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -322,17 +325,22 @@ class LocalEngine : public Engine {
 
   // Of this engine, or what the document was indexed with.
   Result<std::shared_ptr<const Model>> ModelOf(const Document& document) {
-    return ModelFor(model_.empty() ? document.row().model_path : model_, document.weights());
+    return ModelFor(model_.empty() ? document.row().model_path : model_, document.weights(),
+                    document.chat_template());
   }
 
-  // `otherwise`: its weights where the engine has no say.
-  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder, WeightsType otherwise) {
+  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say.
+  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder, WeightsType otherwise,
+                                                const std::string& template_otherwise) {
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
     std::lock_guard lock(mutex_);
     const WeightsType type = weights_.value_or(otherwise);
-    OpenModel& cached = models_[{folder, type}];
+    LECTERN_ASSIGN(
+        const ChatFormat* format,
+        ReadChatFormat(env_, folder, chat_template_.empty() ? template_otherwise : chat_template_));
+    OpenModel& cached = models_[{folder, type, format}];
     if (!cached.model) {
       LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, type));
       LECTERN_ASSIGN(cached.model, Model::Load(env_, folder,
@@ -341,7 +349,8 @@ class LocalEngine : public Engine {
                                                 .rehash = rehash_model_,
                                                 .weights = type,
                                                 .quota_bytes = quota_bytes_,
-                                                .threads = threads_.get()}));
+                                                .threads = threads_.get(),
+                                                .chat_template = std::string(format->name)}));
       cached.batch = std::make_shared<StepBatch>(cached.model, backend_, threads_);
       const std::lock_guard batches_lock(batches_mutex_);
       batches_.push_back(cached.batch);
@@ -389,6 +398,7 @@ class LocalEngine : public Engine {
   const Io io_;
   const bool rehash_model_;
   const std::optional<WeightsType> weights_;  // none: the document's
+  const std::string chat_template_;           // empty: the document's
   const std::shared_ptr<RamLimit> ram_;       // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
@@ -398,8 +408,9 @@ class LocalEngine : public Engine {
     std::shared_ptr<StepBatch> batch;
     RamLimit::Share ram;
   };
-  std::map<std::pair<std::string, WeightsType>, OpenModel> models_;  // by folder
-  std::map<uint64_t, std::weak_ptr<const Document>> documents_;      // by generation
+  std::map<std::tuple<std::string, WeightsType, const ChatFormat*>, OpenModel>
+      models_;                                                   // by folder
+  std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
   std::mutex batches_mutex_;  // the other one is held while a model is loaded
   std::vector<std::shared_ptr<const StepBatch>> batches_;  // of models_
 };
@@ -417,6 +428,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
     return Status(Code::kInvalidArgument,
                   "weights \"" + options.weights + "\" are none of stored, q8 and q4")
         .WithParam("weights");
+  }
+  if (!options.chat_template.empty()) {
+    LECTERN_RETURN_IF_ERROR(ChatFormatNamed(options.chat_template).status());
   }
   const Backend* backend = DefaultBackend();
   if (backend == nullptr) {

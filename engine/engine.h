@@ -52,6 +52,9 @@ struct EngineOptions {
   // ones are made once and kept in the store; they are part of a document's fingerprint. Empty: for
   // asking what the document was indexed with, for indexing "stored".
   std::string weights = {};
+  // The chat template (engine/chat_template.h), part of a document's fingerprint. Empty: for asking
+  // the one that the document was indexed with, for indexing the model's own.
+  std::string chat_template = {};
 };
 
 // --- indexing ---------------------------------------------------------------------------------

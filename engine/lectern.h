@@ -416,6 +416,7 @@ struct EngineOptions {
   bool rehash_model = false;   // hash weights although their files are unchanged
   // "stored", "q8", "q4": lectern_engine_options. Empty: the document's
   std::string_view weights = {};
+  std::string_view chat_template = {};  // "llama3", …: lectern_engine_options. Empty: the document's
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the
@@ -433,6 +434,8 @@ class Engine {
     c.max_ram_bytes = options.max_ram_bytes;
     c.rehash_model = options.rehash_model;
     c.weights = options.weights.data(), c.weights_len = options.weights.size();
+    c.chat_template = options.chat_template.data();
+    c.chat_template_len = options.chat_template.size();
     auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
       return lectern_engine_create(&c, out, error);
     });

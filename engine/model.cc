@@ -47,13 +47,30 @@ Result<ModelConfig> ReadModelConfig(Env& env, const std::string& folder) {
   return ParseConfig({reinterpret_cast<const char*>(file->data()), file->size()}, path);
 }
 
+Result<const ChatFormat*> ReadChatFormat(Env& env, const std::string& folder,
+                                         std::string_view name) {
+  if (!name.empty()) return ChatFormatNamed(name);
+  for (const char* file : {"/chat_template.jinja", "/tokenizer_config.json"}) {
+    const std::string path = folder + file;
+    LECTERN_ASSIGN(const bool exists, env.Exists(path));
+    if (!exists) continue;
+    LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(path), Io::kPread));
+    std::string text(reinterpret_cast<const char*>(map->data()), map->size());
+    if (path.ends_with(".json")) {
+      LECTERN_ASSIGN(text, ChatTemplateOf(text, path));
+    }
+    return RecognizeChatFormat(text, path);
+  }
+  return RecognizeChatFormat("", folder);
+}
+
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  const ModelOptions& options) {
   LECTERN_ASSIGN(const bool exists, env.Exists(folder));
   if (!exists) {
     return Status(Code::kNotFound, "no model folder at " + folder +
                                        "; give the path of a folder with config.json, "
-                                       "model.safetensors and tokenizer.model")
+                                       "model.safetensors and tokenizer.model or tokenizer.json")
         .WithParam("model");
   }
   auto model = std::make_shared<Model>();
@@ -61,7 +78,12 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   LECTERN_ASSIGN(model->config_, ReadModelConfig(env, folder));
   LECTERN_ASSIGN(model->weights_,
                  Weights::Load(env, folder, model->config_, options.io, options.weights));
-  LECTERN_ASSIGN(model->tokenizer_, Tokenizer::Load(env, folder + "/tokenizer.model"));
+  // Where there are both, the first says which algorithm it is for, the other is a copy.
+  LECTERN_ASSIGN(const bool has_piece_model, env.Exists(folder + "/tokenizer.model"));
+  LECTERN_ASSIGN(const bool has_json, env.Exists(folder + "/tokenizer.json"));
+  const bool is_json = has_json && !has_piece_model;
+  LECTERN_ASSIGN(model->tokenizer_,
+                 Tokenizer::Load(env, folder + (is_json ? "/tokenizer.json" : "/tokenizer.model")));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
                                              std::to_string(model->tokenizer_->vocab_size()) +
@@ -69,6 +91,8 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
                                              std::to_string(model->config_.vocab_size) +
                                              " embeddings; they do not belong together");
   }
+  LECTERN_ASSIGN(const ChatFormat* format, ReadChatFormat(env, folder, options.chat_template));
+  LECTERN_ASSIGN(model->chat_template_, ChatTemplate::Make(*format, *model->tokenizer_));
   model->inverse_frequencies_ = InverseFrequencies(model->config_.rope, model->config_.head_dim);
 
   const auto key = options.rehash ? std::nullopt : model->DigestKey(env);
@@ -99,7 +123,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
 void Model::AddRest(Sha256& hash) const {
   hash.UpdateText(kComputePrecision);
   tokenizer_->AddTo(hash);
-  hash.UpdateText(PromptTemplate::kPrefix);
+  hash.UpdateText(chat_template_.identity());
   AddRope(hash, config_);
   Add(hash, config_.rms_norm_epsilon);
   Add(hash, config_.num_heads);
@@ -123,29 +147,22 @@ void Model::KeepDigest(Env& env, const std::string& store) const {
 }
 
 bool Model::IsEndOfText(int32_t id) const {
-  return id == tokenizer_->eos_id() ||
+  return id == tokenizer_->eos_id() || chat_template_.IsEnd(id) ||
          std::find(config_.eos_ids.begin(), config_.eos_ids.end(), id) != config_.eos_ids.end();
 }
 
 Result<FixedContext> Model::EncodeDocument(std::string_view text) const {
-  LECTERN_ASSIGN(TokenizedText tokens, tokenizer_->Encode(text));
-  FixedContext context;
-  if (tokenizer_->bos_id() >= 0) {
-    context.ids.push_back(tokenizer_->bos_id());
-    context.ranges.push_back({0, 0});
-  }
-  context.num_prefix = context.ids.size();
-  context.ids.insert(context.ids.end(), tokens.ids.begin(), tokens.ids.end());
-  context.ranges.insert(context.ranges.end(), tokens.ranges.begin(), tokens.ranges.end());
-  return context;
+  return chat_template_.EncodeDocument(*tokenizer_, text);
 }
 
 Result<std::vector<int32_t>> Model::EncodeQuestion(std::string_view question) const {
-  std::string text(PromptTemplate::kQuestionPrefix);
-  text += question;
-  text += PromptTemplate::kQuestionSuffix;
-  LECTERN_ASSIGN(TokenizedText tokens, tokenizer_->EncodeContinuation(text));
-  return std::move(tokens.ids);
+  return chat_template_.EncodeQuestion(*tokenizer_, question);
+}
+
+Result<std::vector<int32_t>> Model::EncodeNextQuestion(int32_t last,
+                                                       std::string_view question) const {
+  const bool is_said = chat_template_.ends_answers() && IsEndOfText(last);
+  return chat_template_.EncodeNextQuestion(*tokenizer_, is_said ? -1 : last, question);
 }
 
 }  // namespace lectern
