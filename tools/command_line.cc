@@ -123,7 +123,7 @@ void AddModelFlags(CLI::App& app, EngineFlags& flags) {
       ->type_name("W")
       ->check(OneOf({"stored", "q8", "q4"}));
   app.add_option("--chat-template", flags.chat_template,
-                 "What stands around document and question: plain, llama3, chatml … "
+                 "What stands around document and question: plain, llama3, chatml and so on "
                  "(LECTERN_CHAT_TEMPLATE; else the document's, for indexing the model's own)")
       ->type_name("T");
   app.add_option("--threads", flags.num_threads,
