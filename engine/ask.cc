@@ -578,9 +578,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
-  LECTERN_ASSIGN(const std::vector<int32_t> question_ids, model_->EncodeQuestion(question));
-  std::vector<int32_t> ids = question_ids;
-  if (pending_ >= 0) ids.insert(ids.begin(), pending_);
+  const bool is_first = num_past_ == 0 && pending_ < 0;
+  LECTERN_ASSIGN(const std::vector<int32_t> ids,
+                 is_first ? model_->EncodeQuestion(question)
+                          : model_->EncodeNextQuestion(pending_, question));
   const uint64_t used = document_->shape().num_tokens + num_past_ + ids.size();
   const uint64_t limit = model_->config().max_positions;
   if (ids.size() > kMaxQuestionTokens || used + 1 > limit) {
@@ -605,7 +606,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   Answer answer;
   answer.document = ToHex(document_->row().id);
   answer.document_tokens = document_->shape().num_tokens;
-  answer.question_tokens = question_ids.size();
+  answer.question_tokens = ids.size() - (pending_ >= 0);  // without the last of the answer before
   answer.timings_ms.open = open_ms_;
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();

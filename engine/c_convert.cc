@@ -83,6 +83,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   options.nice = read.nice;
   LECTERN_ASSIGN(options.ollama_models,
                  Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
+  LECTERN_ASSIGN(options.chat_template,
+                 Copy(read.chat_template, read.chat_template_len, "chat_template"));
   return options;
 }
 

@@ -126,6 +126,10 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     if (!type) return Corrupt(shard.path(), "its kind of weights is damaged");
     document->weights_ = *type;
   }
+  if (const Json* const chat = json->Find("template")) {
+    if (chat->string() == nullptr) return Corrupt(shard.path(), "its chat template is damaged");
+    document->chat_template_ = *chat->string();
+  }
   LECTERN_RETURN_IF_ERROR(document->ReadRetention(*json));
   const std::optional<double> prefill_budget = ReadPrefillBudget(*json);
   if (!prefill_budget) return Corrupt(shard.path(), "how it was prefilled is damaged");

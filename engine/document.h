@@ -62,6 +62,8 @@ class Document {
   uint32_t num_full_layers() const { return num_full_layers_; }
   // What its model's matrices were multiplied as when it was indexed.
   WeightsType weights() const { return weights_; }
+  // The name of its chat template (engine/chat_template.h).
+  const std::string& chat_template() const { return chat_template_; }
   // The plan of asks that name no policies.
   const PlanPolicies& policies() const { return policies_; }
 
@@ -142,6 +144,7 @@ class Document {
   uint32_t num_full_layers_ = 0;
   std::string_view text_;
   WeightsType weights_ = WeightsType::kStored;
+  std::string chat_template_ = "plain";
   float default_kv_budget_ = 1;
   MissedCalibration missed_calibration_;
   PlanPolicies policies_;

@@ -6,9 +6,11 @@
 #include <mutex>
 #include <new>
 #include <system_error>
+#include <tuple>
 
 #include "engine/ask.h"
 #include "engine/change_plan.h"
+#include "engine/chat_template.h"
 #include "engine/document.h"
 #include "engine/index_document.h"
 #include "engine/json.h"
@@ -54,6 +56,7 @@ class LocalEngine : public Engine {
         io_(options.io),
         rehash_model_(options.rehash_model),
         weights_(ParseWeightsName(options.weights)),
+        chat_template_(options.chat_template),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(
@@ -68,7 +71,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     // Packed weights are kept in the store, also in one that is made just now.
     if (WillPack(path)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
-    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored));
+    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored, ""));
     auto report = IndexDocument(Context(*model), bytes, options);
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
@@ -76,7 +79,7 @@ class LocalEngine : public Engine {
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
     LECTERN_ASSIGN(const std::string path, ModelPath());
-    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored));
+    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored, ""));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -327,7 +330,8 @@ class LocalEngine : public Engine {
   // Of this engine, or what the document was indexed with.
   Result<std::shared_ptr<const Model>> ModelOf(const Document& document) {
     LECTERN_ASSIGN(const std::string path, ModelPath());
-    return ModelFor(path.empty() ? document.row().model_path : path, document.weights());
+    return ModelFor(path.empty() ? document.row().model_path : path, document.weights(),
+                    document.chat_template());
   }
 
   // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
@@ -348,14 +352,18 @@ class LocalEngine : public Engine {
     return files.ok() && files->HasBlocks();
   }
 
-  // `otherwise`: its weights where the engine has no say.
-  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder, WeightsType otherwise) {
+  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say.
+  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder, WeightsType otherwise,
+                                                const std::string& template_otherwise) {
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
     std::lock_guard lock(mutex_);
     const WeightsType type = weights_.value_or(otherwise);
-    OpenModel& cached = models_[{folder, type}];
+    const std::string& name = chat_template_.empty() ? template_otherwise : chat_template_;
+    LECTERN_ASSIGN(const ChatFormat* format,
+                   name.empty() ? OwnFormat(folder) : ChatFormatNamed(name));
+    OpenModel& cached = models_[{folder, type, format}];
     if (!cached.model) {
       LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, type));
       LECTERN_ASSIGN(cached.model, Model::Load(env_, folder,
@@ -364,12 +372,23 @@ class LocalEngine : public Engine {
                                                 .rehash = rehash_model_,
                                                 .weights = type,
                                                 .quota_bytes = quota_bytes_,
-                                                .threads = threads_.get()}));
+                                                .threads = threads_.get(),
+                                                .chat_template = std::string(format->name)}));
       cached.batch = std::make_shared<StepBatch>(cached.model, backend_, threads_);
       const std::lock_guard batches_lock(batches_mutex_);
       batches_.push_back(cached.batch);
     }
     return cached.model;
+  }
+
+  // Of the model's own chat template, which is looked for once. With mutex_ held.
+  Result<const ChatFormat*> OwnFormat(const std::string& folder) {
+    const ChatFormat*& found = own_formats_[folder];
+    if (found == nullptr) {
+      LECTERN_ASSIGN(const auto source, OpenModelSource(env_, folder, io_));
+      LECTERN_ASSIGN(found, source->FindChatFormat());
+    }
+    return found;
   }
 
   // Of all sessions of a model that ModelFor returned.
@@ -406,6 +425,7 @@ class LocalEngine : public Engine {
   const Io io_;
   const bool rehash_model_;
   const std::optional<WeightsType> weights_;  // none: the document's
+  const std::string chat_template_;           // empty: the document's
   const std::shared_ptr<RamLimit> ram_;       // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   std::mutex index_mutex_;
@@ -415,8 +435,10 @@ class LocalEngine : public Engine {
     std::shared_ptr<StepBatch> batch;
     RamLimit::Share ram;
   };
-  std::map<std::pair<std::string, WeightsType>, OpenModel> models_;  // by folder
-  std::map<uint64_t, std::weak_ptr<const Document>> documents_;      // by generation
+  std::map<std::tuple<std::string, WeightsType, const ChatFormat*>, OpenModel>
+      models_;                                                   // by folder
+  std::map<std::string, const ChatFormat*> own_formats_;         // of folders; under mutex_
+  std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
   std::mutex batches_mutex_;  // the other one is held while a model is loaded
   std::vector<std::shared_ptr<const StepBatch>> batches_;  // of models_
 };
@@ -437,6 +459,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
     return Status(Code::kInvalidArgument,
                   "weights \"" + options.weights + "\" are none of stored, q8 and q4")
         .WithParam("weights");
+  }
+  if (!options.chat_template.empty()) {
+    LECTERN_RETURN_IF_ERROR(ChatFormatNamed(options.chat_template).status());
   }
   const Backend* backend = DefaultBackend();
   if (backend == nullptr) {

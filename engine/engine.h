@@ -56,6 +56,9 @@ struct EngineOptions {
   // asking what the document was indexed with, for indexing "stored".
   std::string weights = {};
   int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
+  // The chat template (engine/chat_template.h), part of a document's fingerprint. Empty: for asking
+  // the one that the document was indexed with, for indexing the model's own.
+  std::string chat_template = {};
 };
 
 // --- indexing ---------------------------------------------------------------------------------

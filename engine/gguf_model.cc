@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "engine/bpe_tokenizer.h"
 #include "engine/safetensors.h"
 
 namespace lectern {
@@ -143,8 +144,19 @@ class GgufModel : public ModelSource {
   const ModelConfig& config() const override { return config_; }
 
   Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const override {
+    if (IsGgufBytePairs(keys())) {
+      LECTERN_ASSIGN(BpeArrays arrays, ReadGgufBytePairs(keys(), path()));
+      std::string identity = IdentityOf(arrays);
+      LECTERN_ASSIGN(BpeModel model, BpeModel::Make(std::move(arrays), path()));
+      return MakeBpeTokenizer(std::move(model), std::move(identity));
+    }
     LECTERN_ASSIGN(const TokenizerModel model, ReadGgufTokenizer(keys(), path()));
     return Tokenizer::Make(model, path());
+  }
+
+  Result<const ChatFormat*> FindChatFormat() const override {
+    const auto* text = keys().Find<std::string_view>("tokenizer.chat_template");
+    return RecognizeChatFormat(text != nullptr ? *text : "", path());
   }
 
   Result<TensorFiles> TakeTensors() override {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/bpe_model.h"
 #include "engine/gguf.h"
 #include "engine/model_source.h"
 
@@ -26,6 +27,14 @@ std::vector<std::string> GgufParts(const std::string& path);
 // tokenizer.ggml.*: by the name of the tokenizer's model, not by what is there. kUnsupportedModel
 // for names that are not known; kMalformedModel.
 Result<TokenizerModel> ReadGgufTokenizer(const GgufTable& table, const std::string& path);
+
+// Whether it is one of byte-level BPE, "gpt2".
+bool IsGgufBytePairs(const GgufTable& table);
+// Its arrays, with the pattern that tokenizer.ggml.pre names. kUnsupportedModel: a pattern that is
+// not known; kMalformedModel.
+Result<BpeArrays> ReadGgufBytePairs(const GgufTable& table, const std::string& path);
+// All that changes how text is encoded.
+std::string IdentityOf(const BpeArrays& arrays);
 
 }  // namespace lectern
 

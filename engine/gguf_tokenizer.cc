@@ -1,9 +1,12 @@
-// The vocabulary arrays of a GGUF file as a SentencePiece model.
+// The vocabulary arrays of a GGUF file as a SentencePiece model or as byte pairs.
 #include "engine/gguf_model.h"
 #include "engine/safetensors.h"
 
 namespace lectern {
 namespace {
+
+// Values of tokenizer.ggml.model.
+constexpr std::string_view kSentencePiece = "llama", kBytePairs = "gpt2";
 
 class TokenizerReader {
  public:
@@ -16,9 +19,34 @@ class TokenizerReader {
     model_.remove_extra_whitespaces = false;
     LECTERN_RETURN_IF_ERROR(
         ReadBool("tokenizer.ggml.remove_extra_whitespaces", &model_.remove_extra_whitespaces));
-    LECTERN_RETURN_IF_ERROR(ReadMark("bos", true, &model_.bos_piece));
-    LECTERN_RETURN_IF_ERROR(ReadMark("eos", false, &model_.eos_piece));
+    LECTERN_RETURN_IF_ERROR(ReadMark("bos", &model_.bos_piece));
+    LECTERN_RETURN_IF_ERROR(ReadMark("eos", &model_.eos_piece));
     return std::move(model_);
+  }
+
+  Result<BpeArrays> ReadBytePairs() {
+    BpeArrays arrays;
+    const std::string key = "tokenizer.ggml.pre";
+    const auto* name = table_.Find<std::string_view>(key);
+    if (name == nullptr) return Make(Code::kMalformedModel, key, "is missing");
+    arrays.words = FindWordPatternByGgufName(*name);
+    if (arrays.words == nullptr) {
+      return Make(Code::kUnsupportedModel, key,
+                  "is " + QuotedName(*name) + "; this build cuts words as " + KnownWordPatterns());
+    }
+    arrays.ignore_merges = arrays.words->ignore_merges;
+    arrays.composes = arrays.words->composes;
+    LECTERN_ASSIGN(const GgufArray* tokens, Array("tokenizer.ggml.tokens", true));
+    for (const std::string_view text : tokens->Strings()) arrays.tokens.emplace_back(text);
+    num_tokens_ = arrays.tokens.size();
+    LECTERN_ASSIGN(arrays.types, ReadTypes());
+    LECTERN_ASSIGN(const GgufArray* merges, Array("tokenizer.ggml.merges", true));
+    for (const std::string_view text : merges->Strings()) arrays.merges.emplace_back(text);
+    LECTERN_ASSIGN(const int64_t bos, MarkId("bos", arrays.words->adds_bos));
+    LECTERN_ASSIGN(const int64_t eos, MarkId("eos", true));
+    arrays.bos_id = static_cast<int32_t>(bos);
+    arrays.eos_id = static_cast<int32_t>(eos);
+    return arrays;
   }
 
  private:
@@ -30,10 +58,10 @@ class TokenizerReader {
     const std::string key = "tokenizer.ggml.model";
     const auto* name = table_.Find<std::string_view>(key);
     if (name == nullptr) return Make(Code::kMalformedModel, key, "is missing");
-    if (*name == "llama") return {};
+    if (*name == kSentencePiece || *name == kBytePairs) return {};
     return Make(Code::kUnsupportedModel, key,
-                "is " + QuotedName(*name) + (*name == "gpt2" ? ", byte-level BPE" : "") +
-                    "; this build runs \"llama\" (SentencePiece)");
+                "is " + QuotedName(*name) +
+                    "; this build runs \"llama\" (SentencePiece) and \"gpt2\" (byte-level BPE)");
   }
 
   // Of the array `key`, which must have as many items as there are pieces.
@@ -45,10 +73,10 @@ class TokenizerReader {
       return Make(Code::kMalformedModel, key,
                   std::string("is no array of ") + (is_text ? "strings" : "numbers"));
     }
-    if (is_text || array->count == model_.pieces.size()) return array;
+    if (is_text || array->count == num_tokens_) return array;
     return Make(Code::kMalformedModel, key,
                 "has " + std::to_string(array->count) + " items for " +
-                    std::to_string(model_.pieces.size()) + " tokens");
+                    std::to_string(num_tokens_) + " tokens");
   }
 
   Status ReadPieces() {
@@ -57,22 +85,31 @@ class TokenizerReader {
     for (const std::string_view text : tokens->Strings()) {
       model_.pieces.push_back({.text = std::string(text)});
     }
+    num_tokens_ = model_.pieces.size();
     LECTERN_ASSIGN(const GgufArray* scores, Array("tokenizer.ggml.scores", false));
     const std::vector<double> numbers = scores->Numbers();
-    const std::string types_key = "tokenizer.ggml.token_type";
-    LECTERN_ASSIGN(const GgufArray* types, Array(types_key, false));
-    const std::vector<double> kinds = types->Numbers();
-    for (size_t id = 0; id < model_.pieces.size(); ++id) {
+    LECTERN_ASSIGN(const std::vector<PieceType> types, ReadTypes());
+    for (size_t id = 0; id < num_tokens_; ++id) {
       TokenizerPiece& piece = model_.pieces[id];
       piece.score = static_cast<float>(numbers[id]);
-      if (!(kinds[id] >= 1 && kinds[id] <= 6)) {
-        return Make(Code::kMalformedModel, types_key,
-                    "has a type that does not exist, of token " + std::to_string(id));
-      }
-      piece.type = static_cast<PieceType>(static_cast<int>(kinds[id]));
+      piece.type = types[id];
       model_.byte_fallback |= piece.type == PieceType::kByte;
     }
     return {};
+  }
+
+  Result<std::vector<PieceType>> ReadTypes() const {
+    const std::string key = "tokenizer.ggml.token_type";
+    LECTERN_ASSIGN(const GgufArray* array, Array(key, false));
+    std::vector<PieceType> types;
+    for (const double kind : array->Numbers()) {
+      if (!(kind >= 1 && kind <= 6)) {
+        return Make(Code::kMalformedModel, key,
+                    "has a type that does not exist, of token " + std::to_string(types.size()));
+      }
+      types.push_back(static_cast<PieceType>(static_cast<int>(kind)));
+    }
+    return types;
   }
 
   Status ReadBool(const std::string& key, bool* out) const {
@@ -83,38 +120,63 @@ class TokenizerReader {
     return {};
   }
 
-  // The piece of "tokenizer.ggml.<which>_token_id"; "" where there is none or it is not `added`.
-  Status ReadMark(const std::string& which, bool can_be_left_out, std::string* piece) const {
+  // "tokenizer.ggml.<which>_token_id"; -1 where there is none or it is not put before a text
+  // ("add_bos_token", or else `is_added`). The end of a text is one whether it is added or not.
+  Result<int64_t> MarkId(const std::string& which, bool is_added) const {
     const std::string key = "tokenizer.ggml." + which + "_token_id";
-    piece->clear();
-    bool is_added = true;
-    if (can_be_left_out) {
-      LECTERN_RETURN_IF_ERROR(ReadBool("tokenizer.ggml.add_" + which + "_token", &is_added));
+    if (which == "bos") {
+      LECTERN_RETURN_IF_ERROR(ReadBool("tokenizer.ggml.add_bos_token", &is_added));
     }
-    if (!table_.keys.contains(key) || !is_added) return {};
+    if (!table_.keys.contains(key) || !is_added) return int64_t{-1};
     const std::optional<uint64_t> id = table_.Whole(key);
-    if (!id || *id >= model_.pieces.size()) {
-      return Make(Code::kMalformedModel, key,
-                  "must be a token id below " + std::to_string(model_.pieces.size()));
+    if (id && *id < num_tokens_) return static_cast<int64_t>(*id);
+    return Make(Code::kMalformedModel, key,
+                "must be a token id below " + std::to_string(num_tokens_));
+  }
+
+  // Its piece; "" where there is none.
+  Status ReadMark(const std::string& which, std::string* piece) const {
+    piece->clear();
+    LECTERN_ASSIGN(const int64_t id, MarkId(which, true));
+    if (id < 0) return {};
+    const TokenizerPiece& found = model_.pieces[static_cast<size_t>(id)];
+    if (found.type != PieceType::kControl) {
+      return Make(Code::kUnsupportedModel, "tokenizer.ggml." + which + "_token_id",
+                  "names token " + QuotedName(found.text) + ", which is not a control token");
     }
-    if (model_.pieces[*id].type != PieceType::kControl) {
-      return Make(
-          Code::kUnsupportedModel, key,
-          "names token " + QuotedName(model_.pieces[*id].text) + ", which is not a control token");
-    }
-    *piece = model_.pieces[*id].text;
+    *piece = found.text;
     return {};
   }
 
   const GgufTable& table_;
   const std::string& path_;
   TokenizerModel model_;
+  size_t num_tokens_ = 0;
 };
 
 }  // namespace
 
 Result<TokenizerModel> ReadGgufTokenizer(const GgufTable& table, const std::string& path) {
   return TokenizerReader(table, path).Read();
+}
+
+bool IsGgufBytePairs(const GgufTable& table) {
+  const auto* name = table.Find<std::string_view>("tokenizer.ggml.model");
+  return name != nullptr && *name == kBytePairs;
+}
+
+Result<BpeArrays> ReadGgufBytePairs(const GgufTable& table, const std::string& path) {
+  return TokenizerReader(table, path).ReadBytePairs();
+}
+
+std::string IdentityOf(const BpeArrays& arrays) {
+  std::string identity = "byte pairs\n" + std::string(arrays.words->name) + '\n' +
+                         std::to_string(arrays.bos_id) + ' ' + std::to_string(arrays.eos_id) + '\n';
+  for (size_t id = 0; id < arrays.tokens.size(); ++id) {
+    identity += std::to_string(static_cast<int>(arrays.types[id])) + arrays.tokens[id] + '\n';
+  }
+  for (const std::string& merge : arrays.merges) identity += merge + '\n';
+  return identity;
 }
 
 }  // namespace lectern

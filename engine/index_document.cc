@@ -615,14 +615,13 @@ class Indexer {
     };
     const FixedContext& tokens = prepared_.tokens;
     const std::string& text = prepared_.clean.text;
-    const std::string model = ModelJson();
+    const std::string model = ModelJson(), chat = context_.model.chat_template().identity();
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kText, text.data(), text.size()));
     LECTERN_RETURN_IF_ERROR(
         add(SectionKind::kTokens, tokens.ids.data(), tokens.ids.size() * sizeof(int32_t)));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kTokenRanges, tokens.ranges.data(),
                                 tokens.ranges.size() * sizeof(tokens.ranges[0])));
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, PromptTemplate::kPrefix.data(),
-                                PromptTemplate::kPrefix.size()));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, chat.data(), chat.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, options_.name.data(), options_.name.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
     if (!options_.pages.empty()) {
@@ -655,7 +654,7 @@ class Indexer {
 
   std::string ModelJson() const {
     Json::Object json = {{"model", Json(context_.model.folder())},
-                         {"template", Json(PromptTemplate::kName)},
+                         {"template", Json(context_.model.chat_template().name())},
                          {"kv_budget", Json(double{options_.kv_budget})},
                          {"kv_type", Json(DtypeName(layout_.dtype))},
                          {"layer_budget", Json(options_.layer_budget)},

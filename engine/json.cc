@@ -37,8 +37,9 @@ class CountingCursor {
 // returns false, with status() set, to stop the parser.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(const JsonLimits& limits, const char* begin, const char* const* furthest)
-      : limits_(limits), begin_(begin), furthest_(furthest) {}
+  TreeBuilder(const JsonLimits& limits, const std::vector<JsonStream>& streams, const char* begin,
+              const char* const* furthest)
+      : limits_(limits), streams_(streams), begin_(begin), furthest_(furthest) {}
 
   bool null() override { return Add(Json(nullptr)); }
   bool boolean(bool value) override { return Add(Json(value)); }
@@ -54,10 +55,16 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     Container& top = open_.back();
     if (!CheckLength(name)) return false;
-    if (top.members.contains(name)) {
-      return Fail(Code::kMalformedModel, "key \"" + name.substr(0, 100) + "\" appears twice");
+    if (top.stream != nullptr) {
+      top.key = std::move(name);
+      return true;
     }
-    top.key = std::move(name);
+    const auto [member, is_new] = top.members.try_emplace(std::move(name));
+    if (!is_new) {
+      return Fail(Code::kMalformedModel,
+                  "key \"" + member->first.substr(0, 100) + "\" appears twice");
+    }
+    top.member = &*member;
     return true;
   }
   bool end_object() override { return Close(); }
@@ -84,8 +91,25 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     bool is_object;
     Json::Object members;
     Json::Array items;
-    std::string key;  // of the member that comes next
+    Json::Object::value_type* member;  // of `members`, whose value comes next
+    std::string path;                  // from the root; "?" inside a list
+    const JsonStream* stream;          // takes its members or items, if anything does
+    std::string key;                   // of the member that it takes next
   };
+
+  std::string PathOfNext() const {
+    if (open_.empty()) return "";
+    const Container& top = open_.back();
+    if (!top.is_object || top.member == nullptr || top.path == "?") return "?";
+    return (top.path.empty() ? "" : top.path + ".") + top.member->first;
+  }
+
+  const JsonStream* StreamOf(const std::string& path, bool is_object) const {
+    for (const JsonStream& stream : streams_) {
+      if (stream.path == path && stream.is_object == is_object) return &stream;
+    }
+    return nullptr;
+  }
 
   bool Fail(Code code, const std::string& what) {
     status_ = Status(code, what + " at byte " + std::to_string(*furthest_ - begin_));
@@ -110,34 +134,40 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
                   "JSON nested deeper than " + std::to_string(limits_.max_depth));
     }
     if (!Count()) return false;
-    open_.push_back({is_object, {}, {}, {}});
+    std::string path = streams_.empty() ? "?" : PathOfNext();
+    const JsonStream* stream = StreamOf(path, is_object);
+    open_.push_back({is_object, {}, {}, nullptr, std::move(path), stream, {}});
     return true;
   }
 
   bool Close() {
     Container done = std::move(open_.back());
     open_.pop_back();
-    Place(done.is_object ? Json(std::move(done.members)) : Json(std::move(done.items)));
-    return true;
+    return Place(done.is_object ? Json(std::move(done.members)) : Json(std::move(done.items)));
   }
 
-  bool Add(Json value) {
-    if (!Count()) return false;
-    Place(std::move(value));
-    return true;
-  }
+  bool Add(Json value) { return Count() && Place(std::move(value)); }
 
-  void Place(Json value) {
+  bool Place(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
-    } else if (Container& top = open_.back(); top.is_object) {
-      top.members.emplace(std::move(top.key), std::move(value));
+      return true;
+    }
+    Container& top = open_.back();
+    if (top.stream != nullptr) {
+      status_ = top.stream->take(top.key, value);
+      return status_.ok();
+    }
+    if (top.is_object) {
+      top.member->second = std::move(value);
     } else {
       top.items.push_back(std::move(value));
     }
+    return true;
   }
 
   const JsonLimits& limits_;
+  const std::vector<JsonStream>& streams_;
   const char* begin_;
   const char* const* furthest_;
   std::vector<Container> open_;
@@ -146,10 +176,11 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   Status status_;
 };
 
-Result<Json> ParseOrThrow(std::string_view text, const JsonLimits& limits) {
+Result<Json> ParseOrThrow(std::string_view text, const JsonLimits& limits,
+                          const std::vector<JsonStream>& streams) {
   const char* const end = text.data() + text.size();
   const char* furthest = text.data();
-  TreeBuilder builder(limits, text.data(), &furthest);
+  TreeBuilder builder(limits, streams, text.data(), &furthest);
   const bool ok = nlohmann::json::sax_parse(CountingCursor(text.data(), &furthest),
                                             CountingCursor(end, &furthest), &builder);
   if (Status status = builder.TakeStatus(); !status.ok()) return status;
@@ -220,13 +251,14 @@ std::string Json::Dump() const {
   return "{" + out + "}";
 }
 
-Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
+Result<Json> ParseJson(std::string_view text, const JsonLimits& limits,
+                       const std::vector<JsonStream>& streams) {
   // The lexer takes a NUL for the end of the text and would not see what follows it.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(nul) + ": NUL");
   }
   try {
-    return ParseOrThrow(text, limits);
+    return ParseOrThrow(text, limits, streams);
   } catch (const std::bad_alloc&) {
     throw;  // says nothing about the text
   } catch (const std::exception& error) {

@@ -59,10 +59,19 @@ struct JsonLimits {
   size_t max_values = 1u << 20;  // members and items in total
   size_t max_string = 1u << 20;  // bytes of one string or key
 };
+// A large object or list whose members or items are handed over one after another as they are read,
+// with an empty key for items; in the tree it is empty. Which of its keys appear twice is for
+// `take` to notice, whose error ends the parsing.
+struct JsonStream {
+  std::string path;  // keys from the root: "model.vocab"
+  bool is_object;
+  std::function<Status(std::string& key, const Json& value)> take;  // may move the key
+};
 // Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
 // kMalformedModel (message has the byte offset) or kLimitExceeded. Throws bad_alloc: "is this
 // JSON?" must not be answered with no because memory ran out.
-Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {});
+Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
+                       const std::vector<JsonStream>& streams = {});
 
 }  // namespace lectern
 

@@ -244,6 +244,7 @@ struct EngineOptions {          // lectern_engine_options
   int32_t nice = 0;               // [0, 19]: added to the niceness of the engine's threads
   // Ollama's folder of models; empty: its names are not looked up
   std::string_view ollama_models = {};
+  std::string_view chat_template = {};  // "llama3", …; empty: the document's
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the

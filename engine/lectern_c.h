@@ -153,6 +153,12 @@ typedef struct lectern_engine_options {
    * network; empty: they are not. */
   const char* ollama_models;
   size_t ollama_models_len;
+  /* What stands around document, question and answer: "llama3", "chatml" and so on; a wrong name is
+   * LECTERN_INVALID_ARGUMENT, whose message lists them. A document is asked with the template that it
+   * was indexed with, another is LECTERN_MODEL_MISMATCH. Empty: the document's; for indexing the
+   * model's own ("plain" where it has none; LECTERN_UNSUPPORTED_MODEL where it is not known). */
+  const char* chat_template;
+  size_t chat_template_len;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */

@@ -340,6 +340,7 @@ inline Result<Engine> Engine::Create(const EngineOptions& options) {
   internal::Put(options.weights, c.weights, c.weights_len);
   c.nice = options.nice;
   internal::Put(options.ollama_models, c.ollama_models, c.ollama_models_len);
+  internal::Put(options.chat_template, c.chat_template, c.chat_template_len);
   auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
     return lectern_engine_create(&c, out, error);
   });

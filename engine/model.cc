@@ -85,6 +85,10 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   LECTERN_ASSIGN(const auto source, OpenModelSource(env, folder, options.io));
   model->config_ = source->config();
   LECTERN_ASSIGN(model->tokenizer_, source->MakeTokenizer());
+  LECTERN_ASSIGN(const ChatFormat* const format, options.chat_template.empty()
+                                                     ? source->FindChatFormat()
+                                                     : ChatFormatNamed(options.chat_template));
+  LECTERN_ASSIGN(model->chat_template_, ChatTemplate::Make(*format, *model->tokenizer_));
   LECTERN_ASSIGN(TensorFiles files, source->TakeTensors());
   LECTERN_ASSIGN(model->weights_, Weights::Load(std::move(files), model->config_, options.weights));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
@@ -123,7 +127,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
 void Model::AddRest(Sha256& hash) const {
   hash.UpdateText(kComputePrecision);
   tokenizer_->AddTo(hash);
-  hash.UpdateText(PromptTemplate::kPrefix);
+  hash.UpdateText(chat_template_.identity());
   AddRope(hash, config_.rope);
   AddParts(hash, config_);
   Add(hash, config_.rms_norm_epsilon);
@@ -149,29 +153,22 @@ void Model::KeepDigest(Env& env, const std::string& store) const {
 }
 
 bool Model::IsEndOfText(int32_t id) const {
-  return id == tokenizer_->eos_id() ||
+  return id == tokenizer_->eos_id() || chat_template_.IsEnd(id) ||
          std::find(config_.eos_ids.begin(), config_.eos_ids.end(), id) != config_.eos_ids.end();
 }
 
 Result<FixedContext> Model::EncodeDocument(std::string_view text) const {
-  LECTERN_ASSIGN(TokenizedText tokens, tokenizer_->Encode(text));
-  FixedContext context;
-  if (tokenizer_->bos_id() >= 0) {
-    context.ids.push_back(tokenizer_->bos_id());
-    context.ranges.push_back({0, 0});
-  }
-  context.num_prefix = context.ids.size();
-  context.ids.insert(context.ids.end(), tokens.ids.begin(), tokens.ids.end());
-  context.ranges.insert(context.ranges.end(), tokens.ranges.begin(), tokens.ranges.end());
-  return context;
+  return chat_template_.EncodeDocument(*tokenizer_, text);
 }
 
 Result<std::vector<int32_t>> Model::EncodeQuestion(std::string_view question) const {
-  std::string text(PromptTemplate::kQuestionPrefix);
-  text += question;
-  text += PromptTemplate::kQuestionSuffix;
-  LECTERN_ASSIGN(TokenizedText tokens, tokenizer_->EncodeContinuation(text));
-  return std::move(tokens.ids);
+  return chat_template_.EncodeQuestion(*tokenizer_, question);
+}
+
+Result<std::vector<int32_t>> Model::EncodeNextQuestion(int32_t last,
+                                                       std::string_view question) const {
+  const bool is_said = chat_template_.ends_answers() && IsEndOfText(last);
+  return chat_template_.EncodeNextQuestion(*tokenizer_, is_said ? -1 : last, question);
 }
 
 }  // namespace lectern

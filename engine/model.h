@@ -9,29 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/chat_template.h"
 #include "engine/config.h"
 #include "engine/tokenizer.h"
 #include "engine/weights.h"
 #include "store/catalog.h"
 
 namespace lectern {
-
-// The plain template, the one of the bundled reader: the fixed context is "<bos>{document}", a
-// question follows as "\n\nQuestion: {question}\nAnswer:". The two parts are tokenised apart.
-struct PromptTemplate {
-  static constexpr std::string_view kName = "plain";
-  static constexpr std::string_view kQuestionPrefix = "\n\nQuestion: ";
-  static constexpr std::string_view kQuestionSuffix = "\nAnswer:";
-  // What the document shard keeps and the fingerprint covers: all before the document.
-  static constexpr std::string_view kPrefix = "plain 1: <bos>";
-};
-
-// The fixed context: template prefix and document. Positions are 0 … size - 1.
-struct FixedContext {
-  std::vector<int32_t> ids;
-  std::vector<TokenizedText::Range> ranges;  // of the text; the prefix has {0, 0}
-  size_t num_prefix = 0;                     // tokens before the document
-};
 
 struct ModelOptions {
   Io io = Io::kMmap;       // of the weights; the small files are always read
@@ -40,14 +24,17 @@ struct ModelOptions {
   WeightsType weights = WeightsType::kStored;
   uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  // The name of a format (chat_template.h); empty: the model's own.
+  std::string chat_template = {};
 };
 
 // Immutable; thread-safe.
 class Model {
  public:
-  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights and
-  // Tokenizer can answer; kMalformedModel also when the tokenizer has more pieces than the model
-  // has embeddings.
+  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights,
+  // Tokenizer and chat_template.h can answer; kMalformedModel also when the tokenizer has more
+  // pieces than the model has embeddings; kUnsupportedModel when it lacks a token of the chat
+  // template.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
 
@@ -55,6 +42,7 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return *weights_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const ChatTemplate& chat_template() const { return chat_template_; }
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
   // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
   const Fingerprint& fingerprint() const { return fingerprint_; }
@@ -66,8 +54,12 @@ class Model {
   bool IsEndOfText(int32_t id) const;
 
   Result<FixedContext> EncodeDocument(std::string_view text) const;
-  // Tokens of the template around a question; text that looks like control tokens is plain text.
+  // What follows the document: a first question and the template around it, in which text that
+  // looks like control tokens is plain text.
   Result<std::vector<int32_t>> EncodeQuestion(std::string_view question) const;
+  // What follows an answer: `last`, the last token of it that was sampled and not yet fed (-1:
+  // none), unless the template ends answers itself; and another question.
+  Result<std::vector<int32_t>> EncodeNextQuestion(int32_t last, std::string_view question) const;
 
  private:
   void AddRest(Sha256& hash) const;
@@ -78,6 +70,7 @@ class Model {
   ModelConfig config_;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  ChatTemplate chat_template_;
   Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
   Fingerprint fingerprint_{};
   uint64_t hashed_bytes_ = 0;

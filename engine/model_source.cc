@@ -8,7 +8,7 @@
 namespace lectern {
 namespace {
 
-// config.json, tokenizer.model and safetensors, as transformers saves them.
+// config.json, tokenizer.model or tokenizer.json, and safetensors, as transformers saves them.
 class FolderSource : public ModelSource {
  public:
   FolderSource(Env& env, std::string folder, Io io)
@@ -24,7 +24,25 @@ class FolderSource : public ModelSource {
   }
   const ModelConfig& config() const override { return config_; }
   Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const override {
-    return Tokenizer::Load(env_, folder_ + "/tokenizer.model");
+    // Where there are both, the first says which algorithm it is for, the other is a copy.
+    LECTERN_ASSIGN(const bool has_piece_model, env_.Exists(folder_ + "/tokenizer.model"));
+    LECTERN_ASSIGN(const bool has_json, env_.Exists(folder_ + "/tokenizer.json"));
+    const bool is_json = has_json && !has_piece_model;
+    return Tokenizer::Load(env_, folder_ + (is_json ? "/tokenizer.json" : "/tokenizer.model"));
+  }
+  Result<const ChatFormat*> FindChatFormat() const override {
+    for (const char* file : {"/chat_template.jinja", "/tokenizer_config.json"}) {
+      const std::string path = folder_ + file;
+      LECTERN_ASSIGN(const bool exists, env_.Exists(path));
+      if (!exists) continue;
+      LECTERN_ASSIGN(const auto map, OpenWhole(env_, env_.Resolve(path), Io::kPread));
+      std::string text(reinterpret_cast<const char*>(map->data()), map->size());
+      if (path.ends_with(".json")) {
+        LECTERN_ASSIGN(text, ChatTemplateOf(text, path));
+      }
+      return RecognizeChatFormat(text, path);
+    }
+    return RecognizeChatFormat("", folder_);
   }
   Result<TensorFiles> TakeTensors() override { return OpenSafetensors(env_, folder_, io_); }
 
@@ -47,7 +65,7 @@ Status NoModel(const std::string& path) {
   return Status(Code::kNotFound,
                 "no model at " + path +
                     "; give the path of a folder with config.json, model.safetensors and "
-                    "tokenizer.model, or of a .gguf file")
+                    "tokenizer.model or tokenizer.json, or of a .gguf file")
       .WithParam("model");
 }
 

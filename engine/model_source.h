@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/chat_template.h"
 #include "engine/config.h"
 #include "engine/tensor_files.h"
 #include "engine/tokenizer.h"
@@ -20,13 +21,16 @@ class ModelSource {
   virtual const ModelConfig& config() const = 0;
   // Codes of OpenSafetensors or OpenGgufModel, and of Tokenizer.
   virtual Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const = 0;
+  // That of the model's own chat template; "plain" where it has none. Codes of
+  // RecognizeChatFormat and ChatTemplateOf.
+  virtual Result<const ChatFormat*> FindChatFormat() const = 0;
   virtual Result<TensorFiles> TakeTensors() = 0;  // once, last
 };
 
-// `path`: a folder with config.json, tokenizer.model and safetensors; a .gguf file, any part of one
-// that is split; or a folder that holds nothing but one such file or split set as a model.
-// kNotFound (param "model"), kAmbiguous (a folder with several GGUF models), and what the formats
-// answer.
+// `path`: a folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a
+// .gguf file, any part of one that is split; or a folder that holds nothing but one such file or
+// split set as a model. kNotFound (param "model"), kAmbiguous (a folder with several GGUF models),
+// and what the formats answer.
 Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string& path, Io io);
 
 }  // namespace lectern

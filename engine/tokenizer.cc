@@ -4,9 +4,12 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <map>
 #include <new>
 
+#include "engine/bpe_tokenizer.h"
 #include "engine/text.h"
+#include "engine/tokenizer_json.h"
 
 namespace lectern {
 namespace {
@@ -74,28 +77,60 @@ std::string TakeFinished(std::string* pending) {
   return out;
 }
 
-}  // namespace
-
-struct Tokenizer::Impl {
-  std::string identity;  // what AddTo hashes
-  int32_t bos_id = -1, eos_id = -1;
-  std::vector<PieceType> types;    // [vocab]
-  std::vector<std::string> bytes;  // [vocab]: TokenBytes
-  Processor beginning, continuation;
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  SentencePieceTokenizer(const TokenizerModel& model, std::string_view identity)
+      : identity_(identity),
+        bos_id_(model.ControlId(model.bos_piece)),
+        eos_id_(model.ControlId(model.eos_piece)),
+        has_dummy_prefix_(model.add_dummy_prefix) {
+    for (const TokenizerPiece& piece : model.pieces) {
+      if (piece.type == PieceType::kControl) {
+        controls_.emplace(piece.text, static_cast<int32_t>(types_.size()));
+      }
+      types_.push_back(piece.type);
+      bytes_.push_back(BytesOf(piece));
+    }
+  }
 
   Status LoadProcessors(const TokenizerModel& model, const std::string& path);
-  Result<TokenizedText> Encode(const Processor& processor, std::string_view text) const;
+
+  size_t vocab_size() const override { return types_.size(); }
+  int32_t bos_id() const override { return bos_id_; }
+  int32_t eos_id() const override { return eos_id_; }
+  int32_t ControlId(std::string_view text) const override {
+    const auto at = controls_.find(text);
+    return at == controls_.end() ? -1 : at->second;
+  }
+  bool has_dummy_prefix() const override { return has_dummy_prefix_; }
+  std::string_view TokenBytes(int32_t id) const override {
+    if (id < 0 || static_cast<size_t>(id) >= bytes_.size()) return {};
+    return bytes_[static_cast<size_t>(id)];
+  }
+  void AddTo(Sha256& hash) const override { hash.UpdateText(identity_); }
+
+ private:
+  Result<TokenizedText> EncodeValid(std::string_view text, Place place) const override;
   size_t ByteGroup(const std::vector<int32_t>& ids, size_t first) const;
+
+  std::string identity_;  // what AddTo hashes
+  int32_t bos_id_ = -1, eos_id_ = -1;
+  bool has_dummy_prefix_;
+  std::vector<PieceType> types_;    // [vocab]
+  std::vector<std::string> bytes_;  // [vocab]: TokenBytes
+  std::map<std::string, int32_t, std::less<>> controls_;
+  Processor beginning_, continuation_;
 };
 
-Status Tokenizer::Impl::LoadProcessors(const TokenizerModel& model, const std::string& path) {
+Status SentencePieceTokenizer::LoadProcessors(const TokenizerModel& model,
+                                              const std::string& path) {
   Status status = Guard(path, [&] {
-    return beginning.LoadFromSerializedProto(
+    return beginning_.LoadFromSerializedProto(
         SerializeTokenizerModel(model, model.add_dummy_prefix));
   });
   if (status.ok()) {
     status = Guard(path, [&] {
-      return continuation.LoadFromSerializedProto(SerializeTokenizerModel(model, false));
+      return continuation_.LoadFromSerializedProto(SerializeTokenizerModel(model, false));
     });
   }
   if (status.code() != Code::kInternal) return status;
@@ -103,21 +138,15 @@ Status Tokenizer::Impl::LoadProcessors(const TokenizerModel& model, const std::s
 }
 
 // Number of byte pieces from `first` on that are one character.
-size_t Tokenizer::Impl::ByteGroup(const std::vector<int32_t>& ids, size_t first) const {
-  const uint8_t lead = static_cast<uint8_t>(bytes[static_cast<size_t>(ids[first])][0]);
+size_t SentencePieceTokenizer::ByteGroup(const std::vector<int32_t>& ids, size_t first) const {
+  const uint8_t lead = static_cast<uint8_t>(bytes_[static_cast<size_t>(ids[first])][0]);
   const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   return std::min(length, ids.size() - first);
 }
 
-Result<TokenizedText> Tokenizer::Impl::Encode(const Processor& processor,
-                                              std::string_view text) const {
-  if (text.size() > kMaxText) {
-    return Status(Code::kLimitExceeded, "the text has " + std::to_string(text.size()) +
-                                            " bytes; the tokenizer takes " +
-                                            std::to_string(kMaxText));
-  }
-  if (!IsValidUtf8(text)) return Status(Code::kInvalidArgument, "the text is not valid UTF-8");
-
+Result<TokenizedText> SentencePieceTokenizer::EncodeValid(std::string_view text,
+                                                          Place place) const {
+  const Processor& processor = place == Place::kBeginning ? beginning_ : continuation_;
   TokenizedText tokens;
   LECTERN_RETURN_IF_ERROR(Guard("tokenizer", [&] {
     sentencepiece::ImmutableSentencePieceText pieces;
@@ -135,7 +164,7 @@ Result<TokenizedText> Tokenizer::Impl::Encode(const Processor& processor,
   tokens.ranges.front().begin = 0;
   tokens.ranges.back().end = text.size();
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
-    const PieceType type = types[static_cast<size_t>(tokens.ids[i])];
+    const PieceType type = types_[static_cast<size_t>(tokens.ids[i])];
     if (type == PieceType::kControl) {
       return Status(Code::kInternal, "the tokenizer made a control token from text");
     }
@@ -149,58 +178,55 @@ Result<TokenizedText> Tokenizer::Impl::Encode(const Processor& processor,
   return tokens;
 }
 
-Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Tokenizer::~Tokenizer() = default;
+// Of a model that was checked; `identity`: what AddTo hashes.
+Result<std::unique_ptr<Tokenizer>> MakeSentencePiece(const TokenizerModel& model,
+                                                     std::string_view identity,
+                                                     const std::string& path) {
+  auto tokenizer = std::make_unique<SentencePieceTokenizer>(model, identity);
+  LECTERN_RETURN_IF_ERROR(tokenizer->LoadProcessors(model, path));
+  return std::unique_ptr<Tokenizer>(std::move(tokenizer));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(path), Io::kPread));
   const std::string_view bytes(reinterpret_cast<const char*>(map->data()),
                                static_cast<size_t>(map->size()));
+  if (path.ends_with(".json")) {
+    LECTERN_ASSIGN(BpeModel model, ParseTokenizerJson(bytes, path));
+    return MakeBpeTokenizer(std::move(model), std::string(bytes));
+  }
   LECTERN_ASSIGN(const TokenizerModel model, ParseTokenizerModel(bytes, path));
-  return Make(model, std::string(bytes), path);
+  return MakeSentencePiece(model, bytes, path);
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(const TokenizerModel& model,
                                                    const std::string& path) {
   LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path));
-  return Make(model,
-              model.bos_piece + '\n' + model.eos_piece + '\n' +
-                  SerializeTokenizerModel(model, model.add_dummy_prefix),
-              path);
+  return MakeSentencePiece(model,
+                           model.bos_piece + '\n' + model.eos_piece + '\n' +
+                               SerializeTokenizerModel(model, model.add_dummy_prefix),
+                           path);
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(const TokenizerModel& model,
-                                                   std::string identity, const std::string& path) {
-  auto impl = std::make_unique<Impl>();
-  impl->identity = std::move(identity);
-  impl->bos_id = model.ControlId(model.bos_piece);
-  impl->eos_id = model.ControlId(model.eos_piece);
-  for (const TokenizerPiece& piece : model.pieces) {
-    impl->types.push_back(piece.type);
-    impl->bytes.push_back(BytesOf(piece));
+Result<TokenizedText> Tokenizer::EncodeAt(std::string_view text, Place place) const {
+  if (text.size() > kMaxText) {
+    return Status(Code::kLimitExceeded, "the text has " + std::to_string(text.size()) +
+                                            " bytes; the tokenizer takes " +
+                                            std::to_string(kMaxText));
   }
-  LECTERN_RETURN_IF_ERROR(impl->LoadProcessors(model, path));
-  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
+  if (!IsValidUtf8(text)) return Status(Code::kInvalidArgument, "the text is not valid UTF-8");
+  return EncodeValid(text, place);
 }
-
-size_t Tokenizer::vocab_size() const { return impl_->types.size(); }
-int32_t Tokenizer::bos_id() const { return impl_->bos_id; }
-int32_t Tokenizer::eos_id() const { return impl_->eos_id; }
 
 Result<TokenizedText> Tokenizer::Encode(std::string_view text) const {
-  return impl_->Encode(impl_->beginning, text);
+  return EncodeAt(text, Place::kBeginning);
 }
 
 Result<TokenizedText> Tokenizer::EncodeContinuation(std::string_view text) const {
-  return impl_->Encode(impl_->continuation, text);
+  return EncodeAt(text, Place::kContinuation);
 }
-
-std::string_view Tokenizer::TokenBytes(int32_t id) const {
-  if (id < 0 || static_cast<size_t>(id) >= impl_->bytes.size()) return {};
-  return impl_->bytes[static_cast<size_t>(id)];
-}
-
-void Tokenizer::AddTo(Sha256& hash) const { hash.UpdateText(impl_->identity); }
 
 std::string TokenStream::Push(int32_t id) {
   std::string_view bytes = tokenizer_.TokenBytes(id);

@@ -1,4 +1,4 @@
-// Text to tokens and back, through SentencePiece.
+// Text to tokens and back: SentencePiece (tokenizer.cc) or byte-level BPE (bpe_tokenizer.h).
 #ifndef LECTERN_ENGINE_TOKENIZER_H_
 #define LECTERN_ENGINE_TOKENIZER_H_
 
@@ -28,21 +28,25 @@ struct TokenizedText {
 // Immutable; thread-safe.
 class Tokenizer {
  public:
-  // `path`: a SentencePiece tokenizer.model. Its protobuf is walked and checked by us before the
-  // library sees it (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, finite scores, known types,
-  // unique pieces, unk present, 0 or 256 byte pieces, BPE or unigram, normaliser without a
-  // precompiled charsmap or with a well-formed one; see tokenizer_model.h, charsmap.h).
-  // User-defined pieces, which match in raw text, are refused when they look like a control mark:
-  // <...> or [...]. kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
+  // `path`: a file called tokenizer.json holds a byte-level BPE vocabulary (tokenizer_json.h says
+  // what is taken). Any other is a SentencePiece tokenizer.model. Its protobuf is walked and
+  // checked by us before the library sees it (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, finite
+  // scores, known types, unique pieces, unk present, 0 or 256 byte pieces, BPE or unigram,
+  // normaliser without a precompiled charsmap or with a well-formed one; see tokenizer_model.h,
+  // charsmap.h). User-defined pieces, which match in raw text, are refused when they look like a
+  // control mark: <...> or [...]. kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
   // Of a model that is from another file, `path`; judged as above.
   static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& model,
                                                  const std::string& path);
-  ~Tokenizer();
+  virtual ~Tokenizer() = default;
 
-  size_t vocab_size() const;
-  int32_t bos_id() const;  // -1: none
-  int32_t eos_id() const;
+  virtual size_t vocab_size() const = 0;
+  virtual int32_t bos_id() const = 0;  // -1: none is put before a text
+  virtual int32_t eos_id() const = 0;  // -1: none
+  // The control token with this text, such as "<|im_end|>"; -1: none.
+  virtual int32_t ControlId(std::string_view text) const = 0;
+  virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
   // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
   // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.
@@ -55,16 +59,17 @@ class Tokenizer {
 
   // The bytes that a token stands for in running text: "▁" as a space, byte pieces as their byte,
   // control pieces as nothing.
-  std::string_view TokenBytes(int32_t id) const;
+  virtual std::string_view TokenBytes(int32_t id) const = 0;
 
-  void AddTo(Sha256& hash) const;  // the file's bytes, or all that Make was given
+  virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
+
+ protected:
+  enum class Place { kBeginning, kContinuation };
 
  private:
-  struct Impl;
-  static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& checked,
-                                                 std::string identity, const std::string& path);
-  explicit Tokenizer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  // `text` is valid UTF-8 and not too long.
+  virtual Result<TokenizedText> EncodeValid(std::string_view text, Place place) const = 0;
+  Result<TokenizedText> EncodeAt(std::string_view text, Place place) const;
 };
 
 // Turns tokens into text that is valid UTF-8 at every step: bytes of an unfinished character are

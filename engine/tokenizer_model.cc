@@ -110,11 +110,6 @@ bool IsOneChar(std::string_view text) {
   return Utf8CharLength(text) == static_cast<int>(text.size());
 }
 
-bool LooksLikeMark(std::string_view text) {
-  return text.size() >= 2 && ((text.front() == '<' && text.back() == '>') ||
-                              (text.front() == '[' && text.back() == ']'));
-}
-
 // The protobuf into a TokenizerModel, without judging what it says.
 class ModelReader {
  public:
@@ -416,6 +411,11 @@ int HexDigit(char c) {
 }
 
 }  // namespace
+
+bool LooksLikeMark(std::string_view text) {
+  return text.size() >= 2 && ((text.front() == '<' && text.back() == '>') ||
+                              (text.front() == '[' && text.back() == ']'));
+}
 
 int TokenizerPiece::byte() const {
   if (type != PieceType::kByte || text.size() != 6) return -1;

@@ -24,6 +24,9 @@ enum class PieceType : uint8_t {
   kByte = 6,
 };
 
+// Whether a piece reads as a mark of a chat template: <...> or [...].
+bool LooksLikeMark(std::string_view text);
+
 struct TokenizerPiece {
   std::string text;  // "▁the", "<s>", "<0x0A>"
   float score = 0;

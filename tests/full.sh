@@ -36,6 +36,9 @@
 #   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
+#   tokenizers    byte-level BPE against PyPI's tokenizers: 110,000 strings in each family, ids and byte
+#                 ranges (PYTHON with tokenizers; TOKENIZER_STRINGS, TOKENIZER_SEED); the table goes where
+#                 that of `fuzz` does
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,6 +57,7 @@ declare -A parsers=(
   [config]=engine/config.cc [gguf]='engine/gguf.cc engine/gguf_tokenizer.cc' [json]=engine/json.cc [request_head]=tools/server/request_head.cc
   [safetensors]=engine/safetensors.cc
   [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
+  [tokenizer_json]='engine/tokenizer_json.cc engine/bpe_model.cc'
   [tokenizer_model]='engine/tokenizer_model.cc engine/charsmap.cc')
 
 # fuzz_one NAME: runs it, adds to what was executed before, fails when it found something.
@@ -113,7 +117,7 @@ coverage() {
   local work=$PWD/build-coverage/run binaries=() name binary targets status=0
   local tests=(store_test store_catalog_test store_damage_test store_system_calls_test
     store_every_call_test store_env_errors_test config_test json_test kv_spill_test
-    safetensors_test text_test tokenizer_test ingest_test request_head_test)
+    safetensors_test text_test bpe_tokenizer_test tokenizer_test ingest_test request_head_test)
   install_packages "${fuzz_packages[@]}"
   targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^./||; s/_fuzz.cc//')
   # shellcheck disable=SC2046,SC2086
@@ -334,6 +338,21 @@ reader() {
   "${PYTHON:-python3}" tests/reader/train_test.py --verbose
 }
 
+tokenizers() {
+  local work=build-release/tokenizers families
+  build release tokenizer_compare
+  "${PYTHON:-python3}" tests/golden/make_bpe_golden.py "$work" --pieces 8000 \
+    --strings "${TOKENIZER_STRINGS:-110000}" --seed "${TOKENIZER_SEED:-2}" | tail -1
+  read -ra families < <(cd "$work" && printf '%s ' *.cases | sed 's/\.cases//g')
+  mkdir -p build-checked/trust
+  {
+    echo "**tokenizers, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: ids and byte ranges of"
+    echo "random and fuzzed texts in many scripts, against PyPI's tokenizers"
+    echo
+    build-release/tests/evaluation/tokenizer_compare "$work" "${families[@]}"
+  } | tee build-checked/trust/tokenizers.md
+}
+
 sanitize-all() {
   local preset fixed_addresses=()
   # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes many address bits.
@@ -350,7 +369,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse) ;;
+    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

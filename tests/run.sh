@@ -79,8 +79,8 @@ if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 suite checked all
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all config_test json_test
-  safetensors_test text_test tokenizer_test weights_test ingest_test' --tests-regex \
-  '^(kernels|store)_|_fuzz_replay$|^(config|json|safetensors|text|tokenizer|weights|ingest)_test$'
+  safetensors_test text_test bpe_tokenizer_test tokenizer_test weights_test ingest_test' --tests-regex \
+  '^(kernels|store)_|_fuzz_replay$|^(config|json|safetensors|text|bpe_tokenizer|tokenizer|weights|ingest)_test$'
 suite tsan 'kernels_thread_pool_test concurrent_asks_test step_batch_test' \
   --tests-regex '^(kernels_thread_pool|concurrent_asks|step_batch)_test$'
 

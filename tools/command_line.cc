@@ -123,6 +123,10 @@ void AddModelFlags(CLI::App& app, EngineFlags& flags) {
                  "(LECTERN_WEIGHTS; else the document's, for indexing stored)")
       ->type_name("W")
       ->check(OneOf({"stored", "q8", "q4"}));
+  app.add_option("--chat-template", flags.chat_template,
+                 "What stands around document and question: plain, llama3, chatml and so on "
+                 "(LECTERN_CHAT_TEMPLATE; else the document's, for indexing the model's own)")
+      ->type_name("T");
   app.add_option("--threads", flags.num_threads,
                  "Threads to compute with (LECTERN_THREADS; else one per physical core)")
       ->type_name("N")
@@ -198,6 +202,7 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   auto weights = ReadWeights(flags.weights);
   if (!weights.ok()) return weights.error();
   flags.weights = *weights;
+  if (flags.chat_template.empty()) flags.chat_template = Variable("LECTERN_CHAT_TEMPLATE");
   if (flags.num_threads == 0) {
     auto threads = ThreadsFromEnvironment();
     if (!threads.ok()) return threads.error();

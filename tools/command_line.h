@@ -17,17 +17,18 @@ namespace lectern::tools {
 
 // Each: the flag, else the environment variable, else the default.
 struct EngineFlags {
-  std::string store;                     // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
-  std::string model;                     // --model, LECTERN_MODEL, empty
-  uint64_t num_threads = 0;              // --threads, LECTERN_THREADS, 0: physical cores
-  std::string quota;                     // --quota, LECTERN_QUOTA, empty: none
-  uint64_t quota_bytes = 0;              // `quota`; set by WithEnvironment
-  std::string io;                        // --io, LECTERN_IO, "mmap"
-  std::string max_ram;                   // --max-ram, LECTERN_MAX_RAM, empty: none
-  uint64_t max_ram_bytes = 0;            // `max_ram`; set by WithEnvironment
-  bool rehash = false;                   // --rehash
-  std::string weights;                   // --weights, LECTERN_WEIGHTS, empty: the document's
-  std::string ollama_models;             // OLLAMA_MODELS, else where Ollama keeps them
+  std::string store;           // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
+  std::string model;           // --model, LECTERN_MODEL, empty
+  uint64_t num_threads = 0;    // --threads, LECTERN_THREADS, 0: physical cores
+  std::string quota;           // --quota, LECTERN_QUOTA, empty: none
+  uint64_t quota_bytes = 0;    // `quota`; set by WithEnvironment
+  std::string io;              // --io, LECTERN_IO, "mmap"
+  std::string max_ram;         // --max-ram, LECTERN_MAX_RAM, empty: none
+  uint64_t max_ram_bytes = 0;  // `max_ram`; set by WithEnvironment
+  bool rehash = false;         // --rehash
+  std::string weights;         // --weights, LECTERN_WEIGHTS, empty: the document's
+  std::string ollama_models;   // OLLAMA_MODELS, else where Ollama keeps them
+  std::string chat_template;   // --chat-template, LECTERN_CHAT_TEMPLATE, empty: the document's
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
@@ -41,12 +42,13 @@ struct EngineFlags {
             rehash,
             weights,
             /*nice=*/0,
-            ollama_models};
+            ollama_models,
+            chat_template};
   }
 };
 
-// Adds --store and --json; --quota, for tools that write; --model, --weights, --threads, --io and
-// --max-ram; --version.
+// Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
+// --threads, --io and --max-ram; --version.
 void AddStoreFlags(CLI::App& app, EngineFlags& flags);
 void AddQuotaFlag(CLI::App& app, EngineFlags& flags);
 void AddModelFlags(CLI::App& app, EngineFlags& flags);

@@ -10,9 +10,11 @@ product_packages=(
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD
   libopenblas-dev       # BLAS and LAPACK
+  libpcre2-dev          # word patterns of tokenizers
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog
   libssl-dev            # SHA-256
+  libutf8proc-dev       # NFC
   nlohmann-json3-dev
   poppler-utils)        # pdftotext, run as a process of its own
 # shellcheck disable=SC2034

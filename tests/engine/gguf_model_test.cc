@@ -407,7 +407,7 @@ TEST(GgufModelTest, WhatItDoesNotRunIsRefusedByName) {
        "general.architectura",
        Code::kMalformedModel,
        {"general.architecture", "missing"}},
-      {"byte-level BPE",
+      {"another tokenizer",
        "tokenizer.ggml.model" + architecture,
        "tokenizer.ggml.model" + Bytes(uint32_t{8}) + Bytes(uint64_t{5}) + "gpt-2",
        Code::kUnsupportedModel,
