@@ -306,14 +306,14 @@ Status ReadSizes(const Fields& fields, const Architecture& architecture, ModelCo
   const bool has_head_dim = fields.Find("head_dim") != nullptr || architecture.head_dim > 0;
   const uint32_t head_dim =
       architecture.head_dim > 0 ? architecture.head_dim : config->hidden_size / config->num_heads;
-  LECTERN_RETURN_IF_ERROR(fields.Whole("head_dim", 2, 1024, &config->head_dim, head_dim));
+  LECTERN_RETURN_IF_ERROR(fields.Whole("head_dim", 2, kWidestHead, &config->head_dim, head_dim));
 
   const std::string heads = std::to_string(config->num_heads);
   if (!has_head_dim && config->hidden_size % config->num_heads != 0) {
     return fields.Malformed("hidden_size", "is " + std::to_string(config->hidden_size) +
                                                ", not a multiple of the " + heads + " heads");
   }
-  if (config->head_dim < 2 || config->head_dim > 1024 || config->head_dim % 2 != 0) {
+  if (config->head_dim < 2 || config->head_dim > kWidestHead || config->head_dim % 2 != 0) {
     return fields.Malformed(
         "head_dim", "is " + std::to_string(config->head_dim) + "; it must be even and in 2..1024");
   }

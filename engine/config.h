@@ -16,6 +16,8 @@
 
 namespace lectern {
 
+inline constexpr uint32_t kWidestHead = 1024;  // head_dim at most
+
 // Which keys a layer attends to.
 enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
 

@@ -15,16 +15,19 @@ struct Renamed {
   std::string_view gguf, ours;  // ours: as in transformers
 };
 
-// ---- Architectures: add one here, and what it computes in config.h, weights.h and transformer.h.
+// ---- Architectures: what their files call things; what these mean is in architecture.h.
 
 struct GgufArchitecture {
-  std::string_view name;             // general.architecture
-  std::string_view model_type;       // config.json's
-  bool has_neighbours;               // RopeRecipe
-  std::span<const Renamed> keys;     // "<name>.<gguf>" is field `ours` of config.json
-  std::span<const Renamed> tensors;  // "<gguf>.weight" is "<ours>.weight"
-  std::span<const Renamed>
-      layer_tensors;  // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight"
+  std::string_view name;        // general.architecture
+  std::string_view model_type;  // config.json's
+  // Beside kKeys: "<name>.<gguf>" is field `ours` of config.json.
+  std::span<const Renamed> keys;
+  // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight", and so are biases.
+  std::span<const Renamed> layer_tensors;
+  bool has_neighbours = false;  // RopeRecipe
+  // Gemma has a model, of so many layers, whose logits are divided by the root of hidden_size /
+  // heads and not of head_dim. No key says so. 0: there is none.
+  uint32_t layers_with_wide_scalar = 0;
 };
 
 constexpr Renamed kKeys[] = {
@@ -38,23 +41,74 @@ constexpr Renamed kKeys[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"rope.freq_base", "rope_theta"},
     {"rope.scaling.type", "rope_scaling.rope_type"},
-    {"attention.sliding_window", "sliding_window"},
+    {"rope.scaling.factor", "rope_scaling.factor"},
+    {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
+    {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
+    {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
     {"expert_count", "num_experts"},
 };
+constexpr Renamed kWindowKeys[] = {{"attention.sliding_window", "sliding_window"}};
+constexpr Renamed kGemma2Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                   {"attn_logit_softcapping", "attn_logit_softcapping"},
+                                   {"final_logit_softcapping", "final_logit_softcapping"}};
+constexpr Renamed kGemma3Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                   {"rope.freq_base_swa", "rope_local_base_freq"}};
+constexpr Renamed kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                 {"rope.scaling.attn_factor", "rope_scaling.attention_factor"}};
+
 constexpr Renamed kTensors[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-constexpr Renamed kLayerTensors[] = {
+constexpr Renamed kLlamaTensors[] = {
     {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},       {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+};
+constexpr Renamed kGemmaTensors[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_output", "self_attn.o_proj"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+constexpr Renamed kPhi3Tensors[] = {
+    {"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"},
 };
 constexpr GgufArchitecture kGgufArchitectures[] = {
-    {"llama", "llama", true, kKeys, kTensors, kLayerTensors},
+    {.name = "llama",  // also Mistral's models
+     .model_type = "llama",
+     .keys = kWindowKeys,
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
+    {.name = "qwen2", .model_type = "qwen2", .keys = {}, .layer_tensors = kLlamaTensors},
+    {.name = "qwen3", .model_type = "qwen3", .keys = {}, .layer_tensors = kLlamaTensors},
+    {.name = "gemma2",
+     .model_type = "gemma2",
+     .keys = kGemma2Keys,
+     .layer_tensors = kGemmaTensors,
+     .layers_with_wide_scalar = 46},
+    {.name = "gemma3",
+     .model_type = "gemma3_text",
+     .keys = kGemma3Keys,
+     .layer_tensors = kGemmaTensors,
+     .layers_with_wide_scalar = 62},
+    {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
 };
 
-// Keys that would change the result in a way that we do not compute, unless they are 0 or false.
+// Keys that would change the result in a way that we do not compute, unless they are 0 or false or
+// the architecture has them among its own.
 constexpr std::string_view kRefusedKeys[] = {
     "attn_logit_softcapping",   "final_logit_softcapping",
     "attention.clamp_kqv",      "attention.max_alibi_bias",
@@ -64,7 +118,10 @@ constexpr std::string_view kRefusedKeys[] = {
     "attention.q_lora_rank",    "attention.kv_lora_rank",
 };
 
+// What frequencies are divided by: of Llama 3, and of longrope.
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
+constexpr std::string_view kShortFactors = "rope_factors_short.weight";
+constexpr std::string_view kLongFactors = "rope_factors_long.weight";
 constexpr std::string_view kLayerPrefix = "blk.", kOurLayerPrefix = "model.layers.";
 
 // The name of a tensor in other words, or "": it has none. A name is prefix, layer, words, ending.
@@ -79,7 +136,7 @@ std::string Rename(std::string_view name, const GgufArchitecture& architecture, 
     return std::string();
   };
   const std::string_view prefix = from_gguf ? kLayerPrefix : kOurLayerPrefix;
-  if (!name.starts_with(prefix)) return translate(architecture.tensors, name);
+  if (!name.starts_with(prefix)) return translate(kTensors, name);
   const size_t dot = name.find('.', prefix.size());
   if (dot == std::string_view::npos) return "";
   const std::string rest = translate(architecture.layer_tensors, name.substr(dot + 1));
@@ -169,7 +226,7 @@ class GgufModel : public ModelSource {
     for (Part& part : parts_) {
       const size_t file = all.files.size();
       for (const auto& [name, tensor] : part.table.tensors) {
-        if (name == kRopeDivisors) continue;
+        if (name == kRopeDivisors || name == kShortFactors || name == kLongFactors) continue;
         std::string ours = Rename(name, *architecture_, /*from_gguf=*/true);
         if (ours.empty()) ours = name;
         all.tensors.try_emplace(std::move(ours),
@@ -237,6 +294,9 @@ class GgufModel : public ModelSource {
 
   Status CheckKeys() const {
     for (const std::string_view refused : kRefusedKeys) {
+      const bool is_own = std::ranges::any_of(
+          architecture_->keys, [&](const Renamed& key) { return key.gguf == refused; });
+      if (is_own) continue;
       const std::string key = KeyOf(refused);
       const auto at = keys().keys.find(key);
       if (at == keys().keys.end() || IsZero(at->second)) continue;
@@ -245,14 +305,14 @@ class GgufModel : public ModelSource {
     return {};
   }
 
-  // What must be equal to a head's size where it is given.
+  // Sizes that are given a second time.
   Status CheckHeadDim() const {
-    for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
+    for (const auto& [name, wanted] : {std::pair("attention.value_length", config_.head_dim),
+                                       std::pair("rope.dimension_count", config_.rope.dims)}) {
       const auto at = keys().keys.find(KeyOf(name));
-      if (at == keys().keys.end() || keys().Whole(at->first) == config_.head_dim) continue;
+      if (at == keys().keys.end() || keys().Whole(at->first) == wanted) continue;
       return Make(Code::kUnsupportedModel, at->first,
-                  "is " + Shown(at->second) + "; supported: the size of a head, " +
-                      std::to_string(config_.head_dim));
+                  "is " + Shown(at->second) + "; supported: " + std::to_string(wanted));
     }
     return {};
   }
@@ -269,28 +329,77 @@ class GgufModel : public ModelSource {
 
   // The keys as fields of config.json, which config.cc judges.
   Status MakeConfig() {
-    Json::Object fields;
-    ConfigFile file = {.path = path(), .own_names = {{"vocab_size", "token_embd.weight"}}};
+    Json::Object fields, rope;
+    ConfigFile file = {.path = path(),
+                       .own_names = {{"vocab_size", "token_embd.weight"},
+                                     {"partial_rotary_factor", KeyOf("rope.dimension_count")}}};
     fields["model_type"] = Json(architecture_->model_type);
-    for (const auto& [gguf, ours] : architecture_->keys) {
-      const std::string key = KeyOf(gguf);
-      file.own_names.emplace(ours, key);
-      const auto at = keys().keys.find(key);
-      if (at == keys().keys.end()) continue;
-      const bool is_none = at->second == GgufValue(std::string_view("none"));
-      if (ours == "rope_scaling.rope_type") {
-        if (!is_none) fields["rope_scaling"] = Json::Object{{"rope_type", ToJson(at->second)}};
-      } else if (ours != "sliding_window" || !IsZero(at->second)) {
-        fields[std::string(ours)] = ToJson(at->second);
+    for (const auto all : {std::span<const Renamed>(kKeys), architecture_->keys}) {
+      for (const auto& [gguf, ours] : all) {
+        const std::string key = KeyOf(gguf);
+        file.own_names.emplace(ours, key);
+        const auto at = keys().keys.find(key);
+        if (at == keys().keys.end()) continue;
+        constexpr std::string_view kRope = "rope_scaling.";
+        if (ours.starts_with(kRope)) {
+          rope[std::string(ours.substr(kRope.size()))] = ToJson(at->second);
+        } else if (ours != "sliding_window" || !IsZero(at->second)) {
+          fields[std::string(ours)] = ToJson(at->second);
+        }
       }
     }
+    LECTERN_RETURN_IF_ERROR(AddRope(std::move(rope), fields));
+    AddUnsaid(fields);
+    LECTERN_ASSIGN(config_, ReadConfig(Json(std::move(fields)), file));
+    config_.rope.has_neighbours = architecture_->has_neighbours;
+    config_.local_rope.has_neighbours = architecture_->has_neighbours;
+    config_.norms_from_one = false;  // the file's norms are what is multiplied with
+    return CheckHeadDim();
+  }
+
+  // "rope_scaling", of its keys and of tensors.
+  Status AddRope(Json::Object rope, Json::Object& fields) const {
+    const auto type = rope.find("rope_type");
+    if (type != rope.end() && type->second.string() != nullptr &&
+        *type->second.string() == "none") {
+      return {};
+    }
+    if (FindTensor(kLongFactors) != nullptr) {
+      rope["rope_type"] = Json("longrope");
+      LECTERN_ASSIGN(const std::vector<float> shorter, ReadFloats(kShortFactors));
+      LECTERN_ASSIGN(const std::vector<float> longer, ReadFloats(kLongFactors));
+      rope["short_factor"] = ToArray(shorter);
+      rope["long_factor"] = ToArray(longer);
+    }
+    if (!rope.empty()) fields["rope_scaling"] = Json(std::move(rope));
+    return {};
+  }
+
+  static Json ToArray(std::span<const float> numbers) {
+    Json::Array items;
+    for (const float number : numbers) items.emplace_back(double{number});
+    return Json(std::move(items));
+  }
+
+  // Fields of config.json that follow from others.
+  void AddUnsaid(Json::Object& fields) const {
     const GgufTensor* embedding = FindTensor("token_embd.weight");
     if (embedding != nullptr) fields["vocab_size"] = Json(embedding->shape[0]);
     fields["tie_word_embeddings"] = Json(FindTensor("output.weight") == nullptr);
     fields["eos_token_id"] = Json(EndsOfText());
-    LECTERN_ASSIGN(config_, ReadConfig(Json(std::move(fields)), file));
-    config_.rope.has_neighbours = architecture_->has_neighbours;
-    return CheckHeadDim();
+    const auto whole = [&](std::string_view gguf) { return keys().Whole(KeyOf(gguf)).value_or(0); };
+    const uint64_t heads = whole("attention.head_count"), hidden = whole("embedding_length");
+    if (heads == 0 || hidden == 0) return;  // which is refused
+    const uint64_t given = whole("attention.key_length");
+    const double head_dim = given > 0 ? static_cast<double>(given)
+                                      : static_cast<double>(hidden) / static_cast<double>(heads);
+    if (architecture_->layers_with_wide_scalar > 0) {
+      const bool is_wide = whole("block_count") == architecture_->layers_with_wide_scalar;
+      fields["query_pre_attn_scalar"] =
+          Json(is_wide ? static_cast<double>(hidden) / static_cast<double>(heads) : head_dim);
+    }
+    const auto turned = static_cast<double>(whole("rope.dimension_count"));
+    if (turned > 0 && turned < head_dim) fields["partial_rotary_factor"] = Json(turned / head_dim);
   }
 
   Json::Array EndsOfText() const {
@@ -302,26 +411,32 @@ class GgufModel : public ModelSource {
   }
 
   Status ReadDivisors() {
+    if (FindTensor(kRopeDivisors) == nullptr) return {};
+    LECTERN_ASSIGN(config_.rope.divisors, ReadFloats(kRopeDivisors));
+    if (config_.rope.divisors.size() == config_.rope.dims / 2) return {};
+    return Refuse(kRopeDivisors, "must have " + std::to_string(config_.rope.dims / 2) + " values");
+  }
+
+  Status Refuse(std::string_view tensor, const std::string& what) const {
+    return Status(Code::kUnsupportedModel,
+                  path() + ": tensor \"" + std::string(tensor) + "\" " + what);
+  }
+
+  // A tensor that frequencies are divided by.
+  Result<std::vector<float>> ReadFloats(std::string_view name) const {
     const Part* part = nullptr;
-    const GgufTensor* tensor = FindTensor(kRopeDivisors, &part);
-    if (tensor == nullptr) return {};
-    const auto refuse = [&](const std::string& what) {
-      return Status(Code::kUnsupportedModel,
-                    part->file.path + ": tensor \"" + std::string(kRopeDivisors) + "\" " + what);
-    };
-    const std::vector<uint64_t> wanted = {config_.head_dim / 2};
-    if (tensor->type != 0 || tensor->shape != wanted) {
-      return refuse("must be " + std::to_string(wanted[0]) + " values of F32");
+    const GgufTensor* tensor = FindTensor(name, &part);
+    if (tensor == nullptr) return Refuse(name, "is missing");
+    if (tensor->type != 0 || tensor->shape.size() != 1 || tensor->shape[0] > kWidestHead) {
+      return Refuse(name, "must be one row of F32, at most " + std::to_string(kWidestHead));
     }
     const MappedFile& map = *part->file.map;
     LECTERN_RETURN_IF_ERROR(map.Load(tensor->begin, tensor->end - tensor->begin));
-    config_.rope.divisors.resize(wanted[0]);
-    std::memcpy(config_.rope.divisors.data(), map.data() + tensor->begin,
-                tensor->end - tensor->begin);
+    std::vector<float> values(tensor->shape[0]);
+    std::memcpy(values.data(), map.data() + tensor->begin, tensor->end - tensor->begin);
     const auto is_divisor = [](float x) { return x > 0 && x <= 1e6f; };
-    const auto& divisors = config_.rope.divisors;
-    if (std::all_of(divisors.begin(), divisors.end(), is_divisor)) return {};
-    return refuse("holds a value that is not above 0 and up to 1e6");
+    if (std::ranges::all_of(values, is_divisor)) return values;
+    return Refuse(name, "holds a value that is not above 0 and up to 1e6");
   }
 
   std::vector<Part> parts_;

@@ -40,7 +40,7 @@ size_t NumRopeTables(const ModelConfig& config) {
 
 // Heads whose pairs are neighbours become such whose pairs are (i, i + half).
 void SeparatePairs(Rows<float> heads, size_t head_dim) {
-  float head[kMaxHeadDim];
+  float head[kWidestHead];
   const size_t half = head_dim / 2;
   for (size_t t = 0; t < heads.num_rows; ++t) {
     for (size_t begin = 0; begin < heads.num_cols; begin += head_dim) {

@@ -12,6 +12,7 @@
 #include "engine/ollama.h"
 #include "store/store.h"
 #include "tests/engine/dense_oracle.h"
+#include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -436,7 +437,7 @@ TEST(GgufModelTest, WhatItDoesNotRunIsRefusedByName) {
        "llama.rope.dimension_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{16}),
        "llama.rope.dimension_count" + Bytes(uint32_t{4}) + Bytes(uint32_t{8}),
        Code::kUnsupportedModel,
-       {"llama.rope.dimension_count", "16"}},
+       {"llama.rope.dimension_count", "0.5"}},
   };
   const TempFolder folder;
   const std::string path = folder.path() + "/m.gguf";
@@ -602,6 +603,85 @@ TEST(GgufModelTest, WhatIsNoModelIsNamed) {
   EXPECT_EQ(code(), Code::kTruncated);
   EXPECT_EQ(Model::Load(Env::Default(), folder.path() + "/none").status().code(), Code::kNotFound);
 }
+
+// ---- Architectures: heads of files by PyPI's gguf, with the tensors that architectures.json has.
+
+const Json& Heads() {
+  static const Json* const heads = [] {
+    auto parsed = ParseJson(ReadWholeFile(GoldenPath("heads.json")));
+    EXPECT_TRUE(parsed.ok()) << parsed.status().message();
+    return new Json(std::move(parsed).value());
+  }();
+  return *heads;
+}
+
+std::vector<std::string> HeadNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, unused] : *Heads().object()) names.push_back(name);
+  return names;
+}
+
+std::string Underscored(std::string name) {
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+// The head and the tensors that it tells of, as llama.cpp's converter stores them.
+std::string WholeFile(const std::string& name) {
+  const Json& head = *Heads().Find(name);
+  const Json& config = *head.Find("config");
+  const bool is_permuted = *head.Find("heads_are_permuted")->boolean();
+  const bool plus_one = *head.Find("norms_plus_one")->boolean();
+  const auto dim = static_cast<uint64_t>(*config.Find("head_dim")->integer());
+  std::string file = ReadWholeFile(GoldenPath(Underscored(name) + ".head"));
+  file.resize(*head.Find("bytes")->unsigned_integer());
+  for (const auto& [tensor, place] : *head.Find("places")->object()) {
+    std::vector<uint64_t> shape;
+    for (const Json& size : *head.Find("tensors")->Find(tensor)->array()) {
+      shape.push_back(*size.unsigned_integer());
+    }
+    const bool is_turned = is_permuted && (tensor.find("q_proj") != std::string::npos ||
+                                           tensor.find("k_proj") != std::string::npos);
+    const uint64_t cols = shape.size() > 1 ? shape[1] : 1;
+    for (uint64_t i = 0; i < shape[0] * cols; ++i) {
+      const uint64_t row = i / cols, in_head = row % dim;
+      const uint64_t from = is_turned ? row - in_head + in_head % 2 * (dim / 2) + in_head / 2 : row;
+      const bool adds_one = plus_one && tensor.ends_with("norm.weight");
+      const float value =
+          testing::InventedWeight(tensor, shape, plus_one ? 0.0f : 1.0f, from * cols + i % cols) +
+          (adds_one ? 1.0f : 0.0f);
+      const uint64_t at = *place.unsigned_integer() + i * sizeof value;
+      std::memcpy(file.data() + at, &value, sizeof value);
+    }
+  }
+  return file;
+}
+
+class GgufArchitectureTest : public ::testing::TestWithParam<std::string> {};
+
+// The same numbers as the folder, bit for bit.
+TEST_P(GgufArchitectureTest, IsTheFolderItWasMadeFrom) {
+  const testing::TempFolder folder, gguf, one, other;
+  testing::WriteInventedModel(*Heads().Find(GetParam()), folder.path());
+  testing::WriteWholeFile(gguf.path() + "/model.gguf", WholeFile(GetParam()));
+  std::vector<int32_t> tokens = {1};
+  for (int i = 1; i < 2200; ++i) tokens.push_back((7 * i * i + 13 * i) % 380 + 3);
+  std::vector<std::vector<float>> logits;
+  for (const auto& [path, store] : {std::pair(folder.path(), one.path()),
+                                    std::pair(gguf.path() + "/model.gguf", other.path())}) {
+    const auto indexed = testing::IndexTokens(path, {tokens.begin(), tokens.begin() + 2150}, store);
+    auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
+                                           std::make_shared<ThreadPool>(2), 0);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const auto last = (*session)->Step(std::span(tokens).subspan(2150), 0.3, true, nullptr);
+    ASSERT_TRUE(last.ok()) << last.status().message();
+    logits.emplace_back(last->begin(), last->end());
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufArchitectureTest, ::testing::ValuesIn(HeadNames()),
+                         [](const auto& test) { return Underscored(test.param); });
 
 }  // namespace
 }  // namespace lectern

@@ -12,6 +12,9 @@ blocks.bin       blocks of every quantised type and their values by gguf.quants.
                  type u32 ggml's number, u32 values, u32 bytes, the blocks, the values as f32
 tiny-TYPE.gguf   tests/golden/tiny: the same weights, rows of queries and keys in llama.cpp's order,
                  and its vocabulary as arrays
+ARCHITECTURE.head   all before the tensors of a file in F32: the case of this name of
+                 architectures.json, tensors named by gguf's own tables; the test invents what is in
+                 them (heads.json: where each lies, which one it is, whether norms are stored plus 1)
 rope.gguf        tests/golden/models/llama3_v4 in F32: llama3 scaling as rope_freqs.weight
 k.gguf           a model as wide as K blocks are, whose matrices are blocks of random bits: Q4_K,
                  Q5_K and Q6_K (quantised Q8_0 embedding), with k.bin: i32 ids[32] and, after each of
@@ -309,8 +312,83 @@ def check_forward():
         assert error < 1e-4
 
 
+HEADS = {"llama": ("llama", {}), "qwen2": ("qwen2", {}), "qwen3": ("qwen3", {}),
+         "llama yarn": ("llama", {}),
+         "gemma2": ("gemma2", {"query_pre_attn_scalar": 16}),
+         "gemma3": ("gemma3", {"query_pre_attn_scalar": 16, "sliding_window_pattern": 6,
+                               "num_hidden_layers": 6}),
+         "phi3": ("phi3", {}), "phi3 long": ("phi3", {}), "phi4 mini": ("phi3", {})}
+
+
+def write_head(case, arch, changes, architectures):
+    """Keys as convert_hf_to_gguf.py writes them. `changes`: of config.json, what no key can say."""
+    c = dict(architectures[case]["config"], **changes)
+    path = OUT / "whole.gguf"
+    w = gguf.GGUFWriter(path, arch)
+    w.add_embedding_length(c["hidden_size"]), w.add_block_count(c["num_hidden_layers"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"]), w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_rope_freq_base(c.get("rope_theta", 10000.0))
+    dim = c["head_dim"]
+    if arch == "phi3":
+        dim = int(dim * c.get("partial_rotary_factor", 1))
+    else:
+        w.add_key_length(dim), w.add_value_length(dim)
+    w.add_rope_dimension_count(dim)
+    if c.get("sliding_window"):
+        w.add_sliding_window(c["sliding_window"])
+    if "attn_logit_softcapping" in c:
+        w.add_attn_logit_softcapping(c["attn_logit_softcapping"])
+        w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    rope = c.get("rope_scaling", {})
+    if "long_factor" in rope:
+        original = c["original_max_position_embeddings"]
+        factor = c["max_position_embeddings"] / original
+        w.add_rope_scaling_orig_ctx_len(original)
+        w.add_rope_scaling_attn_factors(np.sqrt(1 + np.log(factor) / np.log(original)))
+        for name in ("long", "short"):
+            w.add_tensor(f"rope_factors_{name}.weight",
+                         np.array(rope[f"{name}_factor"], np.float32))
+    elif rope:
+        w.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        w.add_rope_scaling_factor(rope["factor"])
+        if "original_max_position_embeddings" in rope:
+            w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    add_vocabulary(w, HERE / "tiny/tokenizer.model")
+    arch_id = next(a for a, name in gguf.MODEL_ARCH_NAMES.items() if name == arch)
+    names = gguf.get_tensor_name_map(arch_id, c["num_hidden_layers"])
+    ours, shapes = {}, dict(architectures[case]["tensors"])
+    for name, shape in architectures[case]["tensors"].items():
+        for layer in range(3, c["num_hidden_layers"]):
+            shapes.setdefault(name.replace(".layers.0.", f".layers.{layer}."), shape)
+    for name, shape in shapes.items():
+        own = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        ours[own] = name
+        w.add_tensor(own, np.zeros(shape, np.float32))
+    finish(w)
+    reader = gguf.GGUFReader(path)
+    places = {ours[t.name]: int(t.data_offset) for t in reader.tensors if t.name in ours}
+    factors = [int(t.data_offset + t.n_bytes) for t in reader.tensors if t.name not in ours]
+    begin = max(factors) if factors else min(places.values())
+    head = path.read_bytes()
+    (OUT / f"{case.replace(' ', '_')}.head").write_bytes(head[:begin])
+    path.unlink()
+    return {"config": c, "bytes": len(head), "norms_plus_one": arch.startswith("gemma"),
+            "heads_are_permuted": arch == "llama", "tensors": shapes, "places": places}
+
+
+def write_heads():
+    architectures = json.loads((HERE / "architectures.json").read_text())
+    heads = {case: write_head(case, arch, changes, architectures)
+             for case, (arch, changes) in HEADS.items()}
+    (OUT / "heads.json").write_text(json.dumps(heads) + "\n")
+
+
 def main():
     OUT.mkdir(exist_ok=True)
+    write_heads()
     check_forward()
     write_blocks()
     write_keys()

@@ -2,12 +2,31 @@
 #ifndef LECTERN_TOOLS_SERVER_MESSAGES_H_
 #define LECTERN_TOOLS_SERVER_MESSAGES_H_
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
 #include "engine/lectern.h"
 
 namespace lectern::server {
+
+// Absolute paths become their last part: "/srv/models/tiny.gguf" is "tiny.gguf", as a document's
+// own model may lie anywhere. What the server serves ("/v1/…") is no path of the machine.
+inline std::string WithLastParts(std::string_view text) {
+  constexpr std::string_view kEnds = " \t\n\"'`,;:()[]{}<>|";
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(kEnds, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    const size_t slash = word.rfind('/');
+    const bool is_path =
+        word.starts_with('/') && !word.starts_with("/v1/") && slash > 0 && slash + 1 < word.size();
+    out += is_path ? word.substr(slash + 1) : word;
+    if (end < text.size()) out += text[end];
+    at = end + 1;
+  }
+  return out;
+}
 
 inline api::Error WithoutPaths(api::Error error, std::string_view store, std::string_view model,
                                std::string_view file = {}) {
@@ -21,6 +40,7 @@ inline api::Error WithoutPaths(api::Error error, std::string_view store, std::st
   replace(file, "the upload");
   replace(store, "the store");
   replace(model, "the model");
+  error.message = WithLastParts(error.message);
   return error;
 }
 
