@@ -579,9 +579,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
   const bool is_first = num_past_ == 0 && pending_ < 0;
-  LECTERN_ASSIGN(const std::vector<int32_t> ids,
-                 is_first ? model_->EncodeQuestion(question)
-                          : model_->EncodeNextQuestion(pending_, question));
+  LECTERN_ASSIGN(
+      const std::vector<int32_t> ids,
+      is_first ? model_->EncodeQuestion(question) : model_->EncodeNextQuestion(pending_, question));
   const uint64_t used = document_->shape().num_tokens + num_past_ + ids.size();
   const uint64_t limit = model_->config().max_positions;
   if (ids.size() > kMaxQuestionTokens || used + 1 > limit) {
@@ -683,7 +683,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     AddNote(answer, "the document keeps " + Percent(document_->kept_share()) +
                         " of its rows, and all of them were read");
   } else if (exact && budget < 1) {
-    AddNote(answer, "the document is under 2,048 tokens: it has no clusters and was read densely");
+    AddNote(answer, document_->num_full_layers() == 0
+                        ? "every layer of the model sees a window only, which was read whole"
+                        : "the document is under 2,048 tokens: it has no clusters and was read "
+                          "densely");
   }
   AddEvidence(options, answer);
   return answer;

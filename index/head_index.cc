@@ -47,7 +47,7 @@ bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32
 // The rows of a windowed layer: of the last tokens, those that a token after them sees.
 bool IsEndOfDocument(std::span<const uint32_t> positions, const ShardHeader& header) {
   const uint64_t count = std::min<uint64_t>(header.num_tokens, header.window_size - 1);
-  if (positions.size() != count) return false;
+  if (count == 0 || positions.size() != count) return false;
   for (size_t i = 0; i < count; ++i) {
     if (positions[i] != header.num_tokens - count + i) return false;
   }

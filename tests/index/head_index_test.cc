@@ -46,6 +46,16 @@ class PatchedShard {
     return {reinterpret_cast<uint32_t*>(bytes_.data() + entry.offset), entry.bytes / 4};
   }
 
+  void SetWindow(uint32_t window_size) {
+    ShardHeader header;
+    std::memcpy(&header, bytes_.data(), sizeof header);
+    header.window_size = window_size;
+    header.header_crc = 0;
+    std::memcpy(bytes_.data(), &header, sizeof header);
+    header.header_crc = Crc32c(0, bytes_.data(), kHeaderBytes);
+    std::memcpy(bytes_.data(), &header, sizeof header);
+  }
+
   Result<HeadIndex> Load(uint32_t kv_head) {
     RepairChecksums();
     const std::string path = folder_.path() + "/layer-000.shard";
@@ -128,6 +138,24 @@ TEST(HeadIndexTest, ShortDocumentHasExactRowsOnly) {
   EXPECT_EQ(head->num_exact(), 300u);
   EXPECT_TRUE(head->levels().empty());
   EXPECT_FALSE(head->has_row_codes());
+}
+
+// Those of the last W - 1 tokens, in order.
+TEST(HeadIndexTest, ALayerWithAWindowHasItsRowsOnly) {
+  PatchedShard shard(LayerBytes(true));
+  for (const uint32_t window : {301u, 302u, 1u << 31}) {
+    shard.SetWindow(window);
+    const auto head = shard.Load(0);
+    EXPECT_TRUE(head.ok()) << head.status().message();
+  }
+  for (const uint32_t window : {1u, 2u, 100u, 300u}) {
+    shard.SetWindow(window);
+    EXPECT_EQ(shard.Load(0).status().code(), Code::kCorrupt) << window;
+  }
+  shard.SetWindow(400);
+  std::swap(shard.Numbers(SectionKind::kPositions, 0, 0)[5],
+            shard.Numbers(SectionKind::kPositions, 0, 0)[6]);
+  EXPECT_EQ(shard.Load(0).status().code(), Code::kCorrupt);
 }
 
 // Rows that are gathered one by one are those of their blocks.
