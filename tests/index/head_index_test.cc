@@ -50,10 +50,12 @@ class PatchedShard {
     ShardHeader header;
     std::memcpy(&header, bytes_.data(), sizeof header);
     header.window_size = window_size;
-    header.header_crc = 0;
     std::memcpy(bytes_.data(), &header, sizeof header);
-    header.header_crc = Crc32c(0, bytes_.data(), kHeaderBytes);
+    header.header_crc = HeaderCrc(bytes_.data());
     std::memcpy(bytes_.data(), &header, sizeof header);
+    const uint64_t footer = header.payload_bytes + header.num_blocks * sizeof(uint32_t);
+    std::memcpy(bytes_.data() + footer + offsetof(ShardFooter, header_crc), &header.header_crc,
+                sizeof header.header_crc);
   }
 
   Result<HeadIndex> Load(uint32_t kv_head) {
