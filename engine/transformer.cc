@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "store/shard_layout.h"
 
 namespace lectern {
 namespace {
