@@ -6,7 +6,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "index/second_order.h"
+#include "kernels/second_order.h"
 
 namespace lectern {
 namespace {
@@ -663,7 +663,9 @@ bool HasProbabilities(Rows<const float> logits, std::span<const float> lse) {
     }
   }
   const float least = 0.5f * std::log(kNegligibleSquares / static_cast<float>(lse.size()));
-  return *std::max_element(largest.begin(), largest.end()) >= least;
+  bool has = false;
+  for (const float logit : largest) has |= logit >= least;
+  return has;
 }
 
 // Adds a tile's attention: columns [begin, begin + logits.num_cols) of a head's.

@@ -514,9 +514,10 @@ class Indexer {
 
   Status ClusterLayers(std::vector<uint32_t> layers) {
     const uint32_t heads = config_.num_kv_heads;
-    const auto windowed = std::ranges::stable_partition(
-        layers, [&](uint32_t layer) { return !config_.is_windowed(layer); });
-    const size_t num_full = layers.size() - windowed.size();
+    const auto windowed =
+        std::stable_partition(layers.begin(), layers.end(),
+                              [&](uint32_t layer) { return !config_.is_windowed(layer); });
+    const auto num_full = static_cast<size_t>(windowed - layers.begin());
     std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? num_full * heads : 0);
     std::mutex mutex;
     Status first;

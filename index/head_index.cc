@@ -21,15 +21,17 @@ Status Contradiction(const ShardReader& shard, uint32_t kv_head, const char* wha
 // Of q8 rows: a scale that is infinite or no number would make all of the step's results none.
 bool HasScales(const TypedRows& rows, IndexRange range) {
   if (rows.dtype != Dtype::kQ8) return true;
-  for (uint32_t row = range.begin; row < range.end; ++row) {
-    const std::byte* const data = rows.row(row);
-    for (size_t block = 0; block < rows.num_cols / kQ8Block; ++block) {
-      f16 scale;
-      std::memcpy(&scale, data + block * (kQ8Block + sizeof scale), sizeof scale);
-      if (!std::isfinite(ToFloat(scale))) return false;
-    }
+  constexpr uint16_t kExponent = 0x7C00;  // all of its bits: no number
+  constexpr size_t kBlockBytes = kQ8Block + sizeof(f16);
+  const std::byte* const data = rows.row(range.begin);  // blocks follow one another
+  const size_t num_blocks = range.size() * (rows.num_cols / kQ8Block);
+  bool all_are = true;
+  for (size_t block = 0; block < num_blocks; ++block) {
+    f16 scale;
+    std::memcpy(&scale, data + block * kBlockBytes, sizeof scale);
+    all_are &= (scale.bits & kExponent) != kExponent;
   }
-  return true;
+  return all_are;
 }
 
 // children must start at `first`, never fall, leave no cluster empty and end at `last`.
@@ -253,12 +255,13 @@ Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
   LECTERN_RETURN_IF_ERROR(shard_->Verify(view.variances_offset + clusters.begin * sizeof(float),
                                          clusters.size() * sizeof(float)));
   LECTERN_RETURN_IF_ERROR(CheckScales(view.centroids, level, clusters));
+  bool all_are = true;
   for (const float variance : view.variances.subspan(clusters.begin, clusters.size())) {
-    if (variance >= 0 && variance < INFINITY) continue;
-    return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
-                                      " has a variance that is none; index the document again");
+    all_are &= variance >= 0 && variance < INFINITY;
   }
-  return {};
+  if (all_are) return {};
+  return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
+                                    " has a variance that is none; index the document again");
 }
 
 Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {

@@ -95,26 +95,20 @@ void HeadLookup::CentroidLogits(size_t level, Rows<const float> queries, Rows<fl
 
 void HeadLookup::AddSecondOrder(std::span<const float> norms, Rows<float> logits) const {
   if (!args_.second_order) return;
-  for (size_t r = 0; r < logits.num_rows; ++r) {
-    for (size_t i = 0; i < logits.num_cols; ++i) {
-      logits[r][i] += LogMeanExp(norms[r] * deviations_[i], log_counts_[i], most_deviations_[i]);
-    }
-  }
+  args_.backend.add_second_order(
+      {.logits = logits, .norms = norms, .variances = variances_, .log_counts = log_counts_});
 }
 
 Status HeadLookup::Score(size_t level) {
   const HeadIndex::Level& view = head_.levels()[level];
   log_counts_.clear();
-  deviations_.clear();
-  most_deviations_.clear();
+  variances_.clear();
   for (const IndexRange& range : open_) {
     LECTERN_RETURN_IF_ERROR(head_.VerifyCentroids(level, range));
     log_counts_.insert(log_counts_.end(), view.log_counts.begin() + range.begin,
                        view.log_counts.begin() + range.end);
-    for (uint32_t i = range.begin; i < range.end; ++i) {
-      deviations_.push_back(std::sqrt(view.variances[i]));
-      most_deviations_.push_back(MostDeviations(view.log_counts[i]));
-    }
+    variances_.insert(variances_.end(), view.variances.begin() + range.begin,
+                      view.variances.begin() + range.end);
   }
   selection_.looked_up[level].assign(open_.begin(), open_.end());
   scores_.assign(log_counts_.size(), 0.0f);

@@ -9,7 +9,7 @@
 
 #include "index/lookup.h"
 #include "index/reused.h"
-#include "index/second_order.h"
+#include "kernels/second_order.h"
 #include "kernels/sign_logits.h"
 
 namespace lectern {
@@ -146,8 +146,7 @@ class HeadLookup {
   ArenaVector<IndexRange> open_{arena_};
   ArenaVector<float> norms_{arena_};                        // [R]: scale * |q|
   ArenaVector<float> log_counts_{arena_}, scores_{arena_};  // of open_
-  ArenaVector<float> deviations_{arena_};       // of open_: of a key's logit, per norms_
-  ArenaVector<float> most_deviations_{arena_};  // of open_
+  ArenaVector<float> variances_{arena_};                    // of open_
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
   // current level; of the first with that of open clusters that are not coded.
   ArenaVector<float> rejected_lse_{arena_}, reference_{arena_}, rest_lse_{arena_};

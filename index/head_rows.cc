@@ -306,12 +306,11 @@ void HeadLookup::ScoreRefinedRows() {
 
 // Once the coded clusters are known.
 void HeadLookup::MakeGroups() {
+  size_t last = 0;  // of coded_columns_
   const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
-    const auto first = std::lower_bound(coded_columns_.begin(), coded_columns_.end(), begin_column);
-    const auto last = std::lower_bound(first, coded_columns_.end(), end_column);
-    groups_.push_back({cluster, begin_column, end_column,
-                       coded_begin_[static_cast<size_t>(first - coded_columns_.begin())],
-                       coded_begin_[static_cast<size_t>(last - coded_columns_.begin())],
+    const size_t first = last;
+    while (last < coded_columns_.size() && coded_columns_[last] < end_column) ++last;
+    groups_.push_back({cluster, begin_column, end_column, coded_begin_[first], coded_begin_[last],
                        last - first == end_column - begin_column});
   };
   if (finest() == 0) {
@@ -342,6 +341,10 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
+    const std::byte* const codes = head_.RowCodes(rows.begin);  // those of clusters lie apart
+    for (size_t i = 0; i < rows.size() * head_.row_code_bytes(); i += 64) {
+      __builtin_prefetch(codes + i);
+    }
     coded_begin_.push_back(coded_begin_.back() + rows.size());
   }
   coded_rows_ = buffers_.coded_rows.Resize(coded_begin_.back());
@@ -485,12 +488,13 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read) {
         const uint32_t g = kept_groups[i];
         // Sums of all less those that are read: never less than their rounding, never nothing.
         const float coded_left = std::max({unread[g], 0x1p-24f * coded[g], kNoMass});
-        const float mass = coded_left + uncoded[in_part][g];
-        logits[i] = reference_[r] + std::log(mass);
+        logits[i] = coded_left + uncoded[in_part][g];
         if (scores_all()) continue;
-        left[i] += double{weights_[r]} * mass;
-        all[i] += double{weights_[r]} * (mass + std::max(0.0f, coded[g] - coded_left));
+        left[i] += double{weights_[r]} * logits[i];
+        all[i] += double{weights_[r]} * (logits[i] + std::max(0.0f, coded[g] - coded_left));
       }
+      args_.backend.log_rows(
+          {.masses = {logits, 1, kept.size()}, .reference = Tile(reference_, r, r + 1)});
     }
   });
   if (scores_all()) return;
@@ -544,7 +548,7 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     }
     const Rows<float> logits(data.data(), rows, num_open);
     CentroidLogits(finest(), queries, logits);
-    AddSecondOrder(norms, logits);
+    AddSecondOrder(std::span(norms).first(rows), logits);
     for (size_t r = 0; r < rows; ++r) {
       for (size_t i = 0; i < num_open; ++i) logits[r][i] += log_counts_[i];
       lse[r] = *std::max_element(logits[r], logits[r] + num_open);

@@ -41,31 +41,42 @@ struct Candidate {
   uint32_t index;  // cluster, or row among the head's coded rows
 };
 
-// Wanted ones first, then by score (>= 0); equal ones in the order that they have. A radix sort: of
-// the thousands of clusters of every layer and token it takes a sixth of the time of std::sort.
-ArenaVector<Candidate> BestFirst(const ArenaVector<Candidate>& candidates, Arena* arena) {
-  constexpr uint32_t kDigitBits = 11, kDigits = 3, kMask = (1 << kDigitBits) - 1;
-  struct Key {
-    uint32_t key, place;
-  };
-  ArenaVector<Key> keys(candidates.size(), arena), sorted(candidates.size(), arena);
-  std::array<std::array<uint32_t, kMask + 1>, kDigits> begins{};
-  for (uint32_t i = 0; i < candidates.size(); ++i) {
-    const uint32_t score = std::bit_cast<uint32_t>(candidates[i].score) & 0x7FFFFFFF;
-    const uint32_t key = (candidates[i].wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - score;
-    keys[i] = {key, i};
-    for (uint32_t d = 0; d < kDigits; ++d) ++begins[d][key >> (d * kDigitBits) & kMask];
+// Candidates one after another: wanted ones first, then by score (>= 0); equal ones in the order
+// that they have. Of thousands a step wants the first few: they are dealt into buckets, and a
+// bucket is sorted when it is reached.
+class BestFirst {
+ public:
+  BestFirst(ArenaVector<Candidate> candidates, Arena* arena)
+      : candidates_(std::move(candidates)), keys_(candidates_.size(), arena) {
+    for (const Candidate& candidate : candidates_) ++ends_[KeyOf(candidate) >> kLowBits];
+    std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), 0u);
+    for (uint32_t i = 0; i < candidates_.size(); ++i) {
+      const uint32_t key = KeyOf(candidates_[i]);
+      keys_[ends_[key >> kLowBits]++] = uint64_t{key} << 32 | i;
+    }
   }
-  for (uint32_t d = 0; d < kDigits; ++d) {
-    std::exclusive_scan(begins[d].begin(), begins[d].end(), begins[d].begin(), 0u);
-    for (const Key& key : keys) sorted[begins[d][key.key >> (d * kDigitBits) & kMask]++] = key;
-    keys.swap(sorted);
+
+  const Candidate* Next() {  // nullptr: that was all
+    if (next_ == keys_.size()) return nullptr;
+    if (next_ == sorted_) {
+      sorted_ = ends_[keys_[next_] >> (32 + kLowBits)];
+      std::sort(keys_.begin() + next_, keys_.begin() + sorted_);
+    }
+    return &candidates_[static_cast<uint32_t>(keys_[next_++])];
   }
-  ArenaVector<Candidate> ordered(arena);
-  ordered.reserve(candidates.size());
-  for (const Key& key : keys) ordered.push_back(candidates[key.place]);
-  return ordered;
-}
+
+ private:
+  static constexpr uint32_t kLowBits = 20;  // left are whether it is wanted, exponent and 3 bits
+  static uint32_t KeyOf(const Candidate& candidate) {
+    const uint32_t score = std::bit_cast<uint32_t>(candidate.score) & 0x7FFFFFFF;
+    return (candidate.wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - score;
+  }
+
+  ArenaVector<Candidate> candidates_;
+  ArenaVector<uint64_t> keys_;  // and the place among candidates_
+  std::array<uint32_t, 1 << (32 - kLowBits)> ends_{};
+  uint32_t next_ = 0, sorted_ = 0;
+};
 
 // What a rule is: which clusters it wants, and what it makes of the byte budget.
 struct RuleTerms {
@@ -222,20 +233,27 @@ class LayerLookup {
 
   bool has_budget() const { return HasByteBudget(args_.rule.kind); }
 
+  std::span<const HeadLookup> RankedLookups() const {
+    return std::span<const HeadLookup>(lookups_).subspan(first_ranked_, args_.heads.size());
+  }
+
   // T of a head, calibrated for the share, where the rule has one.
   float Threshold(size_t head, size_t level, double kept_share) const {
     if (terms_.wants != RuleTerms::Wants::kAboveThreshold) return -INFINITY;
     return std::exp(LogThreshold(args_.heads[head].thresholds(), static_cast<uint32_t>(level),
-                                 lookups_[first_ranked_ + head].num_scored(), kept_share));
+                                 RankedLookups()[head].num_scored(), kept_share));
   }
 
   // All open clusters of the layer, best first, equal ones by head and place; `kept_share` picks
   // the threshold.
-  ArenaVector<Candidate> Rank(size_t level, double kept_share) const {
+  BestFirst Rank(size_t level, double kept_share) const {
     const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
-    ArenaVector<Candidate> candidates(arena_);
+    size_t num_open = 0;
+    for (const HeadLookup& lookup : RankedLookups()) num_open += lookup.scores().size();
+    ArenaVector<Candidate> candidates(num_open, arena_);
+    auto next = candidates.begin();
     for (size_t h = 0; h < args_.heads.size(); ++h) {
-      const HeadLookup& lookup = lookups_[first_ranked_ + h];
+      const HeadLookup& lookup = RankedLookups()[h];
       const float threshold = Threshold(h, level, kept_share);
       const auto& counts = args_.heads[h].levels()[level].key_counts;
       size_t column = 0;
@@ -243,27 +261,27 @@ class LayerLookup {
         for (uint32_t i = range.begin; i < range.end; ++i, ++column) {
           const float score = lookup.scores()[column];
           const float keys = by_mass ? static_cast<float>(counts[i]) : 1.0f;
-          candidates.push_back({keys * score, score > threshold, static_cast<uint32_t>(h), i});
+          *next++ = {keys * score, score > threshold, static_cast<uint32_t>(h), i};
         }
       }
     }
-    candidates = BestFirst(candidates, arena_);
-    if (by_mass) WantMass(level, candidates);
-    return candidates;
+    if (by_mass) return WantMass(level, BestFirst(std::move(candidates), arena_));
+    return BestFirst(std::move(candidates), arena_);
   }
 
   // Of each head the first (of most mass) until they hold the share of what is not known.
-  void WantMass(size_t level, ArenaVector<Candidate>& candidates) const {
+  BestFirst WantMass(size_t level, BestFirst by_mass) const {
     const double part = static_cast<double>(level + 1) / static_cast<double>(num_levels_);
     const double share = 1 - (1 - args_.rule.mass) * part;
     ArenaVector<double> left(arena_);
     for (const HeadLookup& lookup : lookups_) left.push_back(share * (1 - lookup.KnownMass()));
-    for (Candidate& candidate : candidates) {
-      candidate.wanted = left[candidate.head] > 0;
-      left[candidate.head] -= candidate.score;
+    ArenaVector<Candidate> candidates(arena_);
+    while (const Candidate* next = by_mass.Next()) {
+      candidates.push_back(*next);
+      candidates.back().wanted = left[next->head] > 0;
+      left[next->head] -= next->score;
     }
-    std::stable_partition(candidates.begin(), candidates.end(),
-                          [](const Candidate& candidate) { return candidate.wanted; });
+    return BestFirst(std::move(candidates), arena_);
   }
 
   PerHead Sorted(PerHead lists) const {
@@ -288,19 +306,20 @@ class LayerLookup {
         std::clamp(allowed / below_bytes, has_budget() ? 0.01 : args_.kv_budget, 1.0);
     double opened_bytes = 0, opened_row_bytes = 0;
     PerHead opened(lookups_.size(), arena_);
-    for (const Candidate& candidate : Rank(level, kept_share)) {
-      const HeadIndex& head = args_.heads[candidate.head];
+    BestFirst ranked = Rank(level, kept_share);
+    while (const Candidate* candidate = ranked.Next()) {
+      const HeadIndex& head = args_.heads[candidate->head];
       const HeadIndex::Level& view = head.levels()[level];
       const bool can_fill = opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
       double bytes = ClusterBytes(head, level + 1) *
-                     (view.children[candidate.index + 1] - view.children[candidate.index]);
+                     (view.children[candidate->index + 1] - view.children[candidate->index]);
       // An opened cluster needs its own mean value only where it stands for the finest ones.
       if (!(use_codes_ && IsFinest(level + 1))) bytes -= ValueBytes(view);
-      if (has_budget() ? can_fill && opened_bytes + bytes > allowed : !candidate.wanted) break;
+      if (has_budget() ? can_fill && opened_bytes + bytes > allowed : !candidate->wanted) break;
       if (has_budget() && opened_bytes + bytes > most) continue;
-      opened[candidate.head].push_back(candidate.index);
+      opened[candidate->head].push_back(candidate->index);
       opened_bytes += bytes;
-      opened_row_bytes += row_bytes_ * view.key_counts[candidate.index];
+      opened_row_bytes += row_bytes_ * view.key_counts[candidate->index];
     }
     spent_ += opened_bytes;
     lookup_left_ -= opened_bytes;
@@ -322,14 +341,15 @@ class LayerLookup {
                                     MostOf(kMostCoded, kMostCodedByFew) * row_code_bytes);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size(), arena_);
-    for (const Candidate& candidate : Rank(num_levels_ - 1, 0.3)) {
-      const HeadIndex& head = args_.heads[candidate.head];
-      const double rows = head.ClusterRows(candidate.index).size();
+    BestFirst ranked = Rank(num_levels_ - 1, 0.3);
+    while (const Candidate* candidate = ranked.Next()) {
+      const HeadIndex& head = args_.heads[candidate->head];
+      const double rows = head.ClusterRows(candidate->index).size();
       const double bytes = rows * static_cast<double>(head.row_code_bytes());
       const bool can_fill = coded_row_bytes > kSpareRows * (budget_ - spent_ - code_bytes);
       if (can_fill && code_bytes + bytes > allowed) break;
       if (code_bytes + bytes > most) continue;
-      coded[candidate.head].push_back(candidate.index);
+      coded[candidate->head].push_back(candidate->index);
       code_bytes += bytes;
       coded_row_bytes += rows * row_bytes_;
     }
@@ -442,13 +462,14 @@ class LayerLookup {
     const double kept_share =
         has_budget() ? std::max(0.01, (budget_ - spent_) / dense_bytes_) : args_.kv_budget;
     PerHead chosen(lookups_.size(), arena_);
-    for (const Candidate& candidate : Rank(num_levels_ - 1, kept_share)) {
-      const HeadIndex& head = args_.heads[candidate.head];
-      double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate.index)));
+    BestFirst ranked = Rank(num_levels_ - 1, kept_share);
+    while (const Candidate* candidate = ranked.Next()) {
+      const HeadIndex& head = args_.heads[candidate->head];
+      double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate->index)));
       bytes -= ValueBytes(head.levels().back());
-      if (!candidate.wanted && spent_ >= terms_.fill_to * budget_) break;
+      if (!candidate->wanted && spent_ >= terms_.fill_to * budget_) break;
       if (spent_ + bytes > terms_.cut_at * budget_) continue;
-      chosen[candidate.head].push_back(candidate.index);
+      chosen[candidate->head].push_back(candidate->index);
       spent_ += bytes;
     }
     return Sorted(std::move(chosen));

@@ -89,10 +89,10 @@ struct LookupArgs {
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim], rows of its group
   float scale;
   float softcap = 0;  // of the model's logits (kernels/softcap.h); 0: none
-  double kv_budget;  // (0, 1): share of the layer's K+V bytes, all kv heads together
+  double kv_budget;   // (0, 1): share of the layer's K+V bytes, all kv heads together
   bool tail;
   bool row_codes = true;  // use them where the document has them
-  // The mass of a cluster from its variance too (index/second_order.h), not its centroid alone.
+  // The mass of a cluster from its variance too (kernels/second_order.h), not its centroid alone.
   bool second_order = true;
   // In the place of kv_budget, per kv head, (0, 1]: share of its own bytes. Each head is then
   // looked up alone, on a thread; empty: they compete for the layer's.

@@ -32,9 +32,11 @@ struct Backend {
   void (*attend_blocks)(const AttendBlocksArgs&);
   void (*attend_logits)(const AttendLogitsArgs&);
   void (*key_logits)(const KeyLogitsArgs&);
+  void (*add_second_order)(const AddSecondOrderArgs&);
   void (*add_row_lse)(const AddRowLseArgs&);
   void (*add_scores)(const AddScoresArgs&);
   void (*exp_rows)(const ExpRowsArgs&);
+  void (*log_rows)(const LogRowsArgs&);
   void (*sum_segments)(const SumSegmentsArgs&);
   void (*add_weighted_rows)(const AddWeightedRowsArgs&);
   void (*add_sign_logits)(const AddSignLogitsArgs&);

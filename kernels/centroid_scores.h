@@ -10,6 +10,7 @@
 #ifndef LECTERN_KERNELS_CENTROID_SCORES_H_
 #define LECTERN_KERNELS_CENTROID_SCORES_H_
 
+#include "kernels/second_order.h"
 #include "kernels/types.h"
 
 namespace lectern {
@@ -18,17 +19,27 @@ struct KeyLogitsArgs {
   Rows<const float> queries;  // [R, head_dim]
   TypedRows keys;             // [n, head_dim]; any dtype
   float scale;
-  Rows<float> logits;         // out [R, n]: scale * q_r . k_j; its stride may exceed n
-  std::span<float> scratch;   // >= AttendScratch(R, head_dim) floats
+  Rows<float> logits;        // out [R, n]: scale * q_r . k_j; its stride may exceed n
+  std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
 };
 // Each logit is one sum over head_dim, independent of the other rows and keys.
 void KeyLogitsScalar(const KeyLogitsArgs& args);  // the definition; sums in double
 void KeyLogitsSimd(const KeyLogitsArgs& args);    // within 1e-5 * scale * |q||k| of it
 
+// What the clusters' spread adds to their centroids' logits: kernels/second_order.h.
+struct AddSecondOrderArgs {
+  Rows<float> logits;            // in/out [R, n]: += LogMeanExp(norm_r sqrt(variance_j), ln N_j)
+  std::span<const float> norms;  // [R]: scale * |q_r|
+  std::span<const float> variances;   // [n], >= 0: of a key around its centroid, per dimension
+  std::span<const float> log_counts;  // [n], >= 0: ln N_j
+};
+void AddSecondOrderScalar(const AddSecondOrderArgs& args);
+void AddSecondOrderSimd(const AddSecondOrderArgs& args);  // within 1e-5 relative of what it adds
+
 struct AddRowLseArgs {
-  Rows<const float> logits;      // [R, n]
-  std::span<const float> bias;   // [n]: log N_j; -inf leaves j out
-  std::span<float> lse;          // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j))
+  Rows<const float> logits;     // [R, n]
+  std::span<const float> bias;  // [n]: log N_j; -inf leaves j out
+  std::span<float> lse;         // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j))
 };
 void AddRowLseScalar(const AddRowLseArgs& args);
 void AddRowLseSimd(const AddRowLseArgs& args);  // within 1e-5 of it
@@ -48,6 +59,14 @@ struct ExpRowsArgs {
 };
 void ExpRowsScalar(const ExpRowsArgs& args);
 void ExpRowsSimd(const ExpRowsArgs& args);  // within 1e-5 relative of it, and 1e-30
+
+// And back.
+struct LogRowsArgs {
+  Rows<float> masses;                // in/out [R, n], > 0: -> reference_r + log(mass_rj)
+  std::span<const float> reference;  // [R]
+};
+void LogRowsScalar(const LogRowsArgs& args);
+void LogRowsSimd(const LogRowsArgs& args);  // within 1e-6 of it, and an ulp
 
 struct SumSegmentsArgs {
   Rows<const float> masses;         // [R, n]

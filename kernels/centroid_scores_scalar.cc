@@ -22,6 +22,15 @@ void KeyLogitsScalar(const KeyLogitsArgs& args) {
   }
 }
 
+void AddSecondOrderScalar(const AddSecondOrderArgs& args) {
+  for (size_t r = 0; r < args.logits.num_rows; ++r) {
+    for (size_t j = 0; j < args.logits.num_cols; ++j) {
+      args.logits[r][j] +=
+          LogMeanExp(args.norms[r] * std::sqrt(args.variances[j]), args.log_counts[j]);
+    }
+  }
+}
+
 void AddRowLseScalar(const AddRowLseArgs& args) {
   const auto& [logits, bias, lse] = args;
   assert(bias.size() == logits.num_cols && lse.size() == logits.num_rows);
@@ -56,6 +65,15 @@ void ExpRowsScalar(const ExpRowsArgs& args) {
     for (size_t j = 0; j < args.logits.num_cols; ++j) {
       float& logit = args.logits[r][j];
       logit = std::exp(std::min(logit - args.reference[r], 80.0f));
+    }
+  }
+}
+
+void LogRowsScalar(const LogRowsArgs& args) {
+  for (size_t r = 0; r < args.masses.num_rows; ++r) {
+    for (size_t j = 0; j < args.masses.num_cols; ++j) {
+      args.masses[r][j] =
+          static_cast<float>(args.reference[r] + std::log(double{args.masses[r][j]}));
     }
   }
 }

@@ -29,9 +29,11 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 void KeyLogits(const KeyLogitsArgs& args) { KeyLogitsScalar(args); }
+void AddSecondOrder(const AddSecondOrderArgs& args) { AddSecondOrderScalar(args); }
 void AddRowLse(const AddRowLseArgs& args) { AddRowLseScalar(args); }
 void AddScores(const AddScoresArgs& args) { AddScoresScalar(args); }
 void ExpRows(const ExpRowsArgs& args) { ExpRowsScalar(args); }
+void LogRows(const LogRowsArgs& args) { LogRowsScalar(args); }
 void SumSegments(const SumSegmentsArgs& args) { SumSegmentsScalar(args); }
 void AddWeightedRows(const AddWeightedRowsArgs& args) { AddWeightedRowsScalar(args); }
 void AssignNearest(const AssignNearestArgs& args) { AssignNearestScalar(args); }
@@ -91,6 +93,33 @@ HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
   return hn::LoadU(d, padded);
 }
 
+// And back: x[0, count), count <= kLanes.
+HWY_INLINE void StoreSome(FloatVector values, size_t count, float* x) {
+  float stored[kLanes];
+  hn::StoreU(values, FloatTag(), stored);
+  std::memcpy(x, stored, count * sizeof(float));
+}
+
+void AddSecondOrder(const AddSecondOrderArgs& args) {
+  const FloatTag d;
+  const size_t n = args.logits.num_cols;
+  for (size_t j = 0; j < n; j += kLanes) {
+    const size_t count = std::min(kLanes, n - j);
+    const FloatVector log_count = LoadFilled(&args.log_counts[j], count, 0);
+    const FloatVector spread = hn::Sqrt(LoadFilled(&args.variances[j], count, 0));
+    const FloatVector largest = hn::Sqrt(hn::Add(log_count, log_count));
+    for (size_t r = 0; r < args.logits.num_rows; ++r) {
+      const FloatVector deviation = hn::Mul(hn::Set(d, args.norms[r]), spread);
+      const FloatVector many = hn::Mul(hn::Mul(deviation, deviation), hn::Set(d, 0.5f));
+      const FloatVector one = hn::MulSub(deviation, largest, log_count);
+      const FloatVector added = hn::IfThenElse(hn::Lt(deviation, largest), many, one);
+      float* const logits = args.logits[r] + j;
+      const FloatVector sum = hn::Add(LoadFilled(logits, count, 0), added);
+      count == kLanes ? hn::StoreU(sum, d, logits) : StoreSome(sum, count, logits);
+    }
+  }
+}
+
 // logits_j + bias_j of one vector; -inf past the end.
 HWY_INLINE FloatVector Biased(const float* logits, std::span<const float> bias, size_t j) {
   const size_t count = bias.size() - j;
@@ -137,9 +166,7 @@ void AddScores(const AddScoresArgs& args) {
       const FloatVector logit = LoadFilled(logits[r] + j, count, kNoMass);
       sum = hn::Add(sum, FastExp(hn::Sub(logit, hn::Set(d, lse[r]))));
     }
-    float stored[kLanes];
-    hn::StoreU(sum, d, stored);
-    std::memcpy(&scores[j], stored, count * sizeof(float));
+    StoreSome(sum, count, &scores[j]);
   }
 }
 
@@ -153,9 +180,21 @@ void ExpRows(const ExpRowsArgs& args) {
     size_t j = 0;
     for (; j + kLanes <= n; j += kLanes) hn::StoreU(exp(hn::LoadU(d, row + j)), d, row + j);
     if (j == n) continue;
-    float last[kLanes];
-    hn::StoreU(exp(LoadFilled(row + j, n - j, 0)), d, last);
-    std::memcpy(row + j, last, (n - j) * sizeof(float));
+    StoreSome(exp(LoadFilled(row + j, n - j, 0)), n - j, row + j);
+  }
+}
+
+void LogRows(const LogRowsArgs& args) {
+  const FloatTag d;
+  const size_t n = args.masses.num_cols;
+  for (size_t r = 0; r < args.masses.num_rows; ++r) {
+    float* const row = args.masses[r];
+    const FloatVector reference = hn::Set(d, args.reference[r]);
+    for (size_t j = 0; j < n; j += kLanes) {
+      const size_t count = std::min(kLanes, n - j);
+      const FloatVector mass = LoadFilled(row + j, count, 1);
+      StoreSome(hn::Add(reference, hn::Log(d, mass)), count, row + j);
+    }
   }
 }
 
@@ -177,13 +216,28 @@ HWY_INLINE double SumOf(const float* x, size_t count) {
   return sum;
 }
 
-void SumSegments(const SumSegmentsArgs& args) {
-  for (size_t r = 0; r < args.masses.num_rows; ++r) {
-    for (size_t i = 0; i < args.sums.num_cols; ++i) {
-      const double sum = SumOf(args.masses[r] + args.begin[i], args.begin[i + 1] - args.begin[i]);
-      args.sums[r][i] = static_cast<float>(sum);
+// Of rows [row, row + kRows). Most segments are a handful of clusters: the branch on where one
+// ends, which is often mistaken, is shared by the rows.
+template <size_t kRows>
+HWY_INLINE void SumSegmentsOf(const SumSegmentsArgs& args, size_t row) {
+  constexpr size_t kShort = 16;
+  for (size_t i = 0; i < args.sums.num_cols; ++i) {
+    const size_t begin = args.begin[i], count = args.begin[i + 1] - begin;
+    float sums[kRows] = {};
+    for (size_t j = begin; j < begin + count && count <= kShort; ++j) {
+      for (size_t r = 0; r < kRows; ++r) sums[r] += args.masses[row + r][j];
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      if (count > kShort) sums[r] = static_cast<float>(SumOf(args.masses[row + r] + begin, count));
+      args.sums[row + r][i] = sums[r];
     }
   }
+}
+
+void SumSegments(const SumSegmentsArgs& args) {
+  size_t row = 0;
+  for (; row + 4 <= args.masses.num_rows; row += 4) SumSegmentsOf<4>(args, row);
+  for (; row < args.masses.num_rows; ++row) SumSegmentsOf<1>(args, row);
 }
 
 void AddWeightedRows(const AddWeightedRowsArgs& args) {
@@ -273,9 +327,11 @@ HWY_AFTER_NAMESPACE();
 namespace lectern {
 
 HWY_EXPORT(KeyLogits);
+HWY_EXPORT(AddSecondOrder);
 HWY_EXPORT(AddRowLse);
 HWY_EXPORT(AddScores);
 HWY_EXPORT(ExpRows);
+HWY_EXPORT(LogRows);
 HWY_EXPORT(SumSegments);
 HWY_EXPORT(AddWeightedRows);
 HWY_EXPORT(AssignNearest);
@@ -286,6 +342,13 @@ void KeyLogitsSimd(const KeyLogitsArgs& args) {
   assert(args.logits.num_cols == args.keys.num_rows);
   assert(args.scratch.size() >= AttendScratch(args.queries.num_rows, args.queries.num_cols));
   HWY_DYNAMIC_DISPATCH(KeyLogits)(args);
+}
+
+void AddSecondOrderSimd(const AddSecondOrderArgs& args) {
+  assert(args.norms.size() == args.logits.num_rows);
+  assert(args.variances.size() == args.logits.num_cols);
+  assert(args.log_counts.size() == args.logits.num_cols);
+  HWY_DYNAMIC_DISPATCH(AddSecondOrder)(args);
 }
 
 void AddRowLseSimd(const AddRowLseArgs& args) {
@@ -301,6 +364,11 @@ void AddScoresSimd(const AddScoresArgs& args) {
 void ExpRowsSimd(const ExpRowsArgs& args) {
   assert(args.reference.size() == args.logits.num_rows);
   HWY_DYNAMIC_DISPATCH(ExpRows)(args);
+}
+
+void LogRowsSimd(const LogRowsArgs& args) {
+  assert(args.reference.size() == args.masses.num_rows);
+  HWY_DYNAMIC_DISPATCH(LogRows)(args);
 }
 
 void SumSegmentsSimd(const SumSegmentsArgs& args) {

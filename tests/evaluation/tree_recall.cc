@@ -29,7 +29,7 @@
 #include "engine/prefill.h"
 #include "index/build.h"
 #include "index/kmeans.h"
-#include "index/second_order.h"
+#include "kernels/second_order.h"
 
 namespace lectern {
 namespace {

@@ -107,7 +107,7 @@ inline std::vector<double> Logits(const float* query, const std::vector<float>& 
 }
 
 // Log of the mean mass of a key of each cluster: by its centroid, and its variance (formula of
-// index/second_order.h).
+// kernels/second_order.h).
 inline std::vector<double> MassLogits(const HeadIndex::Level& level, const float* query) {
   std::vector<double> logits = Logits(query, Floats(level.centroids));
   double squares = 0;

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "index/head_lookup.h"
-#include "index/second_order.h"
+#include "kernels/second_order.h"
 #include "tests/index/lookup_case.h"
 
 namespace lectern {

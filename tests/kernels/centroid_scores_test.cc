@@ -163,6 +163,66 @@ TEST_P(CentroidScoresTest, SegmentsAreSummedApart) {
   }
 }
 
+// Of groups of a few clusters, whose rows are summed together, and of none.
+TEST_P(CentroidScoresTest, ShortSegmentsOfAnyNumberOfRows) {
+  std::vector<uint32_t> begin = {0};
+  for (uint32_t i = 0; begin.back() < 400; ++i) begin.push_back(begin.back() + i * 7 % 19);
+  for (size_t rows = 1; rows <= 9; ++rows) {
+    const Matrix masses = Matrix::Random(rows, begin.back(), 5);
+    Matrix sums(rows, begin.size() - 1, 7);
+    kernels().sum_segments({.masses = masses, .begin = begin, .sums = sums.rows});
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t i = 0; i + 1 < begin.size(); ++i) {
+        const double sum = std::accumulate(masses[r] + begin[i], masses[r] + begin[i + 1], 0.0);
+        EXPECT_NEAR(sums[r][i], sum, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_P(CentroidScoresTest, SecondOrderIsThatOfTheFormula) {
+  for (const size_t n : kWidths) {
+    const Matrix before = Matrix::Random(3, n, 6, 4), of_clusters = Matrix::Random(2, n, 7, 3);
+    const std::vector<float> norms = {0, 0.7f, 4};
+    std::vector<float> variances, log_counts;
+    for (size_t j = 0; j < n; ++j) {
+      variances.push_back(j % 5 == 0 ? 0 : std::fabs(of_clusters[0][j]));
+      log_counts.push_back(j % 7 == 0 ? 0 : std::fabs(of_clusters[1][j]));
+    }
+    Matrix logits = before;
+    kernels().add_second_order(
+        {.logits = logits.rows, .norms = norms, .variances = variances, .log_counts = log_counts});
+    for (size_t r = 0; r < 3; ++r) {
+      for (size_t j = 0; j < n; ++j) {
+        const double deviation = norms[r] * std::sqrt(double{variances[j]});
+        const double most = std::sqrt(2 * double{log_counts[j]});
+        const double added =
+            deviation < most ? deviation * deviation / 2 : deviation * most - log_counts[j];
+        ASSERT_NEAR(logits[r][j], before[r][j] + added, 2e-5 * (1 + std::fabs(added)));
+      }
+    }
+  }
+}
+
+TEST_P(CentroidScoresTest, LogarithmsAreTheWayBack) {
+  for (const size_t n : kWidths) {
+    const Matrix logits = Matrix::Random(2, n, 8, 8);
+    const std::vector<float> reference = {-5, 60};
+    Matrix masses = logits;
+    for (size_t j = 0; j < n; ++j) {
+      masses[0][j] = std::exp(logits[0][j]);
+      masses[1][j] = j % 3 == 0 ? 1e-38f : std::exp(logits[1][j]);
+    }
+    const Matrix before = masses;
+    kernels().log_rows({.masses = masses.rows, .reference = reference});
+    for (size_t r = 0; r < 2; ++r) {
+      for (size_t j = 0; j < n; ++j) {
+        ASSERT_NEAR(masses[r][j], reference[r] + std::log(double{before[r][j]}), 2e-5);
+      }
+    }
+  }
+}
+
 TEST_P(CentroidScoresTest, ExponentialsOfAnything) {
   Matrix logits = Matrix::Of(1, 9, {-kInf, -1e30f, -100, -87, -1, 0, 1, 79, 1000});
   const std::vector<float> reference = {0};

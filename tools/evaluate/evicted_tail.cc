@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "index/second_order.h"
+#include "kernels/second_order.h"
 #include "kernels/attention.h"
 
 namespace lectern::evaluate {

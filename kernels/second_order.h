@@ -1,6 +1,6 @@
 // What a cluster's spread adds to the mass that its centroid tells.
-#ifndef LECTERN_INDEX_SECOND_ORDER_H_
-#define LECTERN_INDEX_SECOND_ORDER_H_
+#ifndef LECTERN_KERNELS_SECOND_ORDER_H_
+#define LECTERN_KERNELS_SECOND_ORDER_H_
 
 #include <cmath>
 #include <span>
@@ -37,4 +37,4 @@ inline float LogMeanExp(float deviation, float log_count) {
 
 }  // namespace lectern
 
-#endif  // LECTERN_INDEX_SECOND_ORDER_H_
+#endif  // LECTERN_KERNELS_SECOND_ORDER_H_
