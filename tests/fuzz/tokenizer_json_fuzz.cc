@@ -3,7 +3,7 @@
 //
 // Input: u16 little-endian n, n bytes of text, then the tokenizer.json. Where nothing is wrong with
 // it but that "vocab" lacks bytes, they are added: a mutation seldom keeps 256 pieces whole, and
-// one that breaks something else is told so ten times faster without them.
+// one that breaks something else is told so sooner without them.
 #include <algorithm>
 #include <cstdlib>
 
