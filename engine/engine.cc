@@ -43,6 +43,26 @@ std::string BuildingName(const DocumentRow& row) {
   return name != nullptr && name->string() != nullptr ? *name->string() : "";
 }
 
+// A model at `path`: its files are opened by the first who looks into them, for all who do before
+// it is loaded.
+class FoundModel {
+ public:
+  FoundModel(Env& env, std::string path, Io io) : env_(env), path_(std::move(path)), io_(io) {}
+  const std::string& path() const { return path_; }
+  Result<ModelSource*> Source() {
+    if (!source_) {
+      LECTERN_ASSIGN(source_, OpenModelSource(env_, path_, io_));
+    }
+    return source_.get();
+  }
+
+ private:
+  Env& env_;
+  const std::string path_;
+  const Io io_;
+  std::unique_ptr<ModelSource> source_;
+};
+
 class LocalEngine : public Engine {
  public:
   LocalEngine(const EngineOptions& options, const Backend& backend)
@@ -69,9 +89,10 @@ class LocalEngine : public Engine {
                     "another document is being indexed by this program; wait for it");
     }
     LECTERN_ASSIGN(const std::string path, ModelPath());
+    FoundModel found(env_, path, io_);
     // Packed weights are kept in the store, also in one that is made just now.
-    if (WillPack(path)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
-    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored, ""));
+    if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
+    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, ""));
     auto report = IndexDocument(Context(*model), bytes, options);
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
@@ -79,7 +100,8 @@ class LocalEngine : public Engine {
 
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
     LECTERN_ASSIGN(const std::string path, ModelPath());
-    LECTERN_ASSIGN(const auto model, ModelFor(path, WeightsType::kStored, ""));
+    FoundModel found(env_, path, io_);
+    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, ""));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -330,8 +352,8 @@ class LocalEngine : public Engine {
   // Of this engine, or what the document was indexed with.
   Result<std::shared_ptr<const Model>> ModelOf(const Document& document) {
     LECTERN_ASSIGN(const std::string path, ModelPath());
-    return ModelFor(path.empty() ? document.row().model_path : path, document.weights(),
-                    document.chat_template());
+    FoundModel found(env_, path.empty() ? document.row().model_path : path, io_);
+    return ModelFor(found, document.weights(), document.chat_template());
   }
 
   // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
@@ -344,17 +366,18 @@ class LocalEngine : public Engine {
   }
 
   // Whether matrices of the model will not be used as they lie; false where Load will fail.
-  bool WillPack(const std::string& path) {
+  bool WillPack(FoundModel& found) {
     if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) return true;
-    const auto source = OpenModelSource(env_, path, io_);
+    const auto source = found.Source();
     if (!source.ok()) return false;
-    const auto files = (*source)->TakeTensors();
-    return files.ok() && files->HasBlocks();
+    const auto files = (*source)->Tensors();
+    return files.ok() && (*files)->HasBlocks();
   }
 
   // `otherwise`, `template_otherwise`: its weights and template where the engine has no say.
-  Result<std::shared_ptr<const Model>> ModelFor(const std::string& folder, WeightsType otherwise,
+  Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, WeightsType otherwise,
                                                 const std::string& template_otherwise) {
+    const std::string& folder = found.path();
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
@@ -362,11 +385,12 @@ class LocalEngine : public Engine {
     const WeightsType type = weights_.value_or(otherwise);
     const std::string& name = chat_template_.empty() ? template_otherwise : chat_template_;
     LECTERN_ASSIGN(const ChatFormat* format,
-                   name.empty() ? OwnFormat(folder) : ChatFormatNamed(name));
+                   name.empty() ? OwnFormat(found) : ChatFormatNamed(name));
     OpenModel& cached = models_[{folder, type, format}];
     if (!cached.model) {
-      LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, type));
-      LECTERN_ASSIGN(cached.model, Model::Load(env_, folder,
+      LECTERN_ASSIGN(ModelSource* const source, found.Source());
+      LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, *source, type));
+      LECTERN_ASSIGN(cached.model, Model::Load(env_, folder, *source,
                                                {.io = io_,
                                                 .store = store_,
                                                 .rehash = rehash_model_,
@@ -382,13 +406,13 @@ class LocalEngine : public Engine {
   }
 
   // Of the model's own chat template, which is looked for once. With mutex_ held.
-  Result<const ChatFormat*> OwnFormat(const std::string& folder) {
-    const ChatFormat*& found = own_formats_[folder];
-    if (found == nullptr) {
-      LECTERN_ASSIGN(const auto source, OpenModelSource(env_, folder, io_));
-      LECTERN_ASSIGN(found, source->FindChatFormat());
+  Result<const ChatFormat*> OwnFormat(FoundModel& found) {
+    const ChatFormat*& format = own_formats_[found.path()];
+    if (format == nullptr) {
+      LECTERN_ASSIGN(ModelSource* const source, found.Source());
+      LECTERN_ASSIGN(format, source->FindChatFormat());
     }
-    return found;
+    return format;
   }
 
   // Of all sessions of a model that ModelFor returned.
@@ -401,21 +425,13 @@ class LocalEngine : public Engine {
   }
 
   // Every layer uses its weights in every step: all of them stay.
-  Result<RamLimit::Share> ReserveWeights(const std::string& folder, WeightsType type) {
+  Result<RamLimit::Share> ReserveWeights(const std::string& folder, ModelSource& source,
+                                         WeightsType type) {
     if (!ram_) return RamLimit::Share();
-    LECTERN_ASSIGN(const uint64_t bytes, WeightsBytes(folder, type));
+    LECTERN_ASSIGN(const TensorFiles* const files, source.Tensors());
+    LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, source.config(), type));
     return ram_->Reserve(bytes, "the model in " + folder,
                          "use a smaller model, or fewer bits (--weights q4)");
-  }
-
-  Result<uint64_t> WeightsBytes(const std::string& folder, WeightsType type) {
-    // What is wrong with it, Load says.
-    const auto source = OpenModelSource(env_, folder, io_);
-    if (!source.ok()) return uint64_t{0};
-    const auto files = (*source)->TakeTensors();
-    if (!files.ok()) return uint64_t{0};
-    const auto bytes = Weights::BytesInUse(*files, (*source)->config(), type);
-    return bytes.ok() ? *bytes : 0;
   }
 
   Env& env_;

@@ -181,6 +181,7 @@ struct Part {
 class GgufModel : public ModelSource {
  public:
   Status Open(Env& env, const std::vector<std::string>& paths, Io io) {
+    path_ = paths[0];
     for (const std::string& path : paths) {
       Part part;
       LECTERN_ASSIGN(part.file, OpenModelFile(env, path, io));
@@ -216,7 +217,8 @@ class GgufModel : public ModelSource {
     return RecognizeChatFormat(text != nullptr ? *text : "", path());
   }
 
-  Result<TensorFiles> TakeTensors() override {
+ private:
+  Result<TensorFiles> OpenTensors() override {
     TensorFiles all;
     all.config_name = "its keys";
     all.own_name = [architecture = architecture_](std::string_view name) {
@@ -238,9 +240,8 @@ class GgufModel : public ModelSource {
     return all;
   }
 
- private:
   const GgufTable& keys() const { return parts_[0].table; }
-  const std::string& path() const { return parts_[0].file.path; }
+  const std::string& path() const { return path_; }
   std::string KeyOf(std::string_view gguf) const {
     return std::string(architecture_->name) + "." + std::string(gguf);
   }
@@ -439,6 +440,7 @@ class GgufModel : public ModelSource {
     return Refuse(name, "holds a value that is not above 0 and up to 1e6");
   }
 
+  std::string path_;  // of the first part
   std::vector<Part> parts_;
   const GgufArchitecture* architecture_ = nullptr;
   ModelConfig config_;

@@ -80,17 +80,23 @@ Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
 
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  const ModelOptions& options) {
+  LECTERN_ASSIGN(const auto source, OpenModelSource(env, folder, options.io));
+  return Load(env, folder, *source, options);
+}
+
+Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
+                                                 ModelSource& source, const ModelOptions& options) {
   auto model = std::make_shared<Model>();
   model->folder_ = folder;
-  LECTERN_ASSIGN(const auto source, OpenModelSource(env, folder, options.io));
-  model->config_ = source->config();
-  LECTERN_ASSIGN(model->tokenizer_, source->MakeTokenizer());
+  model->config_ = source.config();
+  LECTERN_ASSIGN(model->tokenizer_, source.MakeTokenizer());
   LECTERN_ASSIGN(const ChatFormat* const format, options.chat_template.empty()
-                                                     ? source->FindChatFormat()
+                                                     ? source.FindChatFormat()
                                                      : ChatFormatNamed(options.chat_template));
   LECTERN_ASSIGN(model->chat_template_, ChatTemplate::Make(*format, *model->tokenizer_));
-  LECTERN_ASSIGN(TensorFiles files, source->TakeTensors());
-  LECTERN_ASSIGN(model->weights_, Weights::Load(std::move(files), model->config_, options.weights));
+  LECTERN_ASSIGN(TensorFiles* const files, source.Tensors());
+  LECTERN_ASSIGN(model->weights_,
+                 Weights::Load(std::move(*files), model->config_, options.weights));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
                                              std::to_string(model->tokenizer_->vocab_size()) +

@@ -28,6 +28,8 @@ struct ModelOptions {
   std::string chat_template = {};
 };
 
+class ModelSource;
+
 // Immutable; thread-safe.
 class Model {
  public:
@@ -37,6 +39,10 @@ class Model {
   // template.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
+  // Of a source that was found there with options.io; its tensors are moved away.
+  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
+                                                   ModelSource& source,
+                                                   const ModelOptions& options);
 
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }

@@ -44,9 +44,10 @@ class FolderSource : public ModelSource {
     }
     return RecognizeChatFormat("", folder_);
   }
-  Result<TensorFiles> TakeTensors() override { return OpenSafetensors(env_, folder_, io_); }
 
  private:
+  Result<TensorFiles> OpenTensors() override { return OpenSafetensors(env_, folder_, io_); }
+
   Env& env_;
   const std::string folder_;
   const Io io_;
@@ -80,6 +81,13 @@ Result<std::set<std::string>> GgufModelsIn(Env& env, const std::string& folder) 
 }
 
 }  // namespace
+
+Result<TensorFiles*> ModelSource::Tensors() {
+  if (!tensors_) {
+    LECTERN_ASSIGN(tensors_, OpenTensors());
+  }
+  return &*tensors_;
+}
 
 Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string& path, Io io) {
   const std::string resolved = env.Resolve(path);

@@ -3,6 +3,7 @@
 #define LECTERN_ENGINE_MODEL_SOURCE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/chat_template.h"
@@ -24,7 +25,13 @@ class ModelSource {
   // That of the model's own chat template; "plain" where it has none. Codes of
   // RecognizeChatFormat and ChatTemplateOf.
   virtual Result<const ChatFormat*> FindChatFormat() const = 0;
-  virtual Result<TensorFiles> TakeTensors() = 0;  // once, last
+  // Opened by the first call and kept. Who moves them away needs the source no more.
+  Result<TensorFiles*> Tensors();
+
+ private:
+  virtual Result<TensorFiles> OpenTensors() = 0;  // once
+
+  std::optional<TensorFiles> tensors_;
 };
 
 // `path`: a folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a

@@ -19,6 +19,9 @@
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
 #   missed        estimates and bounds of missed attention against the truth: a million rows
 #   quantized     what q8 keys and values, and q8 and q4 weights, change: 200 questions
+#   quantized-gguf  logits of GGUF files of every type, quantised by llama.cpp: ours and llama.cpp's
+#                 against a float64 forward (PYTHON with numpy, gguf, sentencepiece and
+#                 llama-cpp-python)
 #   sparse        answers, keys and values of documents of 32K tokens by a sparse prefill against an
 #                 exact one: 150 questions
 #   recall        attention mass recalled by the cluster tree against flat K-means
@@ -214,6 +217,12 @@ quantized() {
   build-release/tests/evaluation/quantized_error tools/reader/model 50 "$work"/*.jsonl
 }
 
+quantized-gguf() {
+  build release gguf_logits
+  "${PYTHON:-python3}" tests/evaluation/quantized_gguf.py \
+    --logits build-release/tests/evaluation/gguf_logits --work build-release/quantized-gguf
+}
+
 sparse() {
   local work=build-release/sparse
   build release sparse_prefill
@@ -369,7 +378,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
+    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

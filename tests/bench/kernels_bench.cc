@@ -52,20 +52,29 @@ void BM_MatMul(benchmark::State& state, size_t num_rows, Dtype dtype, size_t sid
          static_cast<double>(weight.bytes.size()));
 }
 
-// Quantising the input is part of it.
-void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) {
-  constexpr size_t kSide = 2048;
-  std::vector<float> values = RandomFloats(kSide * kSide, 2);
-  const Rows<const float> rows(values.data(), kSide, kSide);
-  PackedRows weight = {nullptr, type, kSide, kSide};
-  std::vector<std::byte> bytes(weight.bytes() + 64);
-  std::byte* const aligned =  // as the engine keeps them
-      bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
-  weight.data = aligned;
-  for (size_t panel = 0; panel < weight.num_panels(); ++panel) {
-    PackPanel(rows.Slice(panel * kPackedColumns, (panel + 1) * kPackedColumns), type,
-              aligned + panel * weight.panel_bytes());
+constexpr size_t kPackedSide = 2048;  // weights [2048, 2048]
+
+// Where the engine keeps them: at a multiple of 64.
+struct PackedWeights {
+  explicit PackedWeights(PackedType type) : rows{nullptr, type, kPackedSide, kPackedSide} {
+    bytes.resize(rows.bytes() + 64);
+    aligned = bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
+    rows.data = aligned;
   }
+  template <typename Pack>
+  void FillPanels(const Pack& pack) {
+    for (size_t panel = 0; panel < rows.num_panels(); ++panel) {
+      pack(panel * kPackedColumns, aligned + panel * rows.panel_bytes());
+    }
+  }
+  std::vector<std::byte> bytes;
+  std::byte* aligned;
+  PackedRows rows;
+};
+
+// Quantising the input is part of it.
+void MultiplyPacked(benchmark::State& state, size_t num_rows, const PackedRows& weight) {
+  constexpr size_t kSide = kPackedSide;
   const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
   std::vector<int8_t> steps(input.size());
   std::vector<float> scales(input.size() / kPackedGroup), sums(scales.size());
@@ -90,6 +99,36 @@ void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) 
   Report(state, 2.0 * static_cast<double>(num_rows * kSide * kSide),
          static_cast<double>(weight.bytes()));
 }
+
+void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) {
+  std::vector<float> values = RandomFloats(kPackedSide * kPackedSide, 2);
+  const Rows<const float> rows(values.data(), kPackedSide, kPackedSide);
+  PackedWeights weights(type);
+  weights.FillPanels([&](size_t begin, std::byte* panel) {
+    PackPanel(rows.Slice(begin, begin + kPackedColumns), type, panel);
+  });
+  MultiplyPacked(state, num_rows, weights.rows);
+}
+
+// Blocks of GGUF files: of random bits, but for the first f16, a scale, and the one behind it.
+void BM_MatMulBlocks(benchmark::State& state, size_t num_rows, TensorType type) {
+  TensorRows rows = {nullptr, type, kPackedSide, kPackedSide};
+  std::vector<std::byte> blocks(kPackedSide * rows.row_bytes());
+  rows.data = blocks.data();
+  std::mt19937 random(2);
+  for (std::byte& byte : blocks) byte = static_cast<std::byte>(random());
+  const std::byte scale[] = {std::byte{0}, std::byte{0x20}};  // 2^-7
+  for (size_t at = 0; at < blocks.size(); at += BlockBytes(type)) {
+    const size_t first = at + (type == TensorType::kQ6_K ? BlockBytes(type) - 2 : 0);
+    std::copy_n(scale, 2, &blocks[first]);
+    if (type != TensorType::kQ6_K) std::copy_n(scale, 2, &blocks[first + 2]);
+  }
+  PackedWeights weights(PackedTypeOf(type));
+  weights.FillPanels([&](size_t begin, std::byte* panel) {
+    if (!PackBlocks(rows.Slice(begin, begin + kPackedColumns), panel)) std::abort();
+  });
+  MultiplyPacked(state, num_rows, weights.rows);
+}
 BENCHMARK_CAPTURE(BM_MatMul, M1_f32, 1, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M1_f16, 1, Dtype::kF16);
 BENCHMARK_CAPTURE(BM_MatMul, M1_f16_1536, 1, Dtype::kF16, 1536);
@@ -106,6 +145,17 @@ BENCHMARK_CAPTURE(BM_MatMulPacked, M64_q8, 64, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q8, 512, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M64_q4, 64, PackedType::kQ4);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q4, 512, PackedType::kQ4);
+// Q8_0 and Q5_0 are q8, Q4_0 is q4.
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q4_1, 1, TensorType::kQ4_1);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q5_1, 1, TensorType::kQ5_1);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q4_K, 1, TensorType::kQ4_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q5_K, 1, TensorType::kQ5_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q6_K, 1, TensorType::kQ6_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q4_1, 512, TensorType::kQ4_1);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q5_1, 512, TensorType::kQ5_1);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q4_K, 512, TensorType::kQ4_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q5_K, 512, TensorType::kQ5_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q6_K, 512, TensorType::kQ6_K);
 
 void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, size_t head_dim) {
   const std::vector<float> queries = RandomFloats(num_queries * head_dim, 1);

@@ -53,21 +53,50 @@ void Add(double factor, const double* __restrict x, double* __restrict sum, size
   for (size_t i = 0; i < count; ++i) sum[i] += factor * x[i];
 }
 
+double GeluTanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
 }  // namespace
 
 DenseOracle::DenseOracle(const std::string& folder, const std::string& kv_type)
     : kv_type_(kv_type) {
+  ReadConfig(folder);
+  ReadWeights(folder);
+  keys_.resize(layers_);
+  values_.resize(layers_);
+}
+
+void DenseOracle::ReadConfig(const std::string& folder) {
   const auto config = nlohmann::json::parse(ReadFile(folder + "/config.json"));
+  const std::string type = config["model_type"];
   hidden_ = config["hidden_size"];
   layers_ = config["num_hidden_layers"];
   heads_ = config["num_attention_heads"];
   kv_heads_ = config["num_key_value_heads"];
   dim_ = config.value("head_dim", hidden_ / heads_);
-  vocab_ = config["vocab_size"];
   epsilon_ = config["rms_norm_eps"];
-  theta_ = config["rope_theta"];
   tied_ = config["tie_word_embeddings"];
+  rope_.theta = config.value("rope_theta", 10000.0);
+  if (config.contains("rope_scaling")) {
+    if (config["rope_scaling"]["rope_type"] != "linear") throw std::runtime_error("oracle: RoPE");
+    rope_.factor = config["rope_scaling"]["factor"];
+  }
+  local_rope_ = rope_;
+  if (config.contains("rope_local_base_freq")) local_rope_ = {config["rope_local_base_freq"], 1};
+  is_gemma_ = type.starts_with("gemma");
+  scale_ = 1 / std::sqrt(config.value("query_pre_attn_scalar", static_cast<double>(dim_)));
+  softcap_ = config.value("attn_logit_softcapping", 0.0);
+  logit_softcap_ = config.value("final_logit_softcapping", 0.0);
+  if (type == "llama" || type.starts_with("qwen")) return;
+  if (config.contains("sliding_window") && !config["sliding_window"].is_null()) {
+    window_ = config["sliding_window"];
+  }
+  if (type == "gemma2") period_ = 2;
+  if (type == "gemma3_text") period_ = config.value("sliding_window_pattern", 6);
+}
 
+void DenseOracle::ReadWeights(const std::string& folder) {
   const std::string bytes = ReadFile(folder + "/model.safetensors");
   uint64_t header_bytes;
   std::memcpy(&header_bytes, bytes.data(), 8);
@@ -96,8 +125,6 @@ DenseOracle::DenseOracle(const std::string& folder, const std::string& kv_type)
     }
     weights_[name] = std::move(values);
   }
-  keys_.resize(layers_);
-  values_.resize(layers_);
 }
 
 double DenseOracle::Round(double value) const {
@@ -106,34 +133,55 @@ double DenseOracle::Round(double value) const {
   return static_cast<float>(value);
 }
 
-std::vector<double> DenseOracle::Norm(const std::vector<double>& x, const Matrix& weight) const {
+size_t DenseOracle::WindowOf(size_t layer) const {
+  return period_ > 0 && (layer + 1) % period_ == 0 ? 0 : window_;
+}
+
+std::vector<double> DenseOracle::Norm(const Matrix& x, const std::string& name) const {
+  const Matrix& weight = Weight(name);
   double squares = 0;
   for (const double v : x) squares += v * v;
   const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon_);
-  std::vector<double> y(x.size());
-  for (size_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale * weight[i];
+  Matrix y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale * (weight[i] + (is_gemma_ ? 1 : 0));
   return y;
 }
 
-std::vector<double> DenseOracle::Apply(const Matrix& weight,
-                                       const std::vector<double>& input) const {
-  const std::vector<double> x = rounds_inputs_ ? RoundedInGroups(input) : input;
-  std::vector<double> y(weight.size() / x.size());
+std::vector<double> DenseOracle::Apply(const Matrix& weight, const Matrix& input) const {
+  const Matrix x = rounds_inputs_ ? RoundedInGroups(input) : input;
+  Matrix y(weight.size() / x.size());
   for (size_t row = 0; row < y.size(); ++row) {
     y[row] = Dot(weight.data() + row * x.size(), x.data(), x.size());
   }
   return y;
 }
 
-void DenseOracle::Rotate(std::vector<double>& heads, size_t num_heads, size_t position) const {
+std::vector<double> DenseOracle::Project(const std::string& name, const Matrix& input) const {
+  Matrix y = Apply(Weight(name + ".weight"), input);
+  const auto bias = weights_.find(name + ".bias");
+  if (bias == weights_.end()) return y;
+  for (size_t i = 0; i < y.size(); ++i) y[i] += bias->second[i];
+  return y;
+}
+
+void DenseOracle::NormHeads(Matrix& heads, const std::string& name) const {
+  if (!weights_.contains(name)) return;
+  for (auto head = heads.begin(); head != heads.end(); head += static_cast<ptrdiff_t>(dim_)) {
+    const Matrix y = Norm({head, head + static_cast<ptrdiff_t>(dim_)}, name);
+    std::copy(y.begin(), y.end(), head);
+  }
+}
+
+void DenseOracle::Rotate(Matrix& heads, const Rope& rope, size_t position) const {
   const size_t half = dim_ / 2;
-  for (size_t h = 0; h < num_heads; ++h) {
+  for (size_t h = 0; h < heads.size() / dim_; ++h) {
     double* x = heads.data() + h * dim_;
     for (size_t i = 0; i < half; ++i) {
       // The angle is float32 by definition (transformers); all else is float64.
-      const float frequency = 1.0f / std::pow(static_cast<float>(theta_),
+      const float frequency = 1.0f / std::pow(static_cast<float>(rope.theta),
                                               static_cast<float>(2 * i) / static_cast<float>(dim_));
-      const float angle = static_cast<float>(position) * frequency;
+      const float angle =
+          static_cast<float>(position) * (frequency / static_cast<float>(rope.factor));
       const double c = std::cos(double{angle}), s = std::sin(double{angle});
       const double a = x[i], b = x[i + half];
       x[i] = a * c - b * s;
@@ -142,59 +190,99 @@ void DenseOracle::Rotate(std::vector<double>& heads, size_t num_heads, size_t po
   }
 }
 
+DenseOracle::Heads DenseOracle::HeadsOf(size_t layer, const Matrix& x, size_t position) const {
+  const std::string p = "model.layers." + std::to_string(layer) + ".self_attn.";
+  Heads heads;
+  if (weights_.contains(p + "qkv_proj.weight")) {
+    const Matrix all = Project(p + "qkv_proj", x);
+    const auto k = all.begin() + static_cast<ptrdiff_t>(heads_ * dim_);
+    const auto v = k + static_cast<ptrdiff_t>(kv_heads_ * dim_);
+    heads = {{all.begin(), k}, {k, v}, {v, all.end()}};
+  } else {
+    heads = {Project(p + "q_proj", x), Project(p + "k_proj", x), Project(p + "v_proj", x)};
+  }
+  NormHeads(heads.q, p + "q_norm.weight");
+  NormHeads(heads.k, p + "k_norm.weight");
+  const Rope& rope = WindowOf(layer) > 0 ? local_rope_ : rope_;
+  Rotate(heads.q, rope, position);
+  Rotate(heads.k, rope, position);
+  for (double& value : heads.k) value = Round(value);
+  for (double& value : heads.v) value = Round(value);
+  return heads;
+}
+
+// Of all heads, before the output projection.
+std::vector<double> DenseOracle::Attend(size_t layer, const Matrix& q, size_t position) {
+  const size_t width = kv_heads_ * dim_, window = WindowOf(layer);
+  const size_t begin = window > 0 && position >= window ? position + 1 - window : 0;
+  Matrix attention(heads_ * dim_), weight(position + 1 - begin);
+  for (size_t h = 0; h < heads_; ++h) {
+    const size_t kv = h / (heads_ / kv_heads_) * dim_;
+    const double* const keys = keys_[layer].data() + begin * width + kv;
+    const double* const values = values_[layer].data() + begin * width + kv;
+    for (size_t j = 0; j < weight.size(); ++j) {
+      weight[j] = Dot(&q[h * dim_], keys + j * width, dim_) * scale_;
+      if (softcap_ > 0) weight[j] = softcap_ * std::tanh(weight[j] / softcap_);
+    }
+    if (!kept_.empty()) {
+      for (size_t j = 0; j < weight.size(); ++j) {
+        if (!IsKept(layer, kv / dim_, begin + j)) weight[j] = -INFINITY;
+      }
+    }
+    const double largest = *std::max_element(weight.begin(), weight.end());
+    double sum = 0;
+    for (double& w : weight) sum += w = std::exp(w - largest);
+    for (double& w : weight) w /= sum;
+    double* const squares = squares_[layer][kv / dim_].data() + begin;
+    for (size_t j = 0; begin + j + 10 <= position; ++j) squares[j] += weight[j] * weight[j];
+    for (size_t j = 0; j < weight.size(); ++j) {
+      Add(weight[j], values + j * width, &attention[h * dim_], dim_);
+    }
+  }
+  return attention;
+}
+
+std::vector<double> DenseOracle::Mlp(const std::string& prefix, const Matrix& x) const {
+  Matrix gate, up;
+  if (weights_.contains(prefix + "gate_up_proj.weight")) {
+    const Matrix both = Project(prefix + "gate_up_proj", x);
+    const auto half = both.begin() + static_cast<ptrdiff_t>(both.size() / 2);
+    gate = {both.begin(), half}, up = {half, both.end()};
+  } else {
+    gate = Project(prefix + "gate_proj", x), up = Project(prefix + "up_proj", x);
+  }
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double g = gate[i];
+    gate[i] = up[i] * (is_gemma_ ? GeluTanh(g) : g / (1 + std::exp(-g)));
+  }
+  return Project(prefix + "down_proj", gate);
+}
+
 std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
-  const size_t first = num_tokens_, width = kv_heads_ * dim_;
-  const double scale = 1 / std::sqrt(static_cast<double>(dim_));
-  std::vector<std::vector<double>> residual;
+  const size_t first = num_tokens_;
+  std::vector<Matrix> residual;
   const Matrix& embedding = Weight("model.embed_tokens.weight");
   for (const int32_t id : ids) {
     const auto* row = embedding.data() + static_cast<size_t>(id) * hidden_;
     residual.emplace_back(row, row + hidden_);
+    if (!is_gemma_) continue;
+    for (double& x : residual.back()) x *= std::sqrt(static_cast<double>(hidden_));
   }
   cosines_.assign(layers_, {});
-  const std::vector<double> none(first + ids.size());
-  squares_.assign(layers_, std::vector<std::vector<double>>(kv_heads_, none));
+  squares_.assign(layers_, std::vector<Matrix>(kv_heads_, Matrix(first + ids.size())));
   for (size_t layer = 0; layer < layers_; ++layer) {
     const std::string p = "model.layers." + std::to_string(layer) + ".";
-    std::vector<std::vector<double>> queries;
+    const size_t from = only_logits_ && layer + 1 == layers_ ? ids.size() - 1 : 0;
+    std::vector<Matrix> queries;
     for (size_t t = 0; t < ids.size(); ++t) {
-      const auto x = Norm(residual[t], Weight(p + "input_layernorm.weight"));
-      auto q = Apply(Weight(p + "self_attn.q_proj.weight"), x);
-      auto k = Apply(Weight(p + "self_attn.k_proj.weight"), x);
-      auto v = Apply(Weight(p + "self_attn.v_proj.weight"), x);
-      Rotate(q, heads_, first + t);
-      Rotate(k, kv_heads_, first + t);
-      for (double& value : k) value = Round(value);
-      for (double& value : v) value = Round(value);
-      queries.push_back(std::move(q));
-      keys_[layer].insert(keys_[layer].end(), k.begin(), k.end());
-      values_[layer].insert(values_[layer].end(), v.begin(), v.end());
+      Heads heads = HeadsOf(layer, Norm(residual[t], p + "input_layernorm.weight"), first + t);
+      queries.push_back(std::move(heads.q));
+      keys_[layer].insert(keys_[layer].end(), heads.k.begin(), heads.k.end());
+      values_[layer].insert(values_[layer].end(), heads.v.begin(), heads.v.end());
     }
-    for (size_t t = 0; t < ids.size(); ++t) {
-      std::vector<double> attention(heads_ * dim_);
-      for (size_t h = 0; h < heads_; ++h) {
-        const size_t kv = h / (heads_ / kv_heads_) * dim_;
-        const double* const keys = keys_[layer].data() + kv;
-        std::vector<double> weight(first + t + 1);
-        for (size_t j = 0; j < weight.size(); ++j) {
-          weight[j] = Dot(&queries[t][h * dim_], keys + j * width, dim_) * scale;
-        }
-        if (!kept_.empty()) {
-          for (size_t j = 0; j < weight.size(); ++j) {
-            if (!IsKept(layer, kv / dim_, j)) weight[j] = -INFINITY;
-          }
-        }
-        const double largest = *std::max_element(weight.begin(), weight.end());
-        double sum = 0;
-        for (double& w : weight) sum += w = std::exp(w - largest);
-        for (double& w : weight) w /= sum;
-        double* const squares = squares_[layer][kv / dim_].data();
-        for (size_t j = 0; j + 10 <= first + t; ++j) squares[j] += weight[j] * weight[j];
-        for (size_t j = 0; j < weight.size(); ++j) {
-          Add(weight[j], values_[layer].data() + j * width + kv, &attention[h * dim_], dim_);
-        }
-      }
-      const auto o = Apply(Weight(p + "self_attn.o_proj.weight"), attention);
+    for (size_t t = from; t < ids.size(); ++t) {
+      auto o = Project(p + "self_attn.o_proj", Attend(layer, queries[t], first + t));
+      if (is_gemma_) o = Norm(o, p + "post_attention_layernorm.weight");
       double product = 0, before = 0, after = 0;
       for (size_t i = 0; i < hidden_; ++i) {
         before += residual[t][i] * residual[t][i];
@@ -203,17 +291,20 @@ std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
         after += residual[t][i] * residual[t][i];
       }
       cosines_[layer].push_back(product / std::sqrt(before * after));
-      const auto x = Norm(residual[t], Weight(p + "post_attention_layernorm.weight"));
-      auto gate = Apply(Weight(p + "mlp.gate_proj.weight"), x);
-      const auto up = Apply(Weight(p + "mlp.up_proj.weight"), x);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-      const auto down = Apply(Weight(p + "mlp.down_proj.weight"), gate);
+      const char* const norm =
+          is_gemma_ ? "pre_feedforward_layernorm.weight" : "post_attention_layernorm.weight";
+      auto down = Mlp(p + "mlp.", Norm(residual[t], p + norm));
+      if (is_gemma_) down = Norm(down, p + "post_feedforward_layernorm.weight");
       for (size_t i = 0; i < hidden_; ++i) residual[t][i] += down[i];
     }
   }
   num_tokens_ += ids.size();
-  return Apply(tied_ ? embedding : Weight("lm_head.weight"),
-               Norm(residual.back(), Weight("model.norm.weight")));
+  Matrix logits = Apply(tied_ ? embedding : Weight("lm_head.weight"),
+                        Norm(residual.back(), "model.norm.weight"));
+  if (logit_softcap_ > 0) {
+    for (double& x : logits) x = logit_softcap_ * std::tanh(x / logit_softcap_);
+  }
+  return logits;
 }
 
 void DenseOracle::Truncate(size_t num_tokens) {

@@ -1,5 +1,6 @@
-// A plain dense Llama: whole sequence at once, token order, float64 sums, keys and values rounded
-// to the KV type. It shares no code with the engine: own file reader, own rounding, own everything.
+// A plain dense model of the Llama family: whole sequence at once, token order, float64 sums, keys
+// and values rounded to the KV type. It shares no code with the engine: own file reader, own
+// rounding, own everything.
 #ifndef LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 #define LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 
@@ -12,7 +13,8 @@ namespace lectern::testing {
 
 class DenseOracle {
  public:
-  // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors.
+  // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors; llama,
+  // mistral, qwen2, qwen3, gemma2, gemma3_text and phi3, with RoPE as it is or "linear".
   DenseOracle(const std::string& folder, const std::string& kv_type);
 
   // Computes with these weights instead of those of the files. Before the first Append.
@@ -21,6 +23,9 @@ class DenseOracle {
   }
   // From now on rounds what it multiplies matrices by to 127 steps on both sides, 32 values each.
   void RoundInputs() { rounds_inputs_ = true; }
+  // From now on the last layer attends from the last token only: faster, and cosines() and
+  // squares() of that layer are of it alone.
+  void OnlyLogits() { only_logits_ = true; }
   // Appends tokens, one at least; returns the logits of the last, [vocab].
   std::vector<double> Append(const std::vector<int32_t>& ids);
   // Forgets everything after the first `num_tokens`.
@@ -38,17 +43,35 @@ class DenseOracle {
 
  private:
   using Matrix = std::vector<double>;
+  struct Rope {
+    double theta = 10000, factor = 1;
+  };
+  void ReadConfig(const std::string& folder);
+  void ReadWeights(const std::string& folder);
   double Round(double value) const;
   const Matrix& Weight(const std::string& name) const { return weights_.at(name); }
-  std::vector<double> Norm(const std::vector<double>& x, const Matrix& weight) const;
-  std::vector<double> Apply(const Matrix& weight, const std::vector<double>& input) const;
-  void Rotate(std::vector<double>& heads, size_t num_heads, size_t position) const;
+  // 0: the layer sees everything.
+  size_t WindowOf(size_t layer) const;
+  Matrix Norm(const Matrix& x, const std::string& name) const;
+  Matrix Apply(const Matrix& weight, const Matrix& input) const;
+  // By matrix `name`, with its bias where it has one.
+  Matrix Project(const std::string& name, const Matrix& input) const;
+  void NormHeads(Matrix& heads, const std::string& name) const;  // where there is such a norm
+  void Rotate(Matrix& heads, const Rope& rope, size_t position) const;
+  struct Heads {
+    Matrix q, k, v;
+  };
+  Heads HeadsOf(size_t layer, const Matrix& x, size_t position) const;
+  Matrix Attend(size_t layer, const Matrix& q, size_t position);
+  Matrix Mlp(const std::string& prefix, const Matrix& x) const;
 
   std::string kv_type_;
-  size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0, vocab_ = 0;
-  double epsilon_ = 0, theta_ = 0;
-  bool tied_ = false, rounds_inputs_ = false;
-  Kept kept_;  // empty: all
+  size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0;
+  double epsilon_ = 0, scale_ = 1, softcap_ = 0, logit_softcap_ = 0;
+  Rope rope_, local_rope_;          // of layers with a window
+  size_t window_ = 0, period_ = 0;  // every layer that is no period-th one has it
+  bool tied_ = false, is_gemma_ = false, rounds_inputs_ = false, only_logits_ = false;
+  Kept kept_;                                                      // empty: all
   bool IsKept(size_t layer, size_t kv_head, size_t token) const {  // where there is kept_
     return token >= kept_[layer][kv_head].size() || kept_[layer][kv_head][token];
   }

@@ -32,9 +32,22 @@ float InventedWeight(const std::string& name, const std::vector<uint64_t>& shape
   return static_cast<float>(unit * 0.4 + (is_norm ? double{norm_base} : 0.0));
 }
 
+float WeightOf(const Json& architecture, const std::string& name,
+               const std::vector<uint64_t>& shape, uint64_t index) {
+  const bool from_one =
+      architecture.Find("config")->Find("model_type")->string()->starts_with("gemma");
+  const float base = from_one ? 0.0f : 1.0f;
+  const float weight = InventedWeight(name, shape, base, index);
+  const Json* const gain_of = architecture.Find("gain");
+  if (gain_of == nullptr) return weight;
+  const auto gain = static_cast<float>(*gain_of->number());
+  if (name.ends_with("q_norm.weight")) return from_one ? gain * (1 + weight) - 1 : gain * weight;
+  const bool is_query = name.ends_with("q_proj.weight") || name.ends_with("qkv_proj.weight");
+  return is_query ? gain * weight : weight;
+}
+
 void WriteInventedModel(const Json& architecture, const std::string& folder) {
   const Json& config = *architecture.Find("config");
-  const bool from_one = config.Find("model_type")->string()->starts_with("gemma");
   Json::Object header;
   std::string data;
   for (const auto& [name, sizes] : *architecture.Find("tensors")->object()) {
@@ -44,7 +57,7 @@ void WriteInventedModel(const Json& architecture, const std::string& folder) {
     const uint64_t begin = data.size();
     data.resize(begin + count * sizeof(float));
     for (uint64_t i = 0; i < count; ++i) {
-      const float value = InventedWeight(name, shape, from_one ? 0.0f : 1.0f, i);
+      const float value = WeightOf(architecture, name, shape, i);
       std::memcpy(data.data() + begin + i * sizeof value, &value, sizeof value);
     }
     header[name] = Json(Json::Object{

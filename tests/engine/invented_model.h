@@ -14,6 +14,11 @@ namespace lectern::testing {
 float InventedWeight(const std::string& name, const std::vector<uint64_t>& shape, float norm_base,
                      uint64_t index);
 
+// The same of `architecture`, a case of tests/golden/architectures.json, whose "gain", where it has
+// one, multiplies queries: attention of invented weights looks everywhere without.
+float WeightOf(const Json& architecture, const std::string& name,
+               const std::vector<uint64_t>& shape, uint64_t index);
+
 // One case of tests/golden/architectures.json as a model folder: config.json, model.safetensors
 // (f32) and the tokenizer of the tiny model.
 void WriteInventedModel(const Json& architecture, const std::string& folder);

@@ -46,7 +46,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (const auto* array = std::get_if<GgufArray>(&value)) CheckArray(*array);
     if (Shown(value).empty()) std::abort();
   }
-  const auto tokenizer = ReadGgufTokenizer(*table, "m.gguf");
-  (void)tokenizer.ok();
+  if (IsGgufBytePairs(*table)) {
+    auto arrays = ReadGgufBytePairs(*table, "m.gguf");
+    if (arrays.ok() && IdentityOf(*arrays).empty()) std::abort();
+  } else {
+    (void)ReadGgufTokenizer(*table, "m.gguf").ok();
+  }
   return 0;
 }

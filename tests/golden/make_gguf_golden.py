@@ -3,13 +3,14 @@
 
 Run by hand, from anywhere; nothing in the build calls it:
 
-    pip install gguf==0.19.0 sentencepiece numpy        # K-quantised files: also llama-cpp-python
+    pip install gguf==0.19.0 sentencepiece numpy llama-cpp-python==0.3.36
     python3 tests/golden/make_gguf_golden.py
 
 keys.gguf        a key of every kind and small tensors of two types, alignment 64
 split-0000N-of-00003.gguf   three parts
 blocks.bin       blocks of every quantised type and their values by gguf.quants.dequantize: for each
-                 type u32 ggml's number, u32 values, u32 bytes, the blocks, the values as f32
+                 type u32 ggml's number, u32 values, u32 bytes, the blocks, the values as f32; once of
+                 random bits, once as llama.cpp quantises normally distributed values
 tiny-TYPE.gguf   tests/golden/tiny: the same weights, rows of queries and keys in llama.cpp's order,
                  and its vocabulary as arrays
 ARCHITECTURE.head   all before the tensors of a file in F32: the case of this name of
@@ -22,6 +23,7 @@ k.gguf           a model as wide as K blocks are, whose matrices are blocks of r
                  says; tiny-TYPE.bin is the same of tiny-TYPE.gguf
 """
 
+import ctypes
 import json
 import pathlib
 import struct
@@ -60,16 +62,38 @@ def random_blocks(draw, type_, num_blocks, scale):
     return blocks
 
 
+def quantised_by_llama_cpp(type_, values):
+    """Blocks of `values` by ggml_quantize_chunk."""
+    import llama_cpp
+    folder = pathlib.Path(llama_cpp.__file__).parent / "lib"
+    ggml = ctypes.CDLL(str(next(folder.glob("libggml-base.so*"))))
+    ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
+    ggml.ggml_quantize_chunk.argtypes = (
+        [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p])
+    ggml.ggml_quantize_init(int(type_))
+    per_block, size = gguf.GGML_QUANT_SIZES[type_]
+    values = np.ascontiguousarray(values, np.float32)
+    blocks = np.zeros(values.size // per_block * size, np.uint8)
+    written = ggml.ggml_quantize_chunk(int(type_), values.ctypes.data, blocks.ctypes.data, 0, 1,
+                                       values.size, None)
+    assert written == blocks.size
+    return blocks
+
+
 def write_blocks():
     draw = np.random.RandomState(1)
     with open(OUT / "blocks.bin", "wb") as out:
+        def write(type_, blocks):
+            worth = gguf.quants.dequantize(blocks.reshape(1, -1), type_).ravel()
+            assert worth.size == 512
+            out.write(struct.pack("<III", int(type_), worth.size, blocks.size))
+            out.write(blocks.tobytes() + worth.astype("<f4").tobytes())
+
         for type_ in BLOCKS:
             values, _ = gguf.GGML_QUANT_SIZES[type_]
-            rows = random_blocks(draw, type_, 512 // values, 1.0)
-            worth = gguf.quants.dequantize(rows.reshape(1, -1), type_).ravel()
-            assert worth.size == 512
-            out.write(struct.pack("<III", int(type_), worth.size, rows.size))
-            out.write(rows.tobytes() + worth.astype("<f4").tobytes())
+            write(type_, random_blocks(draw, type_, 512 // values, 1.0))
+        for type_ in BLOCKS:
+            write(type_, quantised_by_llama_cpp(type_, draw.standard_normal(512)))
 
 
 # ---- the format ----------------------------------------------------------------------------------

@@ -1,0 +1,293 @@
+#include "tests/engine/invented_gguf.h"
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "tests/engine/invented_model.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern::testing {
+namespace {
+
+uint64_t Field(const Json& config, std::string_view name) {
+  return *config.Find(name)->unsigned_integer();
+}
+
+std::string TypeOf(const Json& config) { return *config.Find("model_type")->string(); }
+bool IsGemma(const Json& config) { return TypeOf(config).starts_with("gemma"); }
+// Those that llama.cpp runs as "llama" have rows in its order.
+bool IsPermuted(const Json& config) {
+  return TypeOf(config) == "llama" || TypeOf(config) == "mistral";
+}
+std::string ArchitectureOf(const Json& config) {
+  const std::string type = TypeOf(config);
+  return type == "mistral" ? "llama" : type == "gemma3_text" ? "gemma3" : type;
+}
+
+// "model.layers.2.mlp.up_proj.weight": "mlp.up_proj".
+std::string PartOf(const std::string& name) {
+  const size_t layers = name.find("layers."), end = name.rfind('.');
+  const size_t begin = layers == std::string::npos ? 0 : name.find('.', layers + 7) + 1;
+  return name.substr(begin, end - begin);
+}
+
+std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
+  const uint64_t hidden = Field(config, "hidden_size"), inner = Field(config, "intermediate_size");
+  const uint64_t dim = Field(config, "head_dim"), vocab = Field(config, "vocab_size");
+  const uint64_t q = Field(config, "num_attention_heads") * dim;
+  const uint64_t kv = Field(config, "num_key_value_heads") * dim;
+  const std::map<std::string, std::vector<uint64_t>> matrices = {
+      {"model.embed_tokens", {vocab, hidden}},  {"lm_head", {vocab, hidden}},
+      {"self_attn.q_proj", {q, hidden}},        {"self_attn.k_proj", {kv, hidden}},
+      {"self_attn.v_proj", {kv, hidden}},       {"self_attn.o_proj", {hidden, q}},
+      {"mlp.gate_proj", {inner, hidden}},       {"mlp.up_proj", {inner, hidden}},
+      {"mlp.down_proj", {hidden, inner}},       {"self_attn.qkv_proj", {q + 2 * kv, hidden}},
+      {"mlp.gate_up_proj", {2 * inner, hidden}}};
+  const std::string part = PartOf(name);
+  const auto matrix = matrices.find(part);
+  if (matrix == matrices.end()) return {part.starts_with("self_attn.") ? dim : hidden};
+  if (name.ends_with(".bias")) return {matrix->second[0]};
+  return matrix->second;
+}
+
+std::string GgufName(const std::string& name, const Json& config) {
+  const std::map<std::string, std::string> names = {
+      {"model.embed_tokens", "token_embd"},
+      {"model.norm", "output_norm"},
+      {"lm_head", "output"},
+      {"input_layernorm", "attn_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.qkv_proj", "attn_qkv"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"post_attention_layernorm", IsGemma(config) ? "post_attention_norm" : "ffn_norm"},
+      {"pre_feedforward_layernorm", "ffn_norm"},
+      {"post_feedforward_layernorm", "post_ffw_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.gate_up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"}};
+  const size_t layers = name.find("layers."), end = name.rfind('.');
+  const std::string own = names.at(PartOf(name)) + name.substr(end);
+  if (layers == std::string::npos) return own;
+  const size_t number = layers + 7;
+  return "blk." + name.substr(number, name.find('.', number) - number) + "." + own;
+}
+
+// Uniform bits, the same for the same tensor and index.
+uint64_t Bits(const std::string& name, uint64_t index) {
+  uint64_t z = 0xCBF29CE484222325u;
+  for (const char c : name) z = (z ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  z += (index + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// Blocks of random bits whose values are spread by about `spread`.
+std::string RandomBlocks(const std::string& name, TensorType type, uint64_t count, double spread) {
+  const size_t size = BlockBytes(type);
+  std::string bytes(count / BlockValues(type) * size, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(Bits(name, i));
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    const auto put = [&](size_t offset, double value) {
+      const f16 half = ToF16(static_cast<float>(value));
+      std::memcpy(bytes.data() + at + offset, &half, sizeof half);
+    };
+    const uint64_t bits = Bits(name + " scale", at);
+    const double d = spread * (0.5 + static_cast<double>(bits >> 40) / 16777216.0);
+    const double sign = bits % 2 == 0 ? 1 : -1;
+    switch (type) {
+      case TensorType::kQ8_0:
+        put(0, sign * d / 74);
+        break;
+      case TensorType::kQ4_0:
+        put(0, sign * d / 4.6);
+        break;
+      case TensorType::kQ5_0:
+        put(0, sign * d / 9.2);
+        break;
+      case TensorType::kQ4_1:
+        put(0, d / 4.6), put(2, -d / 4.6 * 7.5);
+        break;
+      case TensorType::kQ5_1:
+        put(0, d / 9.2), put(2, -d / 9.2 * 15.5);
+        break;
+      case TensorType::kQ4_K:
+        put(0, d / 8 / 32), put(2, d / 8 / 32 * 7.5);
+        break;
+      case TensorType::kQ5_K:
+        put(0, d / 16 / 32), put(2, d / 16 / 32 * 15.5);
+        break;
+      case TensorType::kQ6_K:
+        put(208, d / 18.5 / 74);
+        break;
+      default:
+        throw std::runtime_error("plain values have no blocks");
+    }
+  }
+  return bytes;
+}
+
+template <typename T>
+void Append(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+std::string StoredTensor(const Json& architecture, const std::string& name,
+                         const std::vector<uint64_t>& shape, TensorType type) {
+  const uint64_t count = shape[0] * (shape.size() > 1 ? shape[1] : 1);
+  if (!PlainDtype(type)) {
+    const bool is_query = name.ends_with("q_proj.weight") || name.ends_with("qkv_proj.weight");
+    const Json* const gain = architecture.Find("gain");
+    const double spread = gain != nullptr && is_query ? *gain->number() : 1;
+    return RandomBlocks(name, type, count, spread / std::sqrt(static_cast<double>(shape.back())));
+  }
+  // Norms of Gemma are stored plus 1.
+  const bool adds_one = IsGemma(*architecture.Find("config")) && name.ends_with("norm.weight");
+  std::string bytes;
+  for (uint64_t i = 0; i < count; ++i) {
+    const float value = WeightOf(architecture, name, shape, i) + (adds_one ? 1.0f : 0.0f);
+    if (type == TensorType::kF32) Append(bytes, value);
+    if (type == TensorType::kF16) Append(bytes, ToF16(value));
+    if (type == TensorType::kBf16) Append(bytes, ToBf16(value));
+  }
+  return bytes;
+}
+
+// Rows of heads in llama.cpp's order: those of a pair that RoPE turns are neighbours.
+std::string Permuted(const std::string& bytes, uint64_t num_rows, uint64_t dim) {
+  const size_t row_bytes = bytes.size() / num_rows;
+  std::string out;
+  for (uint64_t row = 0; row < num_rows; ++row) {
+    const uint64_t in_head = row % dim;
+    const uint64_t from = row - in_head + in_head % 2 * (dim / 2) + in_head / 2;
+    out += bytes.substr(from * row_bytes, row_bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+Json WithFields(const Json& architecture, const Json::Object& fields) {
+  Json::Object config = *architecture.Find("config")->object();
+  for (const auto& [name, value] : fields) config[name] = value;
+  const Json changed(config);
+  Json::Object tensors;
+  for (uint64_t layer = 0; layer < Field(changed, "num_hidden_layers"); ++layer) {
+    for (const auto& [name, unused] : *architecture.Find("tensors")->object()) {
+      const size_t at = name.find(".layers.0.");
+      if (at == std::string::npos && name.find(".layers.") != std::string::npos) continue;
+      std::string own = name;
+      if (at != std::string::npos) own.replace(at + 8, 1, std::to_string(layer));
+      Json::Array shape;
+      for (const uint64_t size : ShapeOf(own, changed)) shape.emplace_back(size);
+      tensors[own] = Json(std::move(shape));
+    }
+  }
+  Json::Object whole = *architecture.object();
+  whole["config"] = changed;
+  whole["tensors"] = Json(std::move(tensors));
+  return Json(std::move(whole));
+}
+
+void AddInventedKeys(const Json& architecture, GgufWriter& file) {
+  const Json& config = *architecture.Find("config");
+  const std::string name = ArchitectureOf(config), prefix = name + ".";
+  file.Add("general.architecture", name);
+  const auto whole = [&](const char* key, std::string_view field) {
+    if (config.Find(field) == nullptr || !config.Find(field)->unsigned_integer()) return;
+    file.Add(prefix + key, static_cast<uint32_t>(Field(config, field)));
+  };
+  const auto real = [&](const char* key, std::string_view field) {
+    if (config.Find(field) == nullptr) return;
+    file.Add(prefix + key, static_cast<float>(*config.Find(field)->number()));
+  };
+  whole("embedding_length", "hidden_size");
+  whole("feed_forward_length", "intermediate_size");
+  whole("block_count", "num_hidden_layers");
+  whole("attention.head_count", "num_attention_heads");
+  whole("attention.head_count_kv", "num_key_value_heads");
+  whole("context_length", "max_position_embeddings");
+  real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
+  real("rope.freq_base", "rope_theta");
+  whole("rope.dimension_count", "head_dim");
+  if (name != "phi3") whole("attention.key_length", "head_dim");
+  if (name != "phi3") whole("attention.value_length", "head_dim");
+  whole("attention.sliding_window", "sliding_window");
+  real("attn_logit_softcapping", "attn_logit_softcapping");
+  real("final_logit_softcapping", "final_logit_softcapping");
+  const Json* const scaling = config.Find("rope_scaling");
+  if (scaling == nullptr) return;
+  file.Add(prefix + "rope.scaling.type", *scaling->Find("rope_type")->string());
+  file.Add(prefix + "rope.scaling.factor", static_cast<float>(*scaling->Find("factor")->number()));
+}
+
+void AddTinyVocabulary(GgufWriter& file) {
+  const std::string bytes = ReadWholeFile(SourcePath("tests/golden/gguf/tiny-F32.gguf"));
+  const auto table = ParseGguf(std::as_bytes(std::span(bytes)), "tiny-F32.gguf",
+                               [](uint64_t, uint64_t) { return Status(); });
+  if (!table.ok()) throw std::runtime_error(table.status().message());
+  for (const auto& [key, value] : table->keys) {
+    if (key.starts_with("tokenizer.")) file.Add(key, value);
+  }
+}
+
+void AddBytePairs(const Json& tokenizer, const std::string& pre, GgufWriter& file) {
+  const Json& model = *tokenizer.Find("model");
+  std::map<uint64_t, std::pair<std::string, int32_t>> tokens;  // by id: text, type
+  for (const auto& [text, id] : *model.Find("vocab")->object()) {
+    tokens[*id.unsigned_integer()] = {text, 1};
+  }
+  for (const Json& added : *tokenizer.Find("added_tokens")->array()) {
+    tokens[Field(added, "id")] = {*added.Find("content")->string(),
+                                  *added.Find("special")->boolean() ? 3 : 4};
+  }
+  std::vector<std::string> texts, merges;
+  std::vector<int32_t> types;
+  for (uint64_t id = 0; id <= tokens.rbegin()->first; ++id) {
+    const auto at = tokens.find(id);
+    texts.push_back(at == tokens.end() ? "[PAD" + std::to_string(id) + "]" : at->second.first);
+    types.push_back(at == tokens.end() ? 5 : at->second.second);
+  }
+  for (const Json& merge : *model.Find("merges")->array()) {
+    merges.push_back(merge.string() != nullptr
+                         ? *merge.string()
+                         : *(*merge.array())[0].string() + " " + *(*merge.array())[1].string());
+  }
+  file.Add("tokenizer.ggml.model", "gpt2");
+  file.Add("tokenizer.ggml.pre", pre);
+  file.Add("tokenizer.ggml.tokens", texts);
+  file.Add("tokenizer.ggml.token_type", types);
+  file.Add("tokenizer.ggml.merges", merges);
+}
+
+std::map<std::string, std::vector<double>> AddInventedTensors(const Json& architecture,
+                                                              TensorType type, GgufWriter& file) {
+  const Json& config = *architecture.Find("config");
+  std::map<std::string, std::vector<double>> worth;
+  for (const auto& [name, unused] : *architecture.Find("tensors")->object()) {
+    const std::vector<uint64_t> shape = ShapeOf(name, config);
+    const bool is_matrix = shape.size() > 1;
+    const TensorType own = is_matrix ? type : TensorType::kF32;
+    std::string bytes = StoredTensor(architecture, name, shape, own);
+    if (is_matrix) {
+      std::vector<float> values(shape[0] * shape[1]);
+      TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), own, shape[0], shape[1]},
+                     {values.data(), shape[0], shape[1]});
+      worth[name].assign(values.begin(), values.end());
+    }
+    const std::string part = PartOf(name);
+    if (IsPermuted(config) && (part == "self_attn.q_proj" || part == "self_attn.k_proj")) {
+      bytes = Permuted(bytes, shape[0], Field(config, "head_dim"));
+    }
+    file.AddTensor(GgufName(name, config), own, shape, bytes);
+  }
+  return worth;
+}
+
+}  // namespace lectern::testing
