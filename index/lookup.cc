@@ -22,12 +22,11 @@ constexpr double kMostCoded = 6;  // … of at most so many rows for one of the 
 constexpr double kFineShare = 0.35;   // of what is left then, for fine codes …
 constexpr double kMostRefined = 1.8;  // … likewise
 // For few query rows, as of one token's step, less of both, and of rows: choosing and gathering
-// take most of its time, its errors are small, and most of them come from codes that are not read.
-// Measured on 16 questions to 8K and 32K tokens at budget 0.1: mean error of answers' steps from
-// 0.012 to 0.029 (of questions 0.070).
+// take most of its time, and most of its errors come from codes that are not read. Errors of
+// answers' steps stay at or below those of the questions before them (tools/evaluate/RESULTS.md).
 constexpr size_t kFewQueryRows = 8;
-constexpr double kMostCodedByFew = 4, kMostRefinedByFew = 1;
-constexpr double kMostReadByFew = 2;  // of all rows, times the square of the budget
+constexpr double kMostCodedByFew = 2, kMostRefinedByFew = 0.5;
+constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
@@ -330,6 +329,11 @@ class LayerLookup {
   double MostOf(double rows_per_budget, double of_few) const {
     return (is_few() ? of_few : rows_per_budget) * std::max(0.1, args_.kv_budget) * num_rows_;
   }
+  // To read, beside sinks and window.
+  double MostRows() const {
+    const double budget = std::max(0.1, args_.kv_budget);
+    return is_few() ? kMostReadByFew * budget * budget * num_rows_ : num_rows_;
+  }
   bool is_few() const { return args_.queries.front().num_rows <= kFewQueryRows; }
 
   // Whose row codes to read: the best opened clusters, until their share of the budget, or of all
@@ -346,7 +350,8 @@ class LayerLookup {
       const HeadIndex& head = args_.heads[candidate->head];
       const double rows = head.ClusterRows(candidate->index).size();
       const double bytes = rows * static_cast<double>(head.row_code_bytes());
-      const bool can_fill = coded_row_bytes > kSpareRows * (budget_ - spent_ - code_bytes);
+      const double for_rows = std::min(budget_ - spent_ - code_bytes, MostRows() * row_bytes_);
+      const bool can_fill = coded_row_bytes > kSpareRows * for_rows;
       if (can_fill && code_bytes + bytes > allowed) break;
       if (code_bytes + bytes > most) continue;
       coded[candidate->head].push_back(candidate->index);
@@ -440,7 +445,8 @@ class LayerLookup {
   PerHead ChooseRefined() {
     const auto fine_bytes = static_cast<double>(args_.heads.front().fine_code_bytes());
     const double left = budget_ - spent_;
-    const double most = MostOf(kMostRefined, kMostRefinedByFew) * fine_bytes;
+    double most = MostOf(kMostRefined, kMostRefinedByFew) * fine_bytes;
+    if (is_few()) most = std::max(most, kSpareRows * MostRows() * fine_bytes);
     PerHead refined =
         Best(std::min({kFineShare * left, left - row_bytes_, most}) / fine_bytes,
              [&](size_t h) { return std::span<const float>(lookups_[h].row_scores()); });
@@ -450,9 +456,7 @@ class LayerLookup {
 
   // Of those, the rows to read: the best by their fine codes.
   PerHead ChooseRows() {
-    double count = (budget_ - spent_) / row_bytes_;
-    const double budget = std::max(0.1, args_.kv_budget);
-    if (is_few()) count = std::min(count, kMostReadByFew * budget * budget * num_rows_);
+    const double count = std::min((budget_ - spent_) / row_bytes_, MostRows());
     return Best(count,
                 [&](size_t h) { return std::span<const float>(lookups_[h].refined_scores()); });
   }
