@@ -96,6 +96,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   Status LoadProcessors(const TokenizerModel& model, const std::string& path);
 
+  std::string_view kind() const override { return "SentencePiece"; }
   size_t vocab_size() const override { return types_.size(); }
   int32_t bos_id() const override { return bos_id_; }
   int32_t eos_id() const override { return eos_id_; }

@@ -41,6 +41,7 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> Make(TokenizerModel model, const std::string& path);
   virtual ~Tokenizer() = default;
 
+  virtual std::string_view kind() const = 0;  // "SentencePiece", "byte-level BPE"
   virtual size_t vocab_size() const = 0;
   virtual int32_t bos_id() const = 0;  // -1: none is put before a text
   virtual int32_t eos_id() const = 0;  // -1: none

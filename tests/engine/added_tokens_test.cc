@@ -14,9 +14,9 @@ namespace {
 TokenizerModel SmallModel() {
   TokenizerModel model;
   model.kind = TokenizerModel::Kind::kBpe;
-  model.pieces = {{"<unk>", 0, PieceType::kUnknown}, {"<s>", 0, PieceType::kControl},
-                  {"</s>", 0, PieceType::kControl},  {"a", -1, PieceType::kNormal},
-                  {"b", -2, PieceType::kNormal},     {"ab", -3, PieceType::kNormal},
+  model.pieces = {{"<unk>", 0, PieceType::kUnknown},  {"<s>", 0, PieceType::kControl},
+                  {"</s>", 0, PieceType::kControl},   {"a", -1, PieceType::kNormal},
+                  {"b", -2, PieceType::kNormal},      {"ab", -3, PieceType::kNormal},
                   {"<unused>", 0, PieceType::kUnused}};
   return model;
 }
@@ -66,8 +66,9 @@ TEST(AddedTokensTest, TokensBeyondTheVocabularyAreReachedById) {
 }
 
 TEST(AddedTokensTest, NewNamesOfUnusedAndControlPiecesTakeTheirIds) {
-  const auto loaded = Load(Decoder("\"6\":{\"content\":\"<|im_start|>\",\"special\":true},"
-                                   "\"2\":{\"content\":\"<|im_end|>\"}"));
+  const auto loaded =
+      Load(Decoder("\"6\":{\"content\":\"<|im_start|>\",\"special\":true},"
+                   "\"2\":{\"content\":\"<|im_end|>\"}"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ((*loaded)->ControlId("<|im_start|>"), 6);
   EXPECT_EQ((*loaded)->ControlId("<|im_end|>"), 2);
@@ -97,8 +98,9 @@ TEST(AddedTokensTest, SaysWhatBeginsATextAndHowWordsDo) {
 // Documents of builds that did not read these files keep their model where it is what it was.
 TEST(AddedTokensTest, IdentityChangesWithWhatTheFilesChange) {
   const auto alone = Identity(**Load(""));
-  EXPECT_EQ(Identity(**Load("{\"bos_token\":\"<s>\",\"add_bos_token\":true,\"model_max_length\":9}")),
-            alone);
+  EXPECT_EQ(
+      Identity(**Load("{\"bos_token\":\"<s>\",\"add_bos_token\":true,\"model_max_length\":9}")),
+      alone);
   EXPECT_EQ(Identity(**Load(Decoder("\"1\":{\"content\":\"<s>\",\"special\":true}"))), alone);
   const auto no_bos = Identity(**Load("{\"add_bos_token\":false}"));
   const auto added = Identity(**Load("", "{\"<x>\":7}"));
