@@ -343,6 +343,24 @@ TEST(TokenizerModelTest, SurvivesWritingAndReading) {
   EXPECT_TRUE(LoadBytes(Bytes(model)).ok());
 }
 
+TEST(TokenizerModelTest, MarksOfModelsFromElsewhereAreControlPieces) {
+  TokenizerModel model = SmallModel();
+  for (const char* text : {"<|end|>", "[INST]", "</h1>", "<a b>", "\n\n"}) {
+    model.pieces.push_back({text, 0, PieceType::kUserDefined});
+  }
+  const auto tokenizer = Tokenizer::Make(model, "m.gguf");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->ControlId("<|end|>"), 6);
+  EXPECT_EQ((*tokenizer)->ControlId("[INST]"), 7);
+  EXPECT_EQ((*tokenizer)->ControlId("</h1>"), -1);
+  EXPECT_EQ((*tokenizer)->ControlId("<a b>"), 9);
+  const auto ids = (*tokenizer)->EncodeContinuation("a<|end|>[INST]</h1>\n\n<a b>b")->ids;
+  const auto count = [&](int32_t id) { return std::count(ids.begin(), ids.end(), id); };
+  EXPECT_EQ(count(6) + count(7) + count(9), 0);
+  EXPECT_EQ(count(8), 1);
+  EXPECT_EQ(count(10), 1);
+}
+
 TEST(TokenizerModelTest, LaterFieldsWinAsInProtobuf) {
   const std::string bytes = Bytes(SmallModel()) + std::string("\x1a\x02\x18\x00", 4);
   EXPECT_TRUE(ParseTokenizerModel(Bytes(SmallModel()), "m")->add_dummy_prefix);
