@@ -43,6 +43,8 @@ constexpr ChatFormat kFormats[] = {
      "{<|im_end|>}{<|endoftext|>}"},
     {"chatml", "{<|im_start|>}user\n", "{<|im_end|>}\n{<|im_start|>}assistant\n",
      "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}"},
+    {"chatml-bos", "{bos}{<|im_start|>}user\n", "{<|im_end|>}\n{<|im_start|>}assistant\n",
+     "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}"},
     {"gemma", "{bos}{<start_of_turn>}user\n", "{<end_of_turn>}\n{<start_of_turn>}model\n",
      "{<end_of_turn>}\n{<start_of_turn>}user\n", "{<end_of_turn>}{<eos>}", "", "", Trims::kAll},
     {"phi3", "{bos}{<|user|>}\n", "{<|end|>}\n{<|assistant|>}\n", "{<|end|>}\n{<|user|>}\n",
@@ -76,7 +78,7 @@ constexpr const ChatFormat& kPlain = kFormats[std::size(kFormats) - 1];
 struct Recognition {
   std::string_view name;
   std::array<std::string_view, 2> markers;
-  std::array<std::string_view, 2> others = {};
+  std::array<std::string_view, 4> others = {};
 };
 constexpr Recognition kRecognitions[] = {
     {"llama3.1",
@@ -88,7 +90,10 @@ constexpr Recognition kRecognitions[] = {
      {"<|im_start|>", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
      {"<|im_sep|>"}},
     {"qwen2", {"<|im_start|>", "system\nYou are a helpful assistant."}, {"<|im_sep|>"}},
-    {"chatml", {"<|im_start|>", "<|im_end|>"}, {"<|im_sep|>", "You are a"}},
+    {"chatml-bos", {"<|im_start|>", "bos_token }}"}, {"<|im_sep|>", "You are a", "Please "}},
+    {"chatml",
+     {"<|im_start|>", "<|im_end|>"},
+     {"<|im_sep|>", "You are a", "Please ", "bos_token"}},
     {"gemma", {"<start_of_turn>", "<end_of_turn>"}},
     {"phi3", {"<|user|>' + '\n' + message['content'] + '<|end|>", "<|assistant|>"}},
     {"phi3", {"'<|user|>\n' + message['content'] + '<|end|>\n'", "'<|assistant|>\n'"}},
@@ -96,7 +101,8 @@ constexpr Recognition kRecognitions[] = {
      {"'<|' + message['role'] + '|>' + '\n' + message['content'] + '<|end|>\n'",
       "'<|assistant|>\n'"}},
     {"phi4-mini",
-     {"'<|' + message['role'] + '|>' + message['content'] + '<|end|>'", "'<|assistant|>'"}},
+     {"'<|' + message['role'] + '|>' + message['content'] + '<|end|>'", "'<|assistant|>'"},
+     {"Your name is Phi"}},
     {"zephyr", {"'<|user|>\n' + message['content'] + eos_token", "<|assistant|>"}},
     {"mistral-v3-tekken", {"[AVAILABLE_TOOLS]", "\"[INST]\""}, {"[SYSTEM_PROMPT]"}},
     {"mistral-v3", {"[AVAILABLE_TOOLS]", "\"[INST] \""}, {"[SYSTEM_PROMPT]", " [/INST]"}},
@@ -119,8 +125,8 @@ bool Has(std::string_view text, std::string_view part) {
 }
 
 bool IsOf(const Recognition& format, std::string_view jinja) {
-  return Has(jinja, format.markers[0]) && Has(jinja, format.markers[1]) &&
-         !Has(jinja, format.others[0]) && !Has(jinja, format.others[1]);
+  const auto has = [&](std::string_view part) { return Has(jinja, part); };
+  return std::ranges::all_of(format.markers, has) && std::ranges::none_of(format.others, has);
 }
 
 // Tells texts and tokens apart: "{a}b" is the token "a" and the text "b".

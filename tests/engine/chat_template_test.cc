@@ -82,7 +82,7 @@ TEST(ChatTemplateGoldenTest, ConversationsAreWhatJinjaRenders) {
   const std::string question = text(*golden, "question"), answer = text(*golden, "answer"),
                     next = text(*golden, "next");
   const Json::Array& templates = *golden->Find("templates")->array();
-  ASSERT_GE(templates.size(), 21u);
+  ASSERT_GE(templates.size(), 22u);
   for (const Json& item : templates) {
     const auto format = RecognizeChatFormat(text(item, "jinja"), "m");
     ASSERT_TRUE(format.ok()) << text(item, "name") << ": " << format.status().message();
@@ -122,6 +122,11 @@ TEST(ChatFormatTest, OneOfTheTableIsChosenOrNone) {
   EXPECT_EQ((*RecognizeChatFormat("", "m"))->name, "plain");
   for (const char* unknown :
        {"{{ messages }}", "<|im_start|>user<|im_sep|><|im_end|>", "[INST]",
+        "'<|im_start|>system\nPlease reason step by step.<|im_end|>\n'",
+        "{{bos_token}}<|im_start|>user\n<|im_end|>",
+        "'<|system|>Your name is Phi.' '<|' + message['role'] + '|>' + message['content'] + "
+        "'<|end|>' '<|assistant|>'",
+        "'<|im_start|>system\nYou are an expert.<|im_end|>\n'",
         "[SYSTEM_PROMPT][AVAILABLE_TOOLS]\"[INST]\"", "<|start|>user<|message|>",
         "'<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + content + eos_token"}) {
     const auto format = RecognizeChatFormat(unknown, "dir/m");
@@ -130,8 +135,8 @@ TEST(ChatFormatTest, OneOfTheTableIsChosenOrNone) {
     EXPECT_EQ(format.status().param(), "chat_template");
     EXPECT_EQ(format.status().message(),
               "dir/m: its chat template is none of those built in; choose one with "
-              "--chat-template: plain, llama3, llama3.1, qwen2.5, smollm2, qwen2, chatml, gemma, "
-              "phi3, phi4-mini, zephyr, mistral-v3-tekken, mistral-v3, mistral-v1-spaces, "
+              "--chat-template: plain, llama3, llama3.1, qwen2.5, smollm2, qwen2, chatml, "
+              "chatml-bos, gemma, phi3, phi4-mini, zephyr, mistral-v3-tekken, mistral-v3, mistral-v1-spaces, "
               "mistral-v1-space, mistral-v1, llama2, vicuna");
   }
   EXPECT_EQ((*ChatFormatNamed("gemma"))->name, "gemma");

@@ -240,6 +240,7 @@ TEMPLATES = [
     ("mistral-v3", MISTRAL_V3, "<s>", "</s>"),
     ("mistral-v3-tekken", MISTRAL_TEKKEN, "<s>", "</s>"),
     ("chatml", CHATML, "", "<|im_end|>"),
+    ("chatml-bos", "{{ bos_token }}" + CHATML, "<s>", "<|im_end|>"),
     ("qwen2", QWEN2, "", "<|im_end|>"),
     ("qwen2.5", QWEN25, "", "<|im_end|>"),
     ("smollm2", SMOLLM2, "", "<|im_end|>"),
