@@ -217,8 +217,8 @@ Finding EstimateSpeed(const ModelConfig& config, const Probe& probe, uint64_t to
       layers * static_cast<double>(kQuestionTokens) * probe.layer_of_many + read + probe.output;
   const double token = layers * probe.layer_of_one + probe.output + read;
   Finding finding{.name = "speed",
-                  .text = "estimated from one layer: " + Grouped(tokens) + " tokens indexed in " +
-                          Duration(prefill) + " (" + Short(n / prefill) +
+                  .text = "estimated from one layer, at best: " + Grouped(tokens) +
+                          " tokens indexed in " + Duration(prefill) + " (" + Short(n / prefill) +
                           " tokens/s), a question of " + std::to_string(kQuestionTokens) +
                           " tokens in " + Duration(question) + ", then " + Short(1 / token) +
                           " tokens/s"};
@@ -227,9 +227,8 @@ Finding EstimateSpeed(const ModelConfig& config, const Probe& probe, uint64_t to
       {"how",
        "one layer was run with 128 tokens and with one, and the output matrix, for a quarter of a "
        "second each; attention while indexing is taken to be half as fast as products, keys and "
-       "values of a tenth of the document to be read as fast as weights; clustering and the disk "
-       "are not "
-       "counted"},
+       "values of a tenth of the document to be read as fast as weights; choosing what is read, "
+       "clustering and the disk are not counted, and matter more the smaller a model is"},
       {"tokens", tokens},
       {"prefill_tokens_per_second", n / prefill},
       {"prefill_seconds", prefill},
