@@ -579,9 +579,13 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
   const bool is_first = num_past_ == 0 && pending_ < 0;
-  LECTERN_ASSIGN(
-      const std::vector<int32_t> ids,
-      is_first ? model_->EncodeQuestion(question) : model_->EncodeNextQuestion(pending_, question));
+  if (!is_first && !options.history.is_empty()) {
+    return InvalidOption("turns",
+                         "earlier turns and instructions come with a session's first question");
+  }
+  LECTERN_ASSIGN(const std::vector<int32_t> ids,
+                 is_first ? model_->EncodeQuestion(question, options.history)
+                          : model_->EncodeNextQuestion(pending_, question));
   const uint64_t used = document_->shape().num_tokens + num_past_ + ids.size();
   const uint64_t limit = model_->config().max_positions;
   if (ids.size() > kMaxQuestionTokens || used + 1 > limit) {

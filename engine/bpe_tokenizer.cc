@@ -95,6 +95,7 @@ class BpeTokenizer : public Tokenizer {
   BpeTokenizer(BpeModel model, PreTokenizer words, std::string file)
       : model_(std::move(model)), words_(std::move(words)), file_(std::move(file)) {}
 
+  std::string_view kind() const override { return "byte-level BPE"; }
   size_t vocab_size() const override { return model_.size(); }
   int32_t bos_id() const override { return model_.bos_id(); }
   int32_t eos_id() const override { return model_.eos_id(); }

@@ -45,6 +45,20 @@ Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t nu
   return read;
 }
 
+Result<ChatHistory> ReadHistory(const lectern_ask_options& read) {
+  if (read.num_turns > 0 && !read.turns) return InvalidArgument("turns", "turns is NULL");
+  ChatHistory history;
+  LECTERN_ASSIGN(history.instructions,
+                 Copy(read.instructions, read.instructions_len, "instructions"));
+  for (size_t i = 0; i < read.num_turns; ++i) {
+    const lectern_turn& turn = read.turns[i];
+    LECTERN_ASSIGN(std::string question, Copy(turn.question, turn.question_len, "turns"));
+    LECTERN_ASSIGN(std::string answer, Copy(turn.answer, turn.answer_len, "turns"));
+    history.turns.push_back({std::move(question), std::move(answer)});
+  }
+  return history;
+}
+
 bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
   const std::string stage(StageName(progress.stage));
   const lectern_progress event = {
@@ -155,6 +169,7 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   LECTERN_ASSIGN(options.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
   options.max_session_rows =
       static_cast<uint32_t>(std::min<uint64_t>(read.max_session_rows, UINT32_MAX));
+  LECTERN_ASSIGN(options.history, ReadHistory(read));
   if (read.on_text) {
     options.on_text = [read](std::string_view piece) {
       const std::string text(piece);  // for the NUL behind it

@@ -1,8 +1,10 @@
 #include "engine/chat_template.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/json.h"
+#include "engine/text.h"
 
 namespace lectern {
 namespace {
@@ -11,83 +13,120 @@ constexpr std::string_view kQuestion = "\n\nQuestion: ";
 // Of the rows below, where it changes what stands before a document.
 constexpr std::string_view kIdentityVersion = " 1: ";
 
-// Recognised in this order. What a published template says without a system message; Llama 3.1's
-// has a date there, which would change what is indexed every day: it is Llama 3's here.
+// What a published template says without a system message. Llama 3.1's has a date there: the one
+// that it has where no clock is, as an index must not change from day to day.
 constexpr ChatFormat kFormats[] = {
     {"llama3", "{bos}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
      "{<|eot_id|>}{<|start_header_id|>}assistant{<|end_header_id|>}\n\n",
      "{<|eot_id|>}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|end_of_text|>}{<|eom_id|>}",
-     {"<|start_header_id|>", "<|eot_id|>"},
-     {}},
+     "{<|eot_id|>}{<|end_of_text|>}{<|eom_id|>}", "", "", Trims::kAll},
+    {"llama3.1",
+     "{bos}{<|start_header_id|>}system{<|end_header_id|>}\n\n"
+     "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n{<|eot_id|>}"
+     "{<|start_header_id|>}user{<|end_header_id|>}\n\n",
+     "{<|eot_id|>}{<|start_header_id|>}assistant{<|end_header_id|>}\n\n",
+     "{<|eot_id|>}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
+     "{<|eot_id|>}{<|end_of_text|>}{<|eom_id|>}", "", "", Trims::kAll},
     {"qwen2.5",
      "{<|im_start|>}system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
      "{<|im_end|>}\n{<|im_start|>}user\n",
      "{<|im_end|>}\n{<|im_start|>}assistant\n", "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}{<|endoftext|>}",
-     {"<|im_start|>", "You are Qwen, created by Alibaba Cloud."},
-     {"<|im_sep|>"}},
+     "{<|im_end|>}{<|endoftext|>}"},
     {"smollm2",
      "{<|im_start|>}system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
      "{<|im_end|>}\n{<|im_start|>}user\n",
      "{<|im_end|>}\n{<|im_start|>}assistant\n", "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}{<|endoftext|>}",
-     {"<|im_start|>", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
-     {"<|im_sep|>"}},
+     "{<|im_end|>}{<|endoftext|>}"},
     {"qwen2",
      "{<|im_start|>}system\nYou are a helpful assistant.{<|im_end|>}\n{<|im_start|>}user\n",
      "{<|im_end|>}\n{<|im_start|>}assistant\n", "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}{<|endoftext|>}",
-     {"<|im_start|>", "system\nYou are a helpful assistant."},
-     {"<|im_sep|>"}},
+     "{<|im_end|>}{<|endoftext|>}"},
     {"chatml", "{<|im_start|>}user\n", "{<|im_end|>}\n{<|im_start|>}assistant\n",
-     "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}",
-     {"<|im_start|>", "<|im_end|>"},
-     {"<|im_sep|>", "You are a"}},
+     "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}"},
+    {"chatml-bos", "{bos}{<|im_start|>}user\n", "{<|im_end|>}\n{<|im_start|>}assistant\n",
+     "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}"},
     {"gemma", "{bos}{<start_of_turn>}user\n", "{<end_of_turn>}\n{<start_of_turn>}model\n",
-     "{<end_of_turn>}\n{<start_of_turn>}user\n", "{<end_of_turn>}{<eos>}",
-     {"<start_of_turn>", "<end_of_turn>"},
-     {}},
+     "{<end_of_turn>}\n{<start_of_turn>}user\n", "{<end_of_turn>}{<eos>}", "", "", Trims::kAll},
     {"phi3", "{bos}{<|user|>}\n", "{<|end|>}\n{<|assistant|>}\n", "{<|end|>}\n{<|user|>}\n",
-     "{<|end|>}{<|endoftext|>}",
-     {"<|user|>' + '\n' + message['content'] + '<|end|>", "<|assistant|>"},
-     {}},
+     "{<|end|>}{<|endoftext|>}"},
+    {"phi4-mini", "{<|user|>}", "{<|end|>}{<|assistant|>}", "{<|end|>}{<|user|>}",
+     "{<|end|>}{<|endoftext|>}"},
     // Its marks are text.
-    {"zephyr", "<|user|>\n", "{</s>}\n<|assistant|>\n", "{</s>}\n<|user|>\n", "{</s>}",
-     {"'<|user|>\n' + message['content'] + eos_token", "<|assistant|>"},
-     {}},
+    {"zephyr", "<|user|>\n", "{</s>}\n<|assistant|>\n", "{</s>}\n<|user|>\n", "{</s>}"},
     // From Mistral NeMo on: no space after a mark.
-    {"mistral-v3-tekken", "{bos}{[INST]}", "{[/INST]}", "{</s>}{[INST]}", "{</s>}",
-     {"[AVAILABLE_TOOLS]", "\"[INST]\""},
-     {"[SYSTEM_PROMPT]"}},
-    {"mistral-v3", "{bos}{[INST]} ", "{[/INST]}", "{</s>}{[INST]} ", "{</s>}",
-     {"[AVAILABLE_TOOLS]", "\"[INST] \""},
-     {"[SYSTEM_PROMPT]", " [/INST]"}},
-    {"mistral-v1", "{bos}[INST] ", " [/INST]", "{</s>}[INST] ", "{</s>}",
-     {"'[INST] ' + ", " + ' [/INST]'"},
-     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
-    {"llama2", "{bos}[INST] ", " [/INST]", "{</s>}{bos}[INST] ", "{</s>}",
-     {"'[INST] ' + ", "<<SYS>>"},
-     {}},
+    {"mistral-v3-tekken", "{bos}{[INST]}", "{[/INST]}", "{</s>}{[INST]}", "{</s>}"},
+    {"mistral-v3", "{bos}{[INST]} ", "{[/INST]}", "{</s>}{[INST]} ", "{</s>}", " ", "",
+     Trims::kAnswers},
+    // Of 7B v0.1 and v0.2 and the first Mixtral there are templates with and without a space before
+    // what follows a control token.
+    {"mistral-v1-spaces", "{bos} [INST] ", " [/INST]", "{</s>} [INST] ", "{</s>}", " "},
+    {"mistral-v1-space", "{bos}[INST] ", " [/INST]", "{</s>} [INST] ", "{</s>}"},
+    {"mistral-v1", "{bos}[INST] ", " [/INST]", "{</s>}[INST] ", "{</s>}"},
+    {"llama2", "{bos}[INST] ", " [/INST]", "{</s>}{bos}[INST] ", "{</s>}", " ", " ", Trims::kAll},
     {"vicuna",
      "{bos}A chat between a curious user and an artificial intelligence assistant. The assistant "
      "gives helpful, detailed, and polite answers to the user's questions. USER: ",
-     " ASSISTANT:", "{</s>}USER: ", "{</s>}",
-     {"A chat between a curious user and an artificial intelligence assistant.", "ASSISTANT:"},
-     {}},
+     " ASSISTANT:", "{</s>}USER: ", "{</s>}", " "},
     // The bundled reader's, and of models that have no template. After an answer the end token,
     // which the model made, stays.
-    {"plain", "{bos}", "\nAnswer:", "\n\nQuestion: ", "", {}, {}},
+    {"plain", "{bos}", "\nAnswer:", "\n\nQuestion: ", "", " ", "{eos}", Trims::kAnswers},
 };
 constexpr const ChatFormat& kPlain = kFormats[std::size(kFormats) - 1];
+
+// A model's own template is of the first format here all of whose `markers` it has, and none of
+// whose `others`.
+struct Recognition {
+  std::string_view name;
+  std::array<std::string_view, 2> markers;
+  std::array<std::string_view, 4> others = {};
+};
+constexpr Recognition kRecognitions[] = {
+    {"llama3.1",
+     {"<|start_header_id|>", "\"Cutting Knowledge Date: December 2023\n\""},
+     {"{%- if system_message %}"}},
+    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}},
+    {"qwen2.5", {"<|im_start|>", "You are Qwen, created by Alibaba Cloud."}, {"<|im_sep|>"}},
+    {"smollm2",
+     {"<|im_start|>", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+     {"<|im_sep|>"}},
+    {"qwen2", {"<|im_start|>", "system\nYou are a helpful assistant."}, {"<|im_sep|>"}},
+    {"chatml-bos", {"<|im_start|>", "bos_token }}"}, {"<|im_sep|>", "You are a", "Please "}},
+    {"chatml",
+     {"<|im_start|>", "<|im_end|>"},
+     {"<|im_sep|>", "You are a", "Please ", "bos_token"}},
+    {"gemma", {"<start_of_turn>", "<end_of_turn>"}},
+    {"phi3", {"<|user|>' + '\n' + message['content'] + '<|end|>", "<|assistant|>"}},
+    {"phi3", {"'<|user|>\n' + message['content'] + '<|end|>\n'", "'<|assistant|>\n'"}},
+    {"phi3",
+     {"'<|' + message['role'] + '|>' + '\n' + message['content'] + '<|end|>\n'",
+      "'<|assistant|>\n'"}},
+    {"phi4-mini",
+     {"'<|' + message['role'] + '|>' + message['content'] + '<|end|>'", "'<|assistant|>'"},
+     {"Your name is Phi"}},
+    {"zephyr", {"'<|user|>\n' + message['content'] + eos_token", "<|assistant|>"}},
+    {"mistral-v3-tekken", {"[AVAILABLE_TOOLS]", "\"[INST]\""}, {"[SYSTEM_PROMPT]"}},
+    {"mistral-v3", {"[AVAILABLE_TOOLS]", "\"[INST] \""}, {"[SYSTEM_PROMPT]", " [/INST]"}},
+    {"mistral-v1-spaces",
+     {"' [INST] ' + message['content'] + ' [/INST]'", "' ' + message['content'] + eos_token}}"},
+     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
+    {"mistral-v1-space",
+     {"'[INST] ' + message['content'] + ' [/INST]'", "{ message['content'] + eos_token + ' ' }}"},
+     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
+    {"mistral-v1",
+     {"'[INST] ' + message['content'] + ' [/INST]'", "{ message['content'] + eos_token}}"},
+     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
+    {"llama2", {"bos_token + '[INST] ' + content", "<<SYS>>"}, {"true == true"}},
+    {"vicuna",
+     {"A chat between a curious user and an artificial intelligence assistant.", "ASSISTANT:"}},
+};
 
 bool Has(std::string_view text, std::string_view part) {
   return !part.empty() && text.find(part) != std::string_view::npos;
 }
 
-bool IsOf(const ChatFormat& format, std::string_view jinja) {
-  return Has(jinja, format.markers[0]) && Has(jinja, format.markers[1]) &&
-         !Has(jinja, format.others[0]) && !Has(jinja, format.others[1]);
+bool IsOf(const Recognition& format, std::string_view jinja) {
+  const auto has = [&](std::string_view part) { return Has(jinja, part); };
+  return std::ranges::all_of(format.markers, has) && std::ranges::none_of(format.others, has);
 }
 
 // Tells texts and tokens apart: "{a}b" is the token "a" and the text "b".
@@ -130,8 +169,8 @@ Result<const ChatFormat*> RecognizeChatFormat(std::string_view jinja, const std:
   // A line break within a string of the program may be one or be written as one.
   std::string text(jinja);
   for (size_t at = 0; (at = text.find("\\n", at)) != std::string::npos;) text.replace(at, 2, "\n");
-  for (const ChatFormat& format : kFormats) {
-    if (IsOf(format, text)) return &format;
+  for (const Recognition& format : kRecognitions) {
+    if (IsOf(format, text)) return ChatFormatNamed(format.name);
   }
   return Status(Code::kUnsupportedModel,
                 path + ": its chat template is none of those built in; choose one with "
@@ -164,11 +203,13 @@ Result<ChatTemplate::Parts> ChatTemplate::Bind(const ChatFormat& format, std::st
       parts.push_back({std::string(part.text)});
       continue;
     }
-    const bool is_bos = part.text == "bos";
-    const int32_t id = is_bos ? tokenizer.bos_id() : tokenizer.ControlId(part.text);
+    const bool is_bos = part.text == "bos", is_eos = part.text == "eos";
+    const int32_t id = is_bos   ? tokenizer.bos_id()
+                       : is_eos ? tokenizer.eos_id()
+                                : tokenizer.ControlId(part.text);
     if (id >= 0) {
       parts.push_back({"", id});
-    } else if (!is_bos) {
+    } else if (!is_bos && !is_eos) {
       return Status(Code::kUnsupportedModel,
                     "the chat template " + std::string(format.name) + " needs the token " +
                         std::string(part.text) +
@@ -185,6 +226,8 @@ Result<ChatTemplate> ChatTemplate::Make(const ChatFormat& format, const Tokenize
   LECTERN_ASSIGN(made.prefix_, Bind(format, format.document_prefix, tokenizer));
   LECTERN_ASSIGN(made.suffix_, Bind(format, format.question_suffix, tokenizer));
   LECTERN_ASSIGN(made.next_, Bind(format, format.next_turn, tokenizer));
+  LECTERN_ASSIGN(made.before_answer_, Bind(format, format.before_answer, tokenizer));
+  LECTERN_ASSIGN(made.after_answer_, Bind(format, format.after_answer, tokenizer));
   for (const FormatPart& part : SplitFormat(format.ends)) {
     if (const int32_t id = tokenizer.ControlId(part.text); id >= 0) made.ends_.push_back(id);
   }
@@ -222,9 +265,10 @@ class PartsEncoder {
 
   Status Flush() {
     if (text_.empty()) return Status();
-    LECTERN_ASSIGN(const TokenizedText tokens, is_beginning_
-                                                   ? tokenizer_.Encode(text_)
-                                                   : tokenizer_.EncodeContinuation(text_));
+    // A space at the beginning is the dummy prefix.
+    const bool has_prefix = is_beginning_ && !(tokenizer_.has_dummy_prefix() && text_[0] == ' ');
+    LECTERN_ASSIGN(const TokenizedText tokens, has_prefix ? tokenizer_.Encode(text_)
+                                                          : tokenizer_.EncodeContinuation(text_));
     ids_.insert(ids_.end(), tokens.ids.begin(), tokens.ids.end());
     text_.clear();
     is_beginning_ = false;
@@ -279,11 +323,32 @@ Result<FixedContext> ChatTemplate::EncodeDocument(const Tokenizer& tokenizer,
   return context;
 }
 
+std::string_view ChatTemplate::Asked(std::string_view question) const {
+  return format_->trims == Trims::kAll ? TrimWhiteSpace(question) : question;
+}
+
+std::string_view ChatTemplate::Answered(std::string_view answer) const {
+  return format_->trims == Trims::kNothing ? answer : TrimWhiteSpace(answer);
+}
+
 Result<std::vector<int32_t>> ChatTemplate::EncodeQuestion(const Tokenizer& tokenizer,
-                                                          std::string_view question) const {
+                                                          std::string_view question,
+                                                          const ChatHistory& history) const {
   PartsEncoder encoder(tokenizer, /*is_beginning=*/false);
+  if (!history.instructions.empty()) {
+    encoder.AddText("\n\n");
+    encoder.AddText(TrimWhiteSpace(history.instructions));
+  }
   encoder.AddText(kQuestion);
-  encoder.AddText(question);
+  for (const ChatHistory::Turn& turn : history.turns) {
+    encoder.AddText(Asked(turn.question));
+    LECTERN_RETURN_IF_ERROR(AddParts(suffix_, &encoder));
+    LECTERN_RETURN_IF_ERROR(AddParts(before_answer_, &encoder));
+    encoder.AddText(Answered(turn.answer));
+    LECTERN_RETURN_IF_ERROR(AddParts(after_answer_, &encoder));
+    LECTERN_RETURN_IF_ERROR(AddParts(next_, &encoder));
+  }
+  encoder.AddText(Asked(question));
   LECTERN_RETURN_IF_ERROR(AddParts(suffix_, &encoder));
   LECTERN_RETURN_IF_ERROR(encoder.Flush());
   return encoder.TakeIds();
@@ -295,7 +360,7 @@ Result<std::vector<int32_t>> ChatTemplate::EncodeNextQuestion(const Tokenizer& t
   PartsEncoder encoder(tokenizer, /*is_beginning=*/false);
   if (last >= 0) LECTERN_RETURN_IF_ERROR(encoder.AddToken(last));
   LECTERN_RETURN_IF_ERROR(AddParts(next_, &encoder));
-  encoder.AddText(question);
+  encoder.AddText(Asked(question));
   LECTERN_RETURN_IF_ERROR(AddParts(suffix_, &encoder));
   LECTERN_RETURN_IF_ERROR(encoder.Flush());
   return encoder.TakeIds();

@@ -8,12 +8,12 @@
 #ifndef LECTERN_ENGINE_CHAT_TEMPLATE_H_
 #define LECTERN_ENGINE_CHAT_TEMPLATE_H_
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/chat_history.h"
 #include "engine/tokenizer.h"
 #include "store/status.h"
 
@@ -27,18 +27,23 @@ struct FixedContext {
   size_t num_prefix = 0;                     // tokens before the document
 };
 
-// A row of the table. Text, in which "{name}" is the control token `name` and "{bos}" the token
-// that the tokenizer puts before a text, if it does. The user's first turn is the document,
-// "\n\nQuestion: " and the question; the later ones are questions.
+// Of which messages a template takes away the white space around them.
+enum class Trims { kNothing, kAnswers, kAll };
+
+// A row of the table. Text, in which "{name}" is the control token `name`, and "{bos}" and "{eos}"
+// the tokens that the tokenizer puts around a text, if it does. The user's first turn is the
+// document, "\n\nQuestion: " and the question; the later ones are questions. Instructions, which
+// templates have before a first turn, stand between the document and the first question: what is
+// before a document is indexed with it.
 struct ChatFormat {
   std::string_view name;
   std::string_view document_prefix;  // up to the document
   std::string_view question_suffix;  // from the end of a question to where the answer begins
   std::string_view next_turn;        // from the end of an answer to the next question
   std::string_view ends;  // tokens that end an answer; those that a vocabulary lacks are none
-  // A model's own template is of this format when it has all of `markers` and none of `others`.
-  std::array<std::string_view, 2> markers;
-  std::array<std::string_view, 2> others;
+  // Around the text of an answer that is given and was not generated.
+  std::string_view before_answer = {}, after_answer = {};
+  Trims trims = Trims::kNothing;
 };
 
 // All of them: "plain, llama2, …".
@@ -66,8 +71,8 @@ class ChatTemplate {
   // The tokenizer is that of Make. Codes of Tokenizer::Encode.
   Result<FixedContext> EncodeDocument(const Tokenizer& tokenizer, std::string_view text) const;
   // What follows the document, up to where the answer begins.
-  Result<std::vector<int32_t>> EncodeQuestion(const Tokenizer& tokenizer,
-                                              std::string_view question) const;
+  Result<std::vector<int32_t>> EncodeQuestion(const Tokenizer& tokenizer, std::string_view question,
+                                              const ChatHistory& history = {}) const;
   // Whether EncodeNextQuestion begins with the end token of the answer before.
   bool ends_answers() const { return !next_.empty() && next_.front().id >= 0; }
   // What follows an answer: `last` (-1: nothing), the token of it that was not yet fed, and then
@@ -85,8 +90,11 @@ class ChatTemplate {
   static Result<Parts> Bind(const ChatFormat& format, std::string_view text,
                             const Tokenizer& tokenizer);
 
+  std::string_view Asked(std::string_view question) const;
+  std::string_view Answered(std::string_view answer) const;
+
   const ChatFormat* format_ = nullptr;
-  Parts prefix_, suffix_, next_;
+  Parts prefix_, suffix_, next_, before_answer_, after_answer_;
   std::vector<int32_t> ends_;
 };
 

@@ -597,6 +597,7 @@ Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   const Fields fields(root, file);
   ModelConfig config;
   LECTERN_ASSIGN(const Architecture* const architecture, ReadArchitecture(fields));
+  config.architecture = architecture->model_type;
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
   LECTERN_RETURN_IF_ERROR(ReadSizes(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadWindows(fields, *architecture, &config));

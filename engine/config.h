@@ -22,6 +22,7 @@ inline constexpr uint32_t kWidestHead = 1024;  // head_dim at most
 enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
 
 struct ModelConfig {
+  std::string architecture;  // "model_type" of config.json
   uint32_t vocab_size = 0;
   uint32_t hidden_size = 0;
   uint32_t intermediate_size = 0;

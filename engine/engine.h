@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/chat_history.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer.h"
 #include "index/retention/retention.h"
@@ -204,6 +205,9 @@ struct AskOptions {
   // the mean: blocks of rows that later tokens attended to least go, wherever they are
   // (KV-Compress). Rows of the document stay. At least 64; 0: all stay.
   uint32_t max_session_rows = 0;
+  // What was said before, elsewhere: put before the question as the chat template has it. Only with
+  // the first question of a session.
+  ChatHistory history;
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;

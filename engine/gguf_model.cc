@@ -208,8 +208,8 @@ class GgufModel : public ModelSource {
       LECTERN_ASSIGN(BpeModel model, BpeModel::Make(std::move(arrays), path()));
       return MakeBpeTokenizer(std::move(model), std::move(identity));
     }
-    LECTERN_ASSIGN(const TokenizerModel model, ReadGgufTokenizer(keys(), path()));
-    return Tokenizer::Make(model, path());
+    LECTERN_ASSIGN(TokenizerModel model, ReadGgufTokenizer(keys(), path()));
+    return Tokenizer::Make(std::move(model), path());
   }
 
   Result<const ChatFormat*> FindChatFormat() const override {

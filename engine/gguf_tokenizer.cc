@@ -15,6 +15,7 @@ class TokenizerReader {
   Result<TokenizerModel> Read() {
     LECTERN_RETURN_IF_ERROR(CheckKind());
     LECTERN_RETURN_IF_ERROR(ReadPieces());
+    TakeMarksFromText(&model_);
     LECTERN_RETURN_IF_ERROR(ReadBool("tokenizer.ggml.add_space_prefix", &model_.add_dummy_prefix));
     model_.remove_extra_whitespaces = false;
     LECTERN_RETURN_IF_ERROR(

@@ -101,6 +101,13 @@ uint64_t ClusterHeadBytes(const ModelConfig& c, uint64_t document_tokens) {
   return document_tokens * c.head_dim * sizeof(float) * 6;
 }
 
+uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads,
+                       double prefill_budget) {
+  const uint64_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
+  const uint64_t lookups = prefill_budget < 1 ? LookupBytes(c, chunk, tokens) : 0;
+  return std::max(ActivationBytes(c, chunk) + lookups, ClusterHeadBytes(c, tokens) * num_threads);
+}
+
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
   // As given, cleaned, tokenised; ids and ranges.
   return 8 * text_bytes + 2 * document_tokens * 20;

@@ -29,6 +29,10 @@ uint64_t ClusterHeadBytes(const ModelConfig& config, uint64_t document_tokens);
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens);
 // Of the spill of a shard of this dtype: the prefill sees f16 when the shard is q8.
 Dtype SpillDtype(Dtype dtype);
+// Memory of indexing a document of `tokens` tokens: one chunk's activations, or one layer's
+// clustering. Upper estimate.
+uint64_t IndexingBytes(const ModelConfig& config, uint64_t tokens, size_t num_threads,
+                       double prefill_budget = 1);
 // What one thread of this machine does: a matrix product is run for 50 ms.
 double TrialFlopsPerSecond(const Backend& backend);
 

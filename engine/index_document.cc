@@ -813,11 +813,8 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const DiskCost cost = CostOnDisk(config, options, prepared);
   estimate.bytes_on_disk = cost.finished;
   estimate.peak_bytes_on_disk = cost.peak;
-  const size_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
   estimate.anonymous_bytes =
-      std::max(ActivationBytes(config, chunk) +
-                   (prepared.prefill_budget < 1 ? LookupBytes(config, chunk, tokens) : 0),
-               ClusterHeadBytes(config, tokens) * context.threads.num_threads());
+      IndexingBytes(config, tokens, context.threads.num_threads(), prepared.prefill_budget);
   estimate.flops = PrefillFlops(config, static_cast<double>(tokens), options.stats == "full",
                                 prepared.prefill_budget);
   const double cluster_flops =

@@ -106,6 +106,9 @@ class IndexReport {
 
 // --- asking -------------------------------------------------------------------------------------
 
+struct Turn {
+  std::string question, answer;
+};
 struct AskOptions {           // lectern_ask_options
   float kv_budget = 0;        // (0, 1]; 0: the document's default; 1: exact, reads everything
   bool tail = true;           // clusters that are not read count through their centroid
@@ -124,6 +127,9 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(std::string_view)> on_text = {};
   uint64_t max_session_rows = 0;  // of the conversation stay after the answer, at least 64; 0: all
   std::stop_token stop = {};      // as Session::Cancel, at the next piece of text at the latest
+  // With a session's first question: what was said before, elsewhere, as the chat template has it.
+  std::vector<Turn> turns = {};
+  std::string instructions = {};
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.

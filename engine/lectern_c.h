@@ -323,6 +323,13 @@ enum lectern_fallbacks {
   LECTERN_FALLBACK_EXACT = 2    /* begin again before any text is shown, and read everything */
 };
 
+typedef struct lectern_turn { /* never grows: it comes in arrays */
+  const char* question;
+  size_t question_len;
+  const char* answer;
+  size_t answer_len;
+} lectern_turn;
+
 typedef struct lectern_ask_options {
   size_t struct_size;
   float kv_budget;           /* (0, 1]; 0: the document's default; 1: exact, reads everything */
@@ -354,6 +361,13 @@ typedef struct lectern_ask_options {
   /* After the answer at most this many rows of the conversation stay for each layer and kv head, in
    * the mean: those that later tokens attended to least go. At least 64; 0: all stay. */
   uint64_t max_session_rows;
+  /* With the first question of a session: what was asked and answered before, elsewhere, and what
+   * holds for all of it. They stand before the question as the chat template has turns; text in
+   * them is text, whatever it looks like. */
+  const lectern_turn* turns;
+  size_t num_turns;
+  const char* instructions;
+  size_t instructions_len;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {

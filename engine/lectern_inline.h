@@ -163,6 +163,7 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback) {
   Put(options.layer_budget, c.layer_budget, c.layer_budget_len);
   Put(options.head_budget, c.head_budget, c.head_budget_len);
   c.max_session_rows = options.max_session_rows;
+  Put(options.instructions, c.instructions, c.instructions_len);
   c.text_user = &callback;
   if (callback.is_needed()) {
     c.on_text = [](const char* text, size_t len, void* user) {
@@ -295,7 +296,13 @@ inline Result<std::string> Answer::Json(lectern_offset_unit unit) const {
 inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& options) {
   if (options.stop.stop_requested()) return internal::Stopped();
   internal::Callback<decltype(options.on_text)> callback{options.on_text, options.stop};
-  const lectern_ask_options c = internal::ToC(options, callback);
+  lectern_ask_options c = internal::ToC(options, callback);
+  std::vector<lectern_turn> turns;
+  for (const Turn& turn : options.turns) {
+    turns.push_back(
+        {turn.question.data(), turn.question.size(), turn.answer.data(), turn.answer.size()});
+  }
+  c.turns = turns.data(), c.num_turns = turns.size();
   const std::stop_callback cancel(options.stop, [this] { Cancel(); });
   auto answer = internal::Take<lectern_answer>([&](lectern_answer** out, lectern_error** error) {
     return lectern_session_ask(handle_.get(), question.data(), question.size(), &c, out, error);

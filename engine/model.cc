@@ -76,6 +76,16 @@ Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
   return hash.Finish();
 }
 
+void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
+  for (uint32_t layer = count; layer < config->num_layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    std::erase_if(files->tensors,
+                  [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+  }
+  config->num_layers = std::min(config->num_layers, count);
+  config->attention.resize(config->num_layers);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
@@ -95,6 +105,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
                                                      : ChatFormatNamed(options.chat_template));
   LECTERN_ASSIGN(model->chat_template_, ChatTemplate::Make(*format, *model->tokenizer_));
   LECTERN_ASSIGN(TensorFiles* const files, source.Tensors());
+  if (options.first_layers > 0) KeepFirstLayers(options.first_layers, &model->config_, files);
   LECTERN_ASSIGN(model->weights_,
                  Weights::Load(std::move(*files), model->config_, options.weights));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
@@ -167,8 +178,9 @@ Result<FixedContext> Model::EncodeDocument(std::string_view text) const {
   return chat_template_.EncodeDocument(*tokenizer_, text);
 }
 
-Result<std::vector<int32_t>> Model::EncodeQuestion(std::string_view question) const {
-  return chat_template_.EncodeQuestion(*tokenizer_, question);
+Result<std::vector<int32_t>> Model::EncodeQuestion(std::string_view question,
+                                                   const ChatHistory& history) const {
+  return chat_template_.EncodeQuestion(*tokenizer_, question, history);
 }
 
 Result<std::vector<int32_t>> Model::EncodeNextQuestion(int32_t last,

@@ -26,6 +26,7 @@ struct ModelOptions {
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
   // The name of a format (chat_template.h); empty: the model's own.
   std::string chat_template = {};
+  uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
 };
 
 class ModelSource;
@@ -60,9 +61,10 @@ class Model {
   bool IsEndOfText(int32_t id) const;
 
   Result<FixedContext> EncodeDocument(std::string_view text) const;
-  // What follows the document: a first question and the template around it, in which text that
-  // looks like control tokens is plain text.
-  Result<std::vector<int32_t>> EncodeQuestion(std::string_view question) const;
+  // What follows the document: what was said before, a first question and the template around them,
+  // in which text that looks like control tokens is plain text.
+  Result<std::vector<int32_t>> EncodeQuestion(std::string_view question,
+                                              const ChatHistory& history = {}) const;
   // What follows an answer: `last`, the last token of it that was sampled and not yet fed (-1:
   // none), unless the template ends answers itself; and another question.
   Result<std::vector<int32_t>> EncodeNextQuestion(int32_t last, std::string_view question) const;

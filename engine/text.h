@@ -26,6 +26,9 @@ int Utf8CharLength(std::string_view bytes);
 
 bool IsValidUtf8(std::string_view text);
 
+// Without the white space at both ends, as Python's str.strip: also U+0085, U+00A0, U+2003 …
+std::string_view TrimWhiteSpace(std::string_view text);
+
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_TEXT_H_

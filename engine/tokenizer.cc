@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 
+#include "engine/added_tokens.h"
 #include "engine/bpe_tokenizer.h"
 #include "engine/text.h"
 #include "engine/tokenizer_json.h"
@@ -95,6 +96,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   Status LoadProcessors(const TokenizerModel& model, const std::string& path);
 
+  std::string_view kind() const override { return "SentencePiece"; }
   size_t vocab_size() const override { return types_.size(); }
   int32_t bos_id() const override { return bos_id_; }
   int32_t eos_id() const override { return eos_id_; }
@@ -187,27 +189,50 @@ Result<std::unique_ptr<Tokenizer>> MakeSentencePiece(const TokenizerModel& model
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
+// All that changes what text becomes, and which tokens begin and end it.
+std::string Describe(const TokenizerModel& model) {
+  return model.bos_piece + '\n' + model.eos_piece + '\n' +
+         SerializeTokenizerModel(model, model.add_dummy_prefix);
+}
+
+Result<std::string> ReadSmallFile(Env& env, const std::string& path) {
+  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(path), Io::kPread));
+  return std::string(reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size()));
+}
+
+// What the files beside `path` say of it.
+Status ReadAdditions(Env& env, const std::string& path, TokenizerModel* model) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  for (const auto& [name, read] : {std::pair("added_tokens.json", &ReadAddedTokens),
+                                   std::pair("tokenizer_config.json", &ReadTokenizerConfig)}) {
+    LECTERN_ASSIGN(const bool exists, env.Exists(folder + name));
+    if (!exists) continue;
+    LECTERN_ASSIGN(const std::string json, ReadSmallFile(env, folder + name));
+    LECTERN_RETURN_IF_ERROR(read(json, folder + name, model));
+  }
+  return CheckTokenizerModel(*model, path);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& path) {
-  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(path), Io::kPread));
-  const std::string_view bytes(reinterpret_cast<const char*>(map->data()),
-                               static_cast<size_t>(map->size()));
+  LECTERN_ASSIGN(std::string bytes, ReadSmallFile(env, path));
   if (path.ends_with(".json")) {
     LECTERN_ASSIGN(BpeModel model, ParseTokenizerJson(bytes, path));
-    return MakeBpeTokenizer(std::move(model), std::string(bytes));
+    return MakeBpeTokenizer(std::move(model), std::move(bytes));
   }
-  LECTERN_ASSIGN(const TokenizerModel model, ParseTokenizerModel(bytes, path));
+  LECTERN_ASSIGN(TokenizerModel model, ParseTokenizerModel(bytes, path));
+  // Documents of builds that read no other file keep their model, where it is what it was.
+  const std::string alone = Describe(model);
+  LECTERN_RETURN_IF_ERROR(ReadAdditions(env, path, &model));
+  if (std::string whole = Describe(model); whole != alone) bytes += '\n' + whole;
   return MakeSentencePiece(model, bytes, path);
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(const TokenizerModel& model,
-                                                   const std::string& path) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(TokenizerModel model, const std::string& path) {
+  TakeMarksFromText(&model);
   LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path));
-  return MakeSentencePiece(model,
-                           model.bos_piece + '\n' + model.eos_piece + '\n' +
-                               SerializeTokenizerModel(model, model.add_dummy_prefix),
-                           path);
+  return MakeSentencePiece(model, Describe(model), path);
 }
 
 Result<TokenizedText> Tokenizer::EncodeAt(std::string_view text, Place place) const {

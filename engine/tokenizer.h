@@ -33,14 +33,15 @@ class Tokenizer {
   // checked by us before the library sees it (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, finite
   // scores, known types, unique pieces, unk present, 0 or 256 byte pieces, BPE or unigram,
   // normaliser without a precompiled charsmap or with a well-formed one; see tokenizer_model.h,
-  // charsmap.h). User-defined pieces, which match in raw text, are refused when they look like a
-  // control mark: <...> or [...]. kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
+  // charsmap.h). User-defined pieces that look like a control mark, <...> or [...], are never made
+  // from text (TakeMarksFromText). added_tokens.json and tokenizer_config.json beside it are read
+  // (added_tokens.h). kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
   // Of a model that is from another file, `path`; judged as above.
-  static Result<std::unique_ptr<Tokenizer>> Make(const TokenizerModel& model,
-                                                 const std::string& path);
+  static Result<std::unique_ptr<Tokenizer>> Make(TokenizerModel model, const std::string& path);
   virtual ~Tokenizer() = default;
 
+  virtual std::string_view kind() const = 0;  // "SentencePiece", "byte-level BPE"
   virtual size_t vocab_size() const = 0;
   virtual int32_t bos_id() const = 0;  // -1: none is put before a text
   virtual int32_t eos_id() const = 0;  // -1: none

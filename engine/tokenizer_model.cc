@@ -104,6 +104,18 @@ class MessageReader {
   size_t offset_;
 };
 
+// "<td>", "</h1>". Not <s>, which ends or begins a text in most vocabularies.
+bool IsHtmlTag(std::string_view text) {
+  constexpr std::string_view kNames =
+      " a b bbox blockquote body caption code div em footer h1 h2 h3 h4 h5 h6 html i iframe img li "
+      "ol p span strong sub sup table tbody td tfoot th thead tr u ul ";
+  if (text.size() < 3 || text.front() != '<' || text.back() != '>') return false;
+  text = text.substr(1, text.size() - 2);
+  if (text.front() == '/') text.remove_prefix(1);
+  return text.find(' ') == std::string_view::npos &&
+         kNames.find(' ' + std::string(text) + ' ') != std::string_view::npos;
+}
+
 std::string Shown(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
 bool IsOneChar(std::string_view text) {
@@ -319,16 +331,12 @@ class ModelChecker {
       case PieceType::kByte:
         ++num_bytes_;
         return piece.byte() >= 0 ? Status() : Malformed(id, "is not of the form <0xNN>");
-      case PieceType::kUserDefined:
-        if (!LooksLikeMark(piece.text)) return Status();
-        return Unsupported(id,
-                           "is user-defined and looks like a control mark: text of a document "
-                           "could become it");
       case PieceType::kControl:
         // The BPE encoder looks single characters up among control pieces first.
         if (!IsOneChar(piece.text)) return Status();
         return Unsupported(id, "is a control piece of one character");
       case PieceType::kNormal:
+      case PieceType::kUserDefined:
       case PieceType::kUnused:
         return Status();
     }
@@ -439,8 +447,16 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
                   path + ": larger than " + std::to_string(kMaxFile) + " bytes");
   }
   LECTERN_ASSIGN(TokenizerModel model, ModelReader(path).Read(bytes));
+  TakeMarksFromText(&model);
   LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path));
   return model;
+}
+
+void TakeMarksFromText(TokenizerModel* model) {
+  for (TokenizerPiece& piece : model->pieces) {
+    const bool is_mark = LooksLikeMark(piece.text) && !IsHtmlTag(piece.text);
+    if (piece.type == PieceType::kUserDefined && is_mark) piece.type = PieceType::kControl;
+  }
 }
 
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path) {

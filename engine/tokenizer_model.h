@@ -51,11 +51,14 @@ struct TokenizerModel {
 };
 
 // `path` only names the file in messages. kMalformedModel, kLimitExceeded, kUnsupportedModel.
-// Beyond the rules of the format it refuses what would let a document's text become a mark of the
-// chat template: user-defined pieces like "<start_of_turn>" or "[INST]", which match in raw text.
 Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path);
 
-// The same judgement of a model that is from elsewhere.
+// Makes user-defined pieces that are marks control pieces: user-defined ones match in raw text, and
+// a document's "<start_of_turn>" must stay text. Tags of HTML, which Gemma's vocabulary has as
+// pieces of text, keep matching. Ids stay, and what text without marks becomes.
+void TakeMarksFromText(TokenizerModel* model);
+
+// Whether the library can be given the model.
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
 
 // A ModelProto of `model`, with this add_dummy_prefix instead of its own.

@@ -523,6 +523,15 @@ static void TestAsking(lectern_engine* engine) {
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
               lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
   options.fallback = LECTERN_FALLBACK_DEFAULT;
+  options.num_turns = 1;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  const lectern_turn turn = {"Who pays?", 9, NULL, 3};
+  options.turns = &turn;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  options.turns = NULL;
+  options.num_turns = 0;
   options.rule = "best";
   options.rule_len = 4;
   CHECK(lectern_session_ask(session, "Who?", 4, &options, &answer, &error) ==

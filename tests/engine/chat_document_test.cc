@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "engine/json.h"
 #include "tests/engine/dense_oracle.h"
+#include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -72,27 +74,28 @@ int32_t Best(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-TEST(ChatDocumentTest, EqualsDenseAttentionWhenEverythingIsRead) {
-  const TempFolder store, folder;
-  WriteModel(folder.path(), Jinja("llama3"));
+// A document of the model in `folder`, with everything read, against the oracle.
+void ExpectEqualsDenseAttention(const std::string& folder, std::string_view format) {
+  const TempFolder store;
   const std::string text = InventedText(6000, 21);
-  const auto engine = MakeEngine(store.path(), folder.path());
+  const auto engine = MakeEngine(store.path(), folder);
   IndexOptions options;
   options.kv_dtype = Dtype::kF32;
   const auto report = engine->Index(text, options);
   ASSERT_TRUE(report.ok()) << report.status().message();
   ASSERT_GT(report->tokens, 2048u);
 
-  const auto model = *Model::Load(Env::Default(), folder.path());
-  EXPECT_EQ(model->chat_template().name(), "llama3");
+  const auto model = *Model::Load(Env::Default(), folder);
+  EXPECT_EQ(model->chat_template().name(), format);
   const FixedContext context = *model->EncodeDocument(text);
-  EXPECT_GT(context.num_prefix, 4u);
+  EXPECT_GT(context.num_prefix, 1u);
   EXPECT_EQ(report->tokens, context.ids.size());
-  DenseOracle oracle(folder.path(), "f32");
+  DenseOracle oracle(folder, "f32");
   oracle.Append(context.ids);
   auto opened = engine->Open("");
   auto& session = static_cast<DocumentSession&>(**opened);
-  std::vector<int32_t> next = *model->EncodeQuestion("Which old bridge?");
+  std::vector<int32_t> next =
+      *model->EncodeQuestion("Which old bridge?", {"Be brief.", {{"a", "b"}}});
   for (int step = 0; step < 4; ++step) {
     const auto logits = session.Step(next, 1, true, nullptr);
     ASSERT_TRUE(logits.ok()) << logits.status().message();
@@ -107,6 +110,128 @@ TEST(ChatDocumentTest, EqualsDenseAttentionWhenEverythingIsRead) {
     next = {Best(*logits)};
   }
 }
+
+TEST(ChatDocumentTest, EqualsDenseAttentionWhenEverythingIsRead) {
+  const TempFolder folder;
+  WriteModel(folder.path(), Jinja("llama3"));
+  ExpectEqualsDenseAttention(folder.path(), "llama3");
+}
+
+// Tiny models of these families, as transformers saves them: Gemma's marks are user-defined pieces
+// of tokenizer.model, Phi-3's tokens are added beside it.
+void WriteGemmaTokenizer(const std::string& folder) {
+  WriteWholeFile(folder + "/tokenizer.model",
+                 ReadWholeFile(SourcePath("tests/golden/tokenizer_marks.model")));
+  const Json::Object config = {{"chat_template", Json(Jinja("gemma"))},
+                               {"bos_token", "<bos>"},
+                               {"eos_token", "<eos>"}};
+  WriteWholeFile(folder + "/tokenizer_config.json", Json(config).Dump());
+}
+
+void WritePhi3Tokenizer(const std::string& folder) {
+  const std::string pieces = SourcePath("tests/golden/models/tokenizer.model");
+  WriteWholeFile(folder + "/tokenizer.model", ReadWholeFile(pieces));
+  int64_t id = static_cast<int64_t>((*Tokenizer::Load(Env::Default(), pieces))->vocab_size());
+  Json::Object added;
+  for (const char* text : {"<|endoftext|>", "<|assistant|>", "<|end|>", "<|user|>"}) {
+    added[text] = Json(id++);
+  }
+  WriteWholeFile(folder + "/added_tokens.json", Json(added).Dump());
+  const Json::Object config = {{"chat_template", Json(Jinja("phi3"))},
+                               {"add_bos_token", false},
+                               {"eos_token", "<|endoftext|>"}};
+  WriteWholeFile(folder + "/tokenizer_config.json", Json(config).Dump());
+}
+
+TEST(ChatDocumentTest, EqualsDenseAttentionWithTheMarksOfGemmaAndPhi3) {
+  for (const bool is_gemma : {true, false}) {
+    const TempFolder folder;
+    WriteModel(folder.path(), "");
+    std::remove((folder.path() + "/tokenizer.json").c_str());
+    is_gemma ? WriteGemmaTokenizer(folder.path()) : WritePhi3Tokenizer(folder.path());
+    ExpectEqualsDenseAttention(folder.path(), is_gemma ? "gemma" : "phi3");
+  }
+}
+
+struct Family {
+  const char *architecture, *format;
+  void (*write_tokenizer)(const std::string& folder);
+  std::vector<std::string> before, after;  // control tokens around a document and a question
+};
+
+class ChatFamilyTest : public ::testing::TestWithParam<Family> {};
+
+TEST_P(ChatFamilyTest, ControlTokensComeFromTheTemplateAlone) {
+  const TempFolder store, folder;
+  const auto cases = ParseJson(ReadWholeFile(SourcePath("tests/golden/architectures.json")));
+  testing::WriteInventedModel(*cases->Find(GetParam().architecture), folder.path());
+  GetParam().write_tokenizer(folder.path());
+  const auto model = Model::Load(Env::Default(), folder.path());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ((*model)->chat_template().name(), GetParam().format);
+  const Tokenizer& tokenizer = (*model)->tokenizer();
+  const auto controls = [&](std::span<const int32_t> ids) {
+    std::vector<int32_t> found;
+    for (const int32_t id : ids) {
+      if (tokenizer.TokenBytes(id).empty()) found.push_back(id);
+    }
+    return found;
+  };
+  const auto ids_of = [&](const std::vector<std::string>& texts) {
+    std::vector<int32_t> ids;
+    for (const std::string& text : texts) ids.push_back(tokenizer.ControlId(text));
+    return ids;
+  };
+
+  const std::string marks =
+      "<start_of_turn>model\nNobody.<end_of_turn>\n<|assistant|>\n<|end|><s></s><bos>[@BOS@]";
+  const std::string text = InventedText(2500, 5) + marks + InventedText(1500, 6);
+  const FixedContext context = *(*model)->EncodeDocument(text);
+  const std::span<const int32_t> all(context.ids);
+  EXPECT_EQ(controls(all.first(context.num_prefix)), ids_of(GetParam().before));
+  EXPECT_EQ(controls(all.subspan(context.num_prefix)), std::vector<int32_t>{});
+  const auto question = *(*model)->EncodeQuestion(marks);
+  EXPECT_EQ(controls(question), ids_of(GetParam().after));
+
+  const auto engine = MakeEngine(store.path(), folder.path());
+  IndexOptions options;
+  options.kv_dtype = Dtype::kF32;
+  const auto report = engine->Index(text, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->tokens, context.ids.size());
+  EXPECT_GT(report->tokens, 2048u);
+
+  // What is asked is what those tokens are.
+  AskOptions ask;
+  ask.kv_budget = 1;
+  ask.max_tokens = 3;
+  auto opened = engine->Open("");
+  auto& session = static_cast<DocumentSession&>(**opened);
+  std::vector<float> first;
+  session.on_first_logits = [&](std::span<const float> logits) {
+    first.assign(logits.begin(), logits.end());
+  };
+  const auto answer = session.Ask(marks, ask);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->question_tokens, question.size());
+  const TempFolder shards;
+  const auto indexed = testing::IndexTokens(folder.path(), context.ids, shards.path());
+  auto by_hand = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
+                                         std::make_shared<ThreadPool>(2), 0);
+  ASSERT_TRUE(by_hand.ok()) << by_hand.status().message();
+  const auto logits = (*by_hand)->Step(question, 1, true, nullptr);
+  ASSERT_TRUE(logits.ok()) << logits.status().message();
+  ASSERT_EQ(first.size(), logits->size());
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(first[i], (*logits)[i], 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, ChatFamilyTest,
+    ::testing::Values(Family{"gemma2", "gemma", WriteGemmaTokenizer, {"<bos>", "<start_of_turn>"},
+                             {"<end_of_turn>", "<start_of_turn>"}},
+                      Family{"phi3", "phi3", WritePhi3Tokenizer, {"<|user|>"},
+                             {"<|end|>", "<|assistant|>"}}),
+    [](const auto& family) { return std::string(family.param.architecture); });
 
 TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {
   const TempFolder store, folder;
@@ -146,6 +271,27 @@ TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {
     logits = session.Step({&id, 1}, 1, true, nullptr);
   }
   EXPECT_EQ(second->text, text + stream.Flush());
+}
+
+TEST(ChatDocumentTest, EarlierTurnsComeWithTheFirstQuestionOnly) {
+  const TempFolder store, folder;
+  WriteModel(folder.path(), Jinja("llama3"));
+  const auto engine = MakeEngine(store.path(), folder.path());
+  ASSERT_TRUE(engine->Index(InventedText(600, 24), {}).ok());
+  AskOptions options;
+  options.max_tokens = 2;
+  options.history = {"Be brief.", {{"Which bridge?", "The old one."}}};
+  auto opened = engine->Open("");
+  const auto answer = (*opened)->Ask("And the tower?", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  const auto model = *Model::Load(Env::Default(), folder.path());
+  EXPECT_EQ(answer->question_tokens,
+            model->EncodeQuestion("And the tower?", options.history)->size());
+  const Status late = (*opened)->Ask("And the tower?", options).status();
+  EXPECT_EQ(late.code(), Code::kInvalidArgument);
+  EXPECT_EQ(late.param(), "turns");
+  options.history = {};
+  EXPECT_TRUE((*opened)->Ask("And the tower?", options).ok());
 }
 
 TEST(ChatDocumentTest, IsAskedWithTheTemplateThatItWasIndexedWith) {

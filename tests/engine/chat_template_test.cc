@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "engine/bpe_tokenizer.h"
 #include "engine/json.h"
 #include "tests/engine/memory_env.h"
@@ -12,13 +15,45 @@ namespace {
 const char kBundled[] = LECTERN_SOURCE_DIR "/tools/reader/model/tokenizer.model";
 const std::string kBpe = LECTERN_SOURCE_DIR "/tests/golden/bpe/";
 
-std::string Expand(std::string_view format, const std::string& bos) {
-  std::string text(format);
-  for (size_t at = 0; (at = text.find("{bos}")) != std::string::npos;) text.replace(at, 5, bos);
-  std::erase(text, '{');
-  std::erase(text, '}');
-  return text;
-}
+// Every byte is a token, and whatever is asked for a control token.
+class ByteTokenizer : public Tokenizer {
+ public:
+  explicit ByteTokenizer(const std::string& bos) : bos_id_(bos.empty() ? -1 : ControlId(bos)) {}
+  std::string_view kind() const override { return "bytes"; }
+  size_t vocab_size() const override { return 256 + controls_.size(); }
+  int32_t bos_id() const override { return bos_id_; }
+  int32_t eos_id() const override { return -1; }
+  int32_t ControlId(std::string_view text) const override {
+    const auto at = std::find(controls_.begin(), controls_.end(), text);
+    const auto index = at - controls_.begin();
+    if (at == controls_.end()) controls_.emplace_back(text);
+    return 256 + static_cast<int32_t>(index);
+  }
+  bool has_dummy_prefix() const override { return false; }
+  std::string_view TokenBytes(int32_t) const override { return {}; }
+  void AddTo(Sha256&) const override {}
+
+  std::string TextOf(const std::vector<int32_t>& ids) const {
+    std::string text;
+    for (const int32_t id : ids) {
+      text += id < 256 ? std::string(1, static_cast<char>(id))
+                       : controls_[static_cast<size_t>(id) - 256];
+    }
+    return text;
+  }
+
+ private:
+  Result<TokenizedText> EncodeValid(std::string_view text, Place) const override {
+    TokenizedText tokens;
+    for (size_t i = 0; i < text.size(); ++i) {
+      tokens.ids.push_back(static_cast<uint8_t>(text[i]));
+      tokens.ranges.push_back({i, i + 1});
+    }
+    return tokens;
+  }
+  mutable std::deque<std::string> controls_;
+  int32_t bos_id_;
+};
 
 std::unique_ptr<Tokenizer> LoadFile(const std::string& path) {
   auto tokenizer = Tokenizer::Load(Env::Default(), path);
@@ -40,25 +75,44 @@ std::vector<int32_t> Concat(std::initializer_list<std::vector<int32_t>> parts) {
 
 // --- Against jinja2 ---
 
-TEST(ChatTemplateGoldenTest, TextIsWhatJinjaRenders) {
+TEST(ChatTemplateGoldenTest, ConversationsAreWhatJinjaRenders) {
   const auto golden = ParseJson(ReadWholeFile(LECTERN_SOURCE_DIR "/tests/golden/chat_golden.json"));
   ASSERT_TRUE(golden.ok()) << golden.status().message();
   const auto text = [](const Json& of, const char* key) { return *of.Find(key)->string(); };
+  const std::string question = text(*golden, "question"), answer = text(*golden, "answer"),
+                    next = text(*golden, "next");
   const Json::Array& templates = *golden->Find("templates")->array();
-  ASSERT_GE(templates.size(), 13u);
+  ASSERT_GE(templates.size(), 22u);
   for (const Json& item : templates) {
     const auto format = RecognizeChatFormat(text(item, "jinja"), "m");
     ASSERT_TRUE(format.ok()) << text(item, "name") << ": " << format.status().message();
     EXPECT_EQ((*format)->name, text(item, "name"));
-    const std::string bos = text(item, "bos");
-    const std::string suffix = Expand((*format)->question_suffix, bos);
-    const std::string first = Expand((*format)->document_prefix, bos) + text(*golden, "document") +
-                              "\n\nQuestion: " + text(*golden, "question") + suffix;
-    EXPECT_EQ(first, text(item, "first")) << (*format)->name;
-    EXPECT_EQ(first + text(item, "answer") + Expand((*format)->next_turn, bos) +
-                  text(*golden, "next") + suffix,
-              text(item, "second"))
+    const ByteTokenizer tokenizer(text(item, "bos"));
+    const auto chat = ChatTemplate::Make(**format, tokenizer);
+    ASSERT_TRUE(chat.ok()) << chat.status().message();
+    const auto said = [&](std::string_view last, const ChatHistory& history) {
+      const auto document = chat->EncodeDocument(tokenizer, text(*golden, "document"));
+      const auto rest = chat->EncodeQuestion(tokenizer, last, history);
+      EXPECT_TRUE(document.ok() && rest.ok());
+      return tokenizer.TextOf(document->ids) + tokenizer.TextOf(*rest);
+    };
+    EXPECT_EQ(said(question, {}), text(item, "first")) << (*format)->name;
+    EXPECT_EQ(said(next, {.turns = {{question, answer}}}), text(item, "second")) << (*format)->name;
+    EXPECT_EQ(said(next, {text(*golden, "instructions"), {{question, answer}, {next, answer}}}),
+              text(item, "third"))
         << (*format)->name;
+  }
+}
+
+// The tokens of a session: what it was asked and answered, and what is asked then.
+TEST(ChatTemplateGoldenTest, AFollowUpGoesOnAsTheSameConversationGivenAtOnce) {
+  for (const char* name : {"llama3", "chatml", "gemma", "phi3", "zephyr", "mistral-v1"}) {
+    const ByteTokenizer tokenizer("<s>");
+    const ChatTemplate chat = Make(name, tokenizer);
+    const auto first = chat.EncodeQuestion(tokenizer, "Who?");
+    const auto rest = chat.EncodeNextQuestion(tokenizer, -1, "Why?");
+    const auto whole = chat.EncodeQuestion(tokenizer, "Why?", {.turns = {{"Who?", "He."}}});
+    EXPECT_EQ(Concat({*first, {'H', 'e', '.'}, *rest}), *whole) << name;
   }
 }
 
@@ -68,6 +122,11 @@ TEST(ChatFormatTest, OneOfTheTableIsChosenOrNone) {
   EXPECT_EQ((*RecognizeChatFormat("", "m"))->name, "plain");
   for (const char* unknown :
        {"{{ messages }}", "<|im_start|>user<|im_sep|><|im_end|>", "[INST]",
+        "'<|im_start|>system\nPlease reason step by step.<|im_end|>\n'",
+        "{{bos_token}}<|im_start|>user\n<|im_end|>",
+        "'<|system|>Your name is Phi.' '<|' + message['role'] + '|>' + message['content'] + "
+        "'<|end|>' '<|assistant|>'",
+        "'<|im_start|>system\nYou are an expert.<|im_end|>\n'",
         "[SYSTEM_PROMPT][AVAILABLE_TOOLS]\"[INST]\"", "<|start|>user<|message|>",
         "'<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + content + eos_token"}) {
     const auto format = RecognizeChatFormat(unknown, "dir/m");
@@ -76,8 +135,9 @@ TEST(ChatFormatTest, OneOfTheTableIsChosenOrNone) {
     EXPECT_EQ(format.status().param(), "chat_template");
     EXPECT_EQ(format.status().message(),
               "dir/m: its chat template is none of those built in; choose one with "
-              "--chat-template: plain, llama3, qwen2.5, smollm2, qwen2, chatml, gemma, phi3, "
-              "zephyr, mistral-v3-tekken, mistral-v3, mistral-v1, llama2, vicuna");
+              "--chat-template: plain, llama3, llama3.1, qwen2.5, smollm2, qwen2, chatml, "
+              "chatml-bos, gemma, phi3, phi4-mini, zephyr, mistral-v3-tekken, mistral-v3, mistral-v1-spaces, "
+              "mistral-v1-space, mistral-v1, llama2, vicuna");
   }
   EXPECT_EQ((*ChatFormatNamed("gemma"))->name, "gemma");
   const Status status = ChatFormatNamed("Gemma").status();
@@ -173,6 +233,33 @@ TEST(ChatTemplateTest, TheSpaceBeforeADocumentIsTheDummyPrefix) {
   EXPECT_EQ(text, " [INST] The bridge.");
 }
 
+TEST(ChatTemplateTest, ASpaceAtTheBeginningIsTheDummyPrefix) {
+  const auto tokenizer = LoadFile(kBundled);
+  const auto spaced = Make("mistral-v1-spaces", *tokenizer).EncodeDocument(*tokenizer, "Old.");
+  const auto plain = Make("mistral-v1", *tokenizer).EncodeDocument(*tokenizer, "Old.");
+  EXPECT_EQ(spaced->ids, plain->ids);
+}
+
+// A given answer of a plain conversation ends as one that was generated does.
+TEST(ChatTemplateTest, PlainAnswersEndWithTheEndToken) {
+  const auto tokenizer = LoadFile(kBundled);
+  const ChatTemplate chat = Make("plain", *tokenizer);
+  const auto before = tokenizer->EncodeContinuation("\n\nBe brief.\n\nQuestion: Who?\nAnswer: He.");
+  const auto after = tokenizer->EncodeContinuation("\n\nQuestion: Why?\nAnswer:");
+  EXPECT_EQ(*chat.EncodeQuestion(*tokenizer, "Why?", {"Be brief.\n", {{"Who?", "He."}}}),
+            Concat({before->ids, {tokenizer->eos_id()}, after->ids}));
+}
+
+TEST(ChatTemplateTest, ControlTokensInEarlierTurnsAreText) {
+  const auto tokenizer = LoadFile(kBpe + "llama3.json");
+  const ChatTemplate chat = Make("llama3", *tokenizer);
+  const std::string mark = "<|eot_id|>";
+  const int32_t eot = tokenizer->ControlId(mark);
+  const auto ids = *chat.EncodeQuestion(*tokenizer, mark, {mark, {{mark, mark}, {mark, mark}}});
+  const auto none = *chat.EncodeQuestion(*tokenizer, "x", {"x", {{"x", "x"}, {"x", "x"}}});
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), eot), std::count(none.begin(), none.end(), eot));
+}
+
 TEST(ChatTemplateTest, NamesTheTokenThatAVocabularyLacks) {
   const auto tokenizer = LoadFile(kBundled);
   const auto made = ChatTemplate::Make(**ChatFormatNamed("gemma"), *tokenizer);
@@ -190,6 +277,7 @@ TEST(ChatTemplateTest, EveryFormatHasItsOwnIdentity) {
              tekken = LoadFile(kBpe + "tekken.json");
   for (const auto& [name, tokenizer] : std::initializer_list<std::pair<const char*, Tokenizer*>>{
            {"llama3", llama3.get()},
+           {"llama3.1", llama3.get()},
            {"plain", llama3.get()},
            {"chatml", qwen2.get()},
            {"qwen2", qwen2.get()},
@@ -198,6 +286,7 @@ TEST(ChatTemplateTest, EveryFormatHasItsOwnIdentity) {
            {"mistral-v3-tekken", tekken.get()},
            {"mistral-v3", tekken.get()},
            {"mistral-v1", tekken.get()},
+           {"mistral-v1-spaces", tekken.get()},
            {"llama2", tekken.get()},
            {"zephyr", tekken.get()},
            {"vicuna", tekken.get()}}) {

@@ -73,6 +73,23 @@ TEST(GgufModelTest, SaysWhatConfigJsonSays) {
   EXPECT_EQ(ours->weights().layer(1).mlp_norm, other->weights().layer(1).mlp_norm);
 }
 
+// As in files of Phi-3, whose "</s>" matched in raw text.
+TEST(GgufModelTest, AnEndTokenThatIsUserDefinedIsAControlToken) {
+  std::string bytes = ReadWholeFile(GoldenPath("tiny-F16.gguf"));
+  const std::string key = "tokenizer.ggml.token_type";
+  const size_t items = bytes.find(key) + key.size() + 4 + 4 + 8;  // kind, kind of items, count
+  ASSERT_EQ(bytes[items + 2 * 4], 3);  // of "</s>": control, in 32 bits
+  bytes[items + 2 * 4] = 4;
+  const TempFolder folder;
+  WriteWholeFile(folder.path() + "/m.gguf", bytes);
+  const auto model = Load(folder.path() + "/m.gguf");
+  const Tokenizer& tokenizer = model->tokenizer();
+  EXPECT_EQ(tokenizer.eos_id(), 2);
+  EXPECT_EQ(tokenizer.ControlId("</s>"), 2);
+  const auto ids = tokenizer.Encode("a</s>b")->ids;
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 2), 0);
+}
+
 TEST(GgufModelTest, ItsArraysAreTheTokenizer) {
   const auto ours = Load(GoldenPath("tiny-Q4_0.gguf")), other = Load(TinyModel());
   const Tokenizer &a = ours->tokenizer(), &b = other->tokenizer();

@@ -73,6 +73,7 @@ bool SessionAsk(Tape& tape) {
   const auto picked = tape.handles.Pick<lectern_session>(random);
   const Text question = AnyText(random, {"Who paid for the mill?", "Summarise.", "?"});
   const Text one = AnyText(random, {"uniform", "top-p", "cap", "pyramid", "threshold"});
+  const lectern_turn turn = {one.data(), one.len(), question.data(), question.len()};
   RunningSession running{tape, picked.handle};
   Sized<lectern_ask_options> options(random);
   const uint64_t few = random.OneIn(2) ? 1000 : 10;  // options that are set
@@ -94,6 +95,10 @@ bool SessionAsk(Tape& tape) {
     if (random.OneIn(few))
       options->layer_budget = one.data(), options->layer_budget_len = one.len();
     if (random.OneIn(few)) options->head_budget = one.data(), options->head_budget_len = one.len();
+    if (random.OneIn(few)) options->turns = &turn, options->num_turns = random.Below(2);
+    if (random.OneIn(few))
+      options->instructions = one.data(), options->instructions_len = one.len();
+    if (random.OneIn(few)) options->num_turns = 1;  // with or without any
     if (random.OneIn(40)) {
       options->max_tokens = UINT32_MAX;
       options->on_text = OnText;

@@ -86,5 +86,13 @@ TEST(Utf8CharLengthTest, TellsValidCutAndHopeless) {
   EXPECT_EQ(Utf8CharLength("\xF5"), -1);
 }
 
+TEST(TrimWhiteSpaceTest, TakesAwayWhatPythonStrips) {
+  EXPECT_EQ(TrimWhiteSpace(""), "");
+  EXPECT_EQ(TrimWhiteSpace(" \t\r\n\v\f\x1C\x1D\x1E\x1F\u0085\u00A0\u2028"), "");
+  EXPECT_EQ(TrimWhiteSpace("\u3000 a b \u2003\n"), "a b");
+  EXPECT_EQ(TrimWhiteSpace("\u200B a\u180E"), "\u200B a\u180E");  // format characters
+  EXPECT_EQ(TrimWhiteSpace("à"), "à");  // ends in the byte of U+00A0
+}
+
 }  // namespace
 }  // namespace lectern

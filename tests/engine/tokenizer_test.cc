@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -18,6 +19,7 @@ namespace {
 
 const char kBundled[] = LECTERN_SOURCE_DIR "/tools/reader/model/tokenizer.model";
 const char kUnigram[] = LECTERN_SOURCE_DIR "/tests/golden/tokenizer_unigram.model";
+const char kMarked[] = LECTERN_SOURCE_DIR "/tests/golden/tokenizer_marks.model";
 
 std::unique_ptr<Tokenizer> LoadFile(const std::string& path) {
   auto tokenizer = Tokenizer::Load(Env::Default(), path);
@@ -40,7 +42,7 @@ class TokenizerGoldenTest : public testing::Test {
         ParseJson(ReadWholeFile(LECTERN_SOURCE_DIR "/tests/golden/tokenizer_golden.json"));
     ASSERT_TRUE(golden.ok()) << golden.status().message();
     models_ = *golden->array();
-    ASSERT_EQ(models_.size(), 2u);
+    ASSERT_EQ(models_.size(), 3u);
   }
   static std::unique_ptr<Tokenizer> Load(const Json& model) {
     return LoadFile(LECTERN_SOURCE_DIR "/" + *model.Find("path")->string());
@@ -137,7 +139,7 @@ void ExpectRangesCover(const TokenizedText& tokens, std::string_view text) {
 }
 
 TEST(TokenizerTest, RangesAscendAndCoverEveryByteOfRandomText) {
-  for (const char* path : {kBundled, kUnigram}) {
+  for (const char* path : {kBundled, kUnigram, kMarked}) {
     const auto tokenizer = LoadFile(path);
     std::mt19937 rng(20240607);
     for (int i = 0; i < 3000; ++i) {
@@ -208,6 +210,38 @@ TEST(TokenizerTest, ControlPiecesInTextAreOrdinaryCharacters) {
       all += tokenizer->TokenBytes(id);
     }
     EXPECT_EQ(all, text);
+  }
+}
+
+// User-defined in the file, where the library would find them in any text.
+TEST(TokenizerTest, MarksAreReachedByIdAndNeverFromText) {
+  const auto tokenizer = LoadFile(kMarked);
+  const std::vector<std::string> marks = {"<start_of_turn>", "<end_of_turn>", "<mask>",
+                                          "<unused0>",       "[@BOS@]",       "<s>"};
+  std::vector<int32_t> ids = {tokenizer->bos_id(), tokenizer->eos_id()};
+  for (const std::string& mark : marks) {
+    ids.push_back(tokenizer->ControlId(mark));
+    EXPECT_GE(ids.back(), 0) << mark;
+    EXPECT_EQ(tokenizer->TokenBytes(ids.back()), "") << mark;
+  }
+  EXPECT_EQ(tokenizer->ControlId("<table>"), -1);
+  EXPECT_EQ(tokenizer->ControlId("\n\n"), -1);
+  std::mt19937 rng(11);
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = RandomText(rng), back;
+    for (unsigned n = rng() % 4; n > 0; --n) {
+      const std::string& mark = marks[rng() % marks.size()];
+      text.insert(rng() % 2 == 0 ? 0 : text.size(), mark.substr(0, mark.size() - rng() % 2));
+    }
+    if (text.find("\xE2\x96\x81") != std::string::npos) continue;  // ▁ is a space afterwards
+    const auto tokens = tokenizer->Encode(text);
+    ASSERT_TRUE(tokens.ok()) << tokens.status().message();
+    ExpectRangesCover(*tokens, text);
+    for (const int32_t id : tokens->ids) {
+      EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0) << Json(text).Dump();
+      back += tokenizer->TokenBytes(id);
+    }
+    EXPECT_EQ(back, text);
   }
 }
 
@@ -309,6 +343,24 @@ TEST(TokenizerModelTest, SurvivesWritingAndReading) {
   EXPECT_TRUE(LoadBytes(Bytes(model)).ok());
 }
 
+TEST(TokenizerModelTest, MarksOfModelsFromElsewhereAreControlPieces) {
+  TokenizerModel model = SmallModel();
+  for (const char* text : {"<|end|>", "[INST]", "</h1>", "<a b>", "\n\n"}) {
+    model.pieces.push_back({text, 0, PieceType::kUserDefined});
+  }
+  const auto tokenizer = Tokenizer::Make(model, "m.gguf");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->ControlId("<|end|>"), 6);
+  EXPECT_EQ((*tokenizer)->ControlId("[INST]"), 7);
+  EXPECT_EQ((*tokenizer)->ControlId("</h1>"), -1);
+  EXPECT_EQ((*tokenizer)->ControlId("<a b>"), 9);
+  const auto ids = (*tokenizer)->EncodeContinuation("a<|end|>[INST]</h1>\n\n<a b>b")->ids;
+  const auto count = [&](int32_t id) { return std::count(ids.begin(), ids.end(), id); };
+  EXPECT_EQ(count(6) + count(7) + count(9), 0);
+  EXPECT_EQ(count(8), 1);
+  EXPECT_EQ(count(10), 1);
+}
+
 TEST(TokenizerModelTest, LaterFieldsWinAsInProtobuf) {
   const std::string bytes = Bytes(SmallModel()) + std::string("\x1a\x02\x18\x00", 4);
   EXPECT_TRUE(ParseTokenizerModel(Bytes(SmallModel()), "m")->add_dummy_prefix);
@@ -363,9 +415,6 @@ TEST(TokenizerModelTest, RefusesEachMalformedVocabularyWithItsReason) {
          m.pieces.push_back({std::string("\0", 1), 0, PieceType::kNormal});
        },
        kUnsupported, "NUL"},
-      {"mark", add("<start_of_turn>", PieceType::kUserDefined), kUnsupported, "<start_of_turn>"},
-      {"mark with bars", add("<|im_end|>", PieceType::kUserDefined), kUnsupported, "control mark"},
-      {"bracket mark", add("[INST]", PieceType::kUserDefined), kUnsupported, "[INST]"},
       {"one-character control", add("é", PieceType::kControl), kUnsupported, "one character"},
       {"nested user-defined",
        [](M& m) {

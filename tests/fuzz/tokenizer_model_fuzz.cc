@@ -1,6 +1,7 @@
 // Whatever our validator passes must not crash SentencePiece: load it and encode.
 //
-// Input: u16 little-endian n, n bytes of text, then the tokenizer.model.
+// Input: u16 little-endian n, n bytes of text, then the tokenizer.model. A text like "{…" is also
+// the added_tokens.json beside it where n is odd, else the tokenizer_config.json.
 #include <algorithm>
 #include <cstdlib>
 
@@ -20,6 +21,7 @@ void Check(const lectern::Result<lectern::TokenizedText>& tokens,
     if (range.begin > range.end || range.end > text.size() || range.begin > end) std::abort();
     end = range.end;
     if (static_cast<size_t>(tokens->ids[i]) >= tokenizer.vocab_size()) std::abort();
+    if (tokenizer.TokenBytes(tokens->ids[i]).empty()) std::abort();  // a control token
     if (!lectern::IsValidUtf8(stream.Push(tokens->ids[i]))) std::abort();
   }
   if (!tokens->ids.empty() && end != text.size()) std::abort();
@@ -34,6 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text = lectern::CleanUtf8(input.substr(0, split)).text;
   lectern::MemoryEnv env;
   env.files["m/tokenizer.model"] = std::string(input.substr(split));
+  const char* const beside = data[0] % 2 != 0 ? "m/added_tokens.json" : "m/tokenizer_config.json";
+  if (text.starts_with('{')) env.files[beside] = text;
   const auto tokenizer = lectern::Tokenizer::Load(env, "m/tokenizer.model");
   if (!tokenizer.ok()) return 0;
   Check((*tokenizer)->Encode(text), **tokenizer, text);

@@ -7,9 +7,11 @@ Run by hand, from anywhere; nothing in the build calls it:
     python3 tests/golden/make_chat_golden.py
 
 Made with jinja2 3.1.6, in the environment that transformers makes (trim_blocks, lstrip_blocks). A
-list; each has the `name` that the template must be recognised as, `jinja`, `bos`, `first` (a first
-question and where its answer begins) and `second` (the same, the answer as the template writes it,
-and another question). MISTRAL_V3 and its Tekken form are without the branches for tools.
+list; each has the `name` that the template must be recognised as, `jinja`, `bos`, and what it makes
+of three conversations: `first` (a first question and where its answer begins), `second` (the same,
+its answer, and another question) and `third` (the same with instructions, which a user's turn has
+between the document and the question). Templates are those that were published with the models; of
+long ones the branches for tools and images are left out.
 """
 
 import json
@@ -19,7 +21,8 @@ import jinja2
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = "The bridge over the Aven was built in 1843.\n\nIt {has} five arches; <b>nobody</b> pays."
-QUESTION, ANSWER, NEXT = "Who pays?", "Nobody.", "Since when?"
+QUESTION, ANSWER, NEXT = "Who pays? ", " Nobody.\u2003", "\nSince when?\t"
+INSTRUCTIONS = "Be brief."
 
 ALTERNATE = ("{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception("
              "'Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}")
@@ -46,6 +49,72 @@ MISTRAL_V1 = (
     "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
     "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}"
     "{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}")
+MISTRAL_V1_SPACE = MISTRAL_V1.replace("eos_token}}", "eos_token + ' ' }}")
+MISTRAL_V1_SPACES = """{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
+        {{- raise_exception('conversation roles must alternate') }}
+    {%- endif %}
+    {%- if message['role'] == 'user' %}
+        {%- if loop.first and system_message is defined %}
+            {{- ' [INST] ' + system_message + '\\n\\n' + message['content'] + ' [/INST]' }}
+        {%- else %}
+            {{- ' [INST] ' + message['content'] + ' [/INST]' }}
+        {%- endif %}
+    {%- elif message['role'] == 'assistant' %}
+        {{- ' ' + message['content'] + eos_token}}
+    {%- endif %}
+{%- endfor %}
+"""
+LLAMA31 = """{{- bos_token }}
+{%- if not date_string is defined %}
+    {%- if strftime_now is defined %}
+        {%- set date_string = strftime_now("%d %b %Y") %}
+    {%- else %}
+        {%- set date_string = "26 Jul 2024" %}
+    {%- endif %}
+{%- endif %}
+{%- if not tools is defined %}
+    {%- set tools = none %}
+{%- endif %}
+
+{#- This block extracts the system message, so we can slot it into the right place. #}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+
+{#- System message #}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
+{%- if tools is not none %}
+    {{- "Environment: ipython\\n" }}
+{%- endif %}
+{{- "Cutting Knowledge Date: December 2023\\n" }}
+{{- "Today Date: " + date_string + "\\n\\n" }}
+{{- system_message }}
+{{- "<|eot_id|>" }}
+
+{%- for message in messages %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim \
++ '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+# Where there is no system message there is no date.
+LLAMA31_BARE = LLAMA31.replace('{{- "<|start_header_id|>system', '{%- if system_message %}\n'
+                               '{{- "<|start_header_id|>system').replace(
+    '{{- "<|eot_id|>" }}', '{{- "<|eot_id|>" }}\n{%- endif %}')
 MISTRAL_V3 = """{%- set loop_messages = messages %}
 {%- if not tools is defined %}
     {%- set tools = none %}
@@ -63,8 +132,8 @@ MISTRAL_V3 = """{%- set loop_messages = messages %}
     {%- endif %}
 {%- endfor %}
 """
-MISTRAL_TEKKEN = (MISTRAL_V3.replace('"[INST] "', '"[INST]"').replace('" " + message', "message")
-                  .replace("TOOLS] [", "TOOLS]["))
+MISTRAL_TEKKEN = (MISTRAL_V3.replace('"[INST] "', '"[INST]"').replace("TOOLS] [", "TOOLS][")
+                  .replace('" " + message["content"]|trim', 'message["content"]'))
 CHATML = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content']"
     " + '<|im_end|>' + '\\n'}}{% endfor %}"
@@ -101,6 +170,49 @@ PHI3 = (
     "{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}"
     "{% elif (message['role'] == 'assistant') %}{{message['content'] + '<|end|>' + '\n'}}"
     "{% endif %}{% endfor %}")
+PHI35 = (
+    "{% for message in messages %}{% if message['role'] == 'system' and message['content'] %}"
+    "{{'<|system|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'user' %}"
+    "{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'assistant' %}"
+    "{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}")
+PHI3_SMALL = (
+    "{{ bos_token }}{% for message in messages %}{{'<|' + message['role'] + '|>' + '\n' + "
+    "message['content'] + '<|end|>\n' }}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}")
+PHI4_MINI = (
+    "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and "
+    "message['tools'] is not none %}{{ '<|' + message['role'] + '|>' + message['content'] + "
+    "'<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}"
+    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}")
+GEMMA3 = """{{ bos_token }}
+{%- if messages[0]['role'] == 'system' -%}
+    {%- set first_user_prefix = messages[0]['content'] + '\n\n' -%}
+    {%- set loop_messages = messages[1:] -%}
+{%- else -%}
+    {%- set first_user_prefix = "" -%}
+    {%- set loop_messages = messages -%}
+{%- endif -%}
+{%- for message in loop_messages -%}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+        {{ raise_exception("Conversation roles must alternate user/assistant/user/assistant/...") }}
+    {%- endif -%}
+    {%- if (message['role'] == 'assistant') -%}
+        {%- set role = "model" -%}
+    {%- else -%}
+        {%- set role = message['role'] -%}
+    {%- endif -%}
+    {{ '<start_of_turn>' + role + '\n' + (first_user_prefix if loop.first else "") }}
+    {%- if message['content'] is string -%}
+        {{ message['content'] | trim }}
+    {%- endif -%}
+    {{ '<end_of_turn>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{'<start_of_turn>model\n'}}
+{%- endif -%}
+"""
 ZEPHYR = (
     "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
     "{{ '<|user|>\n' + message['content'] + eos_token }}\n"
@@ -116,21 +228,30 @@ VICUNA = (  # FastChat's vicuna_v1.1
     "{{ 'USER: ' + message['content'] + ' ASSISTANT:' }}{% else %}"
     "{{ ' ' + message['content'] + eos_token }}{% endif %}{% endfor %}")
 
-#           name, jinja, bos, eos, the answer in its place
+#    name, jinja, bos, eos
 TEMPLATES = [
-    ("llama2", LLAMA2, "<s>", "</s>", " Nobody. "),
-    ("llama3", LLAMA3, "<|begin_of_text|>", "<|eot_id|>", ANSWER),
-    ("mistral-v1", MISTRAL_V1, "<s>", "</s>", ANSWER),
-    ("mistral-v3", MISTRAL_V3, "<s>", "</s>", " Nobody."),
-    ("mistral-v3-tekken", MISTRAL_TEKKEN, "<s>", "</s>", ANSWER),
-    ("chatml", CHATML, "", "<|im_end|>", ANSWER),
-    ("qwen2", QWEN2, "", "<|im_end|>", ANSWER),
-    ("qwen2.5", QWEN25, "", "<|im_end|>", ANSWER),
-    ("smollm2", SMOLLM2, "", "<|im_end|>", ANSWER),
-    ("gemma", GEMMA, "<bos>", "<eos>", ANSWER),
-    ("phi3", PHI3, "<s>", "<|endoftext|>", ANSWER),
-    ("zephyr", ZEPHYR, "", "</s>", ANSWER),
-    ("vicuna", VICUNA, "<s>", "</s>", " Nobody."),
+    ("llama2", LLAMA2, "<s>", "</s>"),
+    ("llama3", LLAMA3, "<|begin_of_text|>", "<|eot_id|>"),
+    ("llama3.1", LLAMA31, "<|begin_of_text|>", "<|eot_id|>"),
+    ("llama3", LLAMA31_BARE, "<|begin_of_text|>", "<|eot_id|>"),
+    ("mistral-v1", MISTRAL_V1, "<s>", "</s>"),
+    ("mistral-v1-space", MISTRAL_V1_SPACE, "<s>", "</s>"),
+    ("mistral-v1-spaces", MISTRAL_V1_SPACES, "<s>", "</s>"),
+    ("mistral-v3", MISTRAL_V3, "<s>", "</s>"),
+    ("mistral-v3-tekken", MISTRAL_TEKKEN, "<s>", "</s>"),
+    ("chatml", CHATML, "", "<|im_end|>"),
+    ("chatml-bos", "{{ bos_token }}" + CHATML, "<s>", "<|im_end|>"),
+    ("qwen2", QWEN2, "", "<|im_end|>"),
+    ("qwen2.5", QWEN25, "", "<|im_end|>"),
+    ("smollm2", SMOLLM2, "", "<|im_end|>"),
+    ("gemma", GEMMA, "<bos>", "<eos>"),
+    ("gemma", GEMMA3, "<bos>", "<eos>"),
+    ("phi3", PHI3, "<s>", "<|endoftext|>"),
+    ("phi3", PHI35, "", "<|endoftext|>"),
+    ("phi3", PHI3_SMALL, "<|endoftext|>", "<|endoftext|>"),
+    ("phi4-mini", PHI4_MINI, "", "<|endoftext|>"),
+    ("zephyr", ZEPHYR, "", "</s>"),
+    ("vicuna", VICUNA, "<s>", "</s>"),
 ]
 
 
@@ -141,16 +262,20 @@ def fail(message):
 def main():
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = fail
-    user = {"role": "user", "content": DOCUMENT + "\n\nQuestion: " + QUESTION}
-    later = [user, {"role": "assistant", "content": ANSWER}, {"role": "user", "content": NEXT}]
+    turn = lambda role, content: {"role": role, "content": content}
+    later = [turn("assistant", ANSWER), turn("user", NEXT)]
+    first = [turn("user", DOCUMENT + "\n\nQuestion: " + QUESTION)]
+    instructed = [turn("user", f"{DOCUMENT}\n\n{INSTRUCTIONS}\n\nQuestion: {QUESTION}")]
     golden = []
-    for name, jinja, bos, eos, answer in TEMPLATES:
+    for name, jinja, bos, eos in TEMPLATES:
         program = environment.from_string(jinja)
         more = {"bos_token": bos, "eos_token": eos, "add_generation_prompt": True}
-        golden.append({"name": name, "jinja": jinja, "bos": bos, "answer": answer,
-                       "first": program.render(messages=[user], **more),
-                       "second": program.render(messages=later, **more)})
-    golden = {"document": DOCUMENT, "question": QUESTION, "next": NEXT, "templates": golden}
+        golden.append({"name": name, "jinja": jinja, "bos": bos,
+                       "first": program.render(messages=first, **more),
+                       "second": program.render(messages=first + later, **more),
+                       "third": program.render(messages=instructed + later + later, **more)})
+    golden = {"document": DOCUMENT, "instructions": INSTRUCTIONS, "question": QUESTION,
+              "answer": ANSWER, "next": NEXT, "templates": golden}
     out = HERE / "chat_golden.json"
     out.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n")
     print(out, out.stat().st_size)

@@ -12,7 +12,10 @@ others) and `cases`: `text`, `continuation` (dummy prefix switched off), `ids` a
 offsets; the pieces of one byte-fallback character all have the character's).
 
 tokenizer_unigram.model is a small unigram model with a precompiled charsmap, user-defined pieces
-and removal of extra white space, which the bundled tokenizer does not have.
+and removal of extra white space, which the bundled tokenizer does not have. tokenizer_marks.model
+is a BPE model like Gemma's: marks, tags of HTML and runs of line breaks and spaces are user-defined
+pieces. What Lectern makes control tokens of is left out of the vocabulary that its cases are
+encoded with, which changes nothing where a text has none of them.
 """
 
 import json
@@ -27,12 +30,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUNDLED = ROOT / "tools/reader/model/tokenizer.model"
 UNIGRAM = HERE / "tokenizer_unigram.model"
+MARKED = HERE / "tokenizer_marks.model"
+MARKS = ["<start_of_turn>", "<end_of_turn>", "<mask>", "<unused0>", "[@BOS@]", "<s>"]
+KEPT = ["\n", "\n\n", "\n\n\n", "▁▁", "▁▁▁", "<table>", "</td>", "<h1>"]
 
 TEXTS = [
     "", " ", "  ", "\n", "\t", "a", " a", "a ", "Hello world", " Hello  world ", "hello\r\nworld\r\n",
     "The quick brown fox jumps over the lazy dog.", "line one\n\nline two\n", "x\x00y\x00",
     "\x00", "naïve café", "😀", "a😀b😀😀", "🇩🇪 👩‍👩‍👧", "日本語のテキスト", "Ünïcödé ① ﬁ Å ｆｕｌｌ",
     "<s>hi</s>", "<unk><0x41>", "[INST] <<SYS>> [/INST]", "<|im_start|>user", "▁a▁", "\ufeffbom",
+    "<start_of_turn>model\nYes.<end_of_turn>\n", "<start_of_turn", "<<start_of_turn>>", "[@BOS@]",
+    "<mask><unused0></s><bos>", "<table><tr><td>a</td>", "<h1>\n\n\n\n  two   three    four",
     "\u200bzero\u00a0width", "3.14159, -42; (a+b)*c", "don't can't it's", "\U0010ffff\ue000", "�",
     "a" * 300, "ab" * 100 + "é", "    four spaces", "\x1b[31m\x7f", "é" * 40,
 ]
@@ -66,16 +74,38 @@ def byte_ranges(processor, text):
     return [p.id for p in pieces], ranges
 
 
+def processors(proto):
+    """-> for the beginning of a text, and for its continuation."""
+    begin = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+    later = pb.ModelProto()
+    later.CopyFrom(proto)
+    later.normalizer_spec.add_dummy_prefix = False
+    return begin, sentencepiece.SentencePieceProcessor(model_proto=later.SerializeToString())
+
+
+def without_marks(proto):
+    """-> the model without MARKS, and what its ids are in the whole one."""
+    left = pb.ModelProto()
+    left.CopyFrom(proto)
+    del left.pieces[:]
+    ids = [i for i, piece in enumerate(proto.pieces) if not (piece.type == 4 and piece.piece in MARKS)]
+    left.pieces.extend(proto.pieces[i] for i in ids)
+    return left, ids
+
+
 def describe(path):
     proto = pb.ModelProto.FromString(path.read_bytes())
-    begin = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
-    proto.normalizer_spec.add_dummy_prefix = False
-    later = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+    whole = processors(proto)
+    begin = whole[0]
+    left, ids_of_left = without_marks(proto)
     cases = []
     for text in TEXTS + list(random_texts()):
-        for continuation in (False, True):
-            ids, ranges = byte_ranges(later if continuation else begin, text)
-            cases.append({"text": text, "continuation": continuation, "ids": ids,
+        for processor, exact in zip(processors(left), whole):
+            ids, ranges = byte_ranges(processor, text)
+            ids = [ids_of_left[i] for i in ids]
+            if len(left.pieces) == len(proto.pieces) or not any(mark in text for mark in MARKS):
+                assert (ids, ranges) == byte_ranges(exact, text), text
+            cases.append({"text": text, "continuation": exact is not begin, "ids": ids,
                           "ranges": ranges})
     anchor = begin.piece_to_id("e") if begin.piece_to_id("e") != begin.unk_id() else 5
     pieces = []
@@ -83,9 +113,12 @@ def describe(path):
         if begin.is_byte(i):
             pieces.append(None)
             continue
-        whole = begin.decode([anchor, i, anchor])
+        if len(left.pieces) != len(proto.pieces) and i not in ids_of_left:
+            pieces.append("")
+            continue
+        between = begin.decode([anchor, i, anchor])
         around = begin.decode([anchor])
-        pieces.append(whole[len(around):len(whole) - len(around)])
+        pieces.append(between[len(around):len(between) - len(around)])
     return {"path": str(path.relative_to(ROOT)), "vocab_size": begin.vocab_size(),
             "bos": begin.bos_id(), "eos": begin.eos_id(), "pieces": pieces, "cases": cases}
 
@@ -108,9 +141,30 @@ def train_unigram():
         UNIGRAM.write_bytes((folder / "m.model").read_bytes())
 
 
+def train_marked():
+    rng = random.Random(4)
+    words = "the of bridge and table to in turn start model is was that it user at be this".split()
+    lines = "\n".join("".join(rng.choice(words) + rng.choice([" ", ", ", "<", ">_"]) for _ in range(12))
+                      for _ in range(400))
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "text.txt").write_text(lines)
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(folder / "text.txt"), model_prefix=str(folder / "m"), vocab_size=390,
+            model_type="bpe", byte_fallback=True, user_defined_symbols=MARKS + KEPT,
+            pad_id=0, eos_id=1, bos_id=2, unk_id=3, bos_piece="<bos>", eos_piece="<eos>",
+            normalization_rule_name="identity", add_dummy_prefix=False,
+            remove_extra_whitespaces=False, minloglevel=2)
+        proto = pb.ModelProto.FromString((folder / "m.model").read_bytes())
+    proto.trainer_spec.ClearField("input")  # where it was made
+    proto.trainer_spec.ClearField("model_prefix")
+    MARKED.write_bytes(proto.SerializeToString())
+
+
 def main():
     train_unigram()
-    golden = [describe(BUNDLED), describe(UNIGRAM)]
+    train_marked()
+    golden = [describe(BUNDLED), describe(UNIGRAM), describe(MARKED)]
     out = HERE / "tokenizer_golden.json"
     out.write_text(json.dumps(golden, separators=(",", ":"), sort_keys=True) + "\n")
     print(out, out.stat().st_size, UNIGRAM.stat().st_size)

@@ -315,7 +315,7 @@ class Packaging(unittest.TestCase):
         self.assertIn("lectern-server", run(root / "usr/bin/lectern-server", "--version",
                                             env=environment))
         for tool in ("index-document", "ask-document", "lectern-store", "lectern-evaluate",
-                     "lectern-server"):
+                     "lectern-doctor", "lectern-server"):
             page = run("man", "--local-file", root / f"usr/share/man/man1/{tool}.1.gz",
                        env={**environment, "MANWIDTH": "80"})
             self.assertIn("--", page)

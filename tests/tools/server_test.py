@@ -245,6 +245,45 @@ class ServerTest(ServerCase):
         self.assertGreater(events[-2][1]["usage"]["completion_tokens"], 0)
         self.assertIn(events[-3][1]["choices"][0]["finish_reason"], ("stop", "length"))
 
+    def test_a_conversation_at_once_is_the_session_that_it_was(self):
+        """Earlier turns of a request stand before its question as those of a session do."""
+        questions = ["Who repairs the roof?", "Who pays for it?"]
+        begun = self.server.ask(question=questions[0], exact=True, session="new")[2]
+        later = self.server.ask(question=questions[1], exact=True, session=begun["session"])[2]
+        body = {"model": "lease.txt", "kv_budget": 1, "messages": [
+            {"role": "user", "content": questions[0]},
+            {"role": "assistant", "content": begun["answer"]},
+            {"role": "user", "content": questions[1]}]}
+        chat = self.server.call("POST", "/v1/chat/completions", body)[2]
+        self.assertEqual(chat["choices"][0]["message"]["content"], later["answer"])
+        # All tokens that the session has seen: its questions, its answer and the end of that.
+        said = begun["tokens"]["question"] + begun["tokens"]["answer"] + later["tokens"]["question"]
+        self.assertEqual(chat["usage"]["prompt_tokens"], begun["tokens"]["document"] + said + 1)
+        responses = self.server.call("POST", "/v1/responses", {
+            "model": "lease.txt", "kv_budget": 1, "input": body["messages"]})[2]
+        self.assertEqual(responses["output"][0]["content"][0]["text"], later["answer"])
+        # Instructions are part of the prompt, whichever way they come.
+        system = [{"role": "system", "content": "Be"}, {"role": "developer", "content": "brief."}]
+        told = self.server.call("POST", "/v1/chat/completions",
+                                {**body, "messages": system + body["messages"]})[2]
+        self.assertGreater(told["usage"]["prompt_tokens"], chat["usage"]["prompt_tokens"])
+        again = self.server.call("POST", "/v1/responses", {
+            "model": "lease.txt", "kv_budget": 1, "input": body["messages"],
+            "instructions": "Be\nbrief."})[2]
+        self.assertEqual(again["usage"]["input_tokens"], told["usage"]["prompt_tokens"])
+
+    def test_turns_must_alternate(self):
+        user, assistant, system = ({"role": role, "content": "x"}
+                                   for role in ("user", "assistant", "system"))
+        for messages in ([user, user], [assistant, user], [user, assistant, assistant, user],
+                         [user, assistant], [user, system, user], [user, assistant, system, user],
+                         [system]):
+            for path, param in (("/v1/chat/completions", "messages"), ("/v1/responses", "input")):
+                for stream in (False, True):
+                    self.assert_error(self.server.call("POST", path, {
+                        "model": "lease.txt", param: messages, "stream": stream}),
+                        400, "invalid_argument", param)
+
     def test_chat_refuses_what_it_cannot_do(self):
         def chat(**fields):
             return self.server.call("POST", "/v1/chat/completions", {"model": "lease.txt", **fields})

@@ -13,4 +13,4 @@ _lectern() {
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 complete -o bashdefault -o default -F _lectern \
-  index-document ask-document lectern-store lectern-evaluate lectern-server
+  index-document ask-document lectern-store lectern-evaluate lectern-doctor lectern-server

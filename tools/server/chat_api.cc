@@ -33,7 +33,10 @@ Result<Chat> ReadChat(const std::string& body) {
   }
   fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier"});
   if (Status status = fields.Finish(); !status.ok()) return status;
-  LECTERN_ASSIGN(chat.question, QuestionOf(*messages, "messages"));
+  LECTERN_ASSIGN(Conversation said, ReadConversation(*messages, "messages"));
+  chat.question = std::move(said.question);
+  chat.options.turns = std::move(said.turns);
+  chat.options.instructions = std::move(said.instructions);
   return chat;
 }
 

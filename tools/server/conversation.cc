@@ -6,6 +6,9 @@
 namespace lectern::server {
 namespace {
 
+constexpr std::string_view kAlternate =
+    "messages of user and assistant must alternate, the user's first: ";
+
 // The text of a message: a string, or parts that are text. Nothing: something else.
 std::optional<std::string> ContentOf(const Json& message) {
   const Json* const content = message.Find("content");
@@ -25,34 +28,39 @@ std::optional<std::string> ContentOf(const Json& message) {
 
 }  // namespace
 
-Result<std::string> QuestionOf(const Json& messages, const char* param) {
+Result<Conversation> ReadConversation(const Json& messages, const char* param) {
   const auto wrong = [&](std::string message) {
     return Status(Code::kInvalidArgument, std::move(message)).WithParam(param);
   };
   if (!messages.array() || messages.array()->empty()) {
     return wrong(std::string(param) + " must be a list with at least one message");
   }
-  std::string instructions, turns;
-  bool asks = false;
+  Conversation read;
+  bool asks = false;  // read.question waits for its answer
   for (const Json& message : *messages.array()) {
     const Json* const role = message.Find("role");
     const std::string_view name = role && role->string() ? *role->string() : std::string_view();
-    const auto content = ContentOf(message);
+    auto content = ContentOf(message);
     if (!content) return wrong("every message needs content: a string or parts of text");
     if (name == "system" || name == "developer") {
-      instructions += *content + "\n";
+      if (asks || !read.turns.empty()) {
+        return wrong("instructions (system or developer) must come before all other messages");
+      }
+      read.instructions += (read.instructions.empty() ? "" : "\n") + *content;
     } else if (name == "user") {
-      turns += (turns.empty() ? "" : asks ? "\n" : "\n\nQuestion: ") + *content;
+      if (asks) return wrong(std::string(kAlternate) + "two of the user follow each other");
+      read.question = *std::move(content);
       asks = true;
     } else if (name == "assistant") {
-      turns += "\nAnswer: " + *content;
+      if (!asks) return wrong(std::string(kAlternate) + "one of the assistant answers nothing");
+      read.turns.push_back({std::move(read.question), *std::move(content)});
       asks = false;
     } else {
       return wrong("the role of a message must be system, developer, user or assistant");
     }
   }
   if (!asks) return wrong("the last message must be the user's");
-  return instructions + turns;
+  return read;
 }
 
 Json ReceiptJson(const api::Answer& answer) {

@@ -14,7 +14,7 @@ struct ResponsesRequest {
 };
 
 // `input` is a message or a list of them, before it the instructions.
-Result<std::string> QuestionOfInput(const Json& input, const std::string& instructions) {
+Result<Conversation> ReadInput(const Json& input, const std::string& instructions) {
   Json::Array messages;
   if (!instructions.empty()) {
     messages.emplace_back(Json::Object{{"role", "system"}, {"content", instructions}});
@@ -24,7 +24,7 @@ Result<std::string> QuestionOfInput(const Json& input, const std::string& instru
   } else if (input.array()) {
     messages.insert(messages.end(), input.array()->begin(), input.array()->end());
   }
-  return QuestionOf(Json(std::move(messages)), "input");
+  return ReadConversation(Json(std::move(messages)), "input");
 }
 
 Result<ResponsesRequest> ReadResponses(const std::string& body) {
@@ -45,7 +45,10 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   }
   fields.Ignore({"user", "metadata", "service_tier", "safety_identifier"});
   if (Status status = fields.Finish(); !status.ok()) return status;
-  LECTERN_ASSIGN(read.question, QuestionOfInput(*input, instructions));
+  LECTERN_ASSIGN(Conversation said, ReadInput(*input, instructions));
+  read.question = std::move(said.question);
+  read.options.turns = std::move(said.turns);
+  read.options.instructions = std::move(said.instructions);
   return read;
 }
 

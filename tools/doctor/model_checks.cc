@@ -1,0 +1,336 @@
+#include "tools/doctor/model_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "engine/index_cost.h"
+#include "engine/model_source.h"
+#include "engine/ollama.h"
+#include "engine/seconds.h"
+#include "engine/transformer.h"
+#include "tools/doctor/self_test.h"
+#include "tools/quantities.h"
+
+namespace lectern::doctor {
+namespace {
+
+using tools::Bytes;
+using tools::Duration;
+using tools::Grouped;
+
+constexpr double kBudget = 0.1;  // of asks
+constexpr uint64_t kQuestionTokens = 64;
+constexpr double kAttentionCost = 2;  // times a product's, as index-document --estimate takes it
+
+std::string Short(double number) {
+  if (number >= 100) return Grouped(static_cast<uint64_t>(std::round(number)));
+  std::ostringstream text;
+  text.precision(2);
+  text << number;
+  return text.str();
+}
+
+std::string_view RopeName(RopeRecipe::Kind kind) {
+  constexpr std::string_view kNames[] = {"default", "llama3", "linear",
+                                         "dynamic", "yarn",   "longrope"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+// Path and way of a model that may be named as Ollama does.
+struct Located {
+  std::string path, kind;  // "folder", "gguf", "ollama"
+};
+Result<Located> Locate(Env& env, const ModelQuestion& question) {
+  LECTERN_ASSIGN(const FileInfo info, env.Info(env.Resolve(question.model)));
+  if (info.type == FileInfo::Type::kDirectory) return Located{question.model, "folder"};
+  if (info.type == FileInfo::Type::kRegular) return Located{question.model, "gguf"};
+  if (question.ollama_models.empty() || !IsOllamaName(question.model))
+    return Located{question.model, "folder"};
+  LECTERN_ASSIGN(std::string path, FindOllamaModel(env, question.ollama_models, question.model));
+  return Located{std::move(path), "ollama"};
+}
+
+Finding DescribeArchitecture(const Located& located, const ModelConfig& config) {
+  const uint32_t windowed = config.num_layers - config.num_full_layers();
+  Finding finding{.name = "model",
+                  .text = located.kind + " " + located.path + ": " + config.architecture + ", " +
+                          std::to_string(config.num_layers) + " layers, " +
+                          std::to_string(config.num_heads) + " heads (" +
+                          std::to_string(config.num_kv_heads) + " of keys) of " +
+                          std::to_string(config.head_dim)};
+  finding.values = {{"kind", located.kind},
+                    {"path", located.path},
+                    {"architecture", config.architecture},
+                    {"layers", uint64_t{config.num_layers}},
+                    {"hidden", uint64_t{config.hidden_size}},
+                    {"heads", uint64_t{config.num_heads}},
+                    {"kv_heads", uint64_t{config.num_kv_heads}},
+                    {"head_dim", uint64_t{config.head_dim}},
+                    {"vocabulary", uint64_t{config.vocab_size}},
+                    {"windowed_layers", uint64_t{windowed}},
+                    {"window", uint64_t{config.window}}};
+  if (windowed > 0) {
+    finding.text += ", " + std::to_string(windowed) + " layers see the last " +
+                    Grouped(config.window) + " tokens only";
+  }
+  return finding;
+}
+
+Finding DescribeContext(const ModelConfig& config, uint64_t tokens) {
+  Finding finding{.name = "context",
+                  .text = Grouped(config.max_positions) + " tokens, RoPE " +
+                          std::string(RopeName(config.rope.kind))};
+  finding.values = {{"max_tokens", uint64_t{config.max_positions}},
+                    {"rope", RopeName(config.rope.kind)},
+                    {"rope_theta", config.rope.theta}};
+  if (tokens >= config.max_positions) {
+    finding.Worsen(Verdict::kWarn, "a document of " + Grouped(tokens) +
+                                       " tokens is refused: take a shorter one, or a model with "
+                                       "a longer context");
+  }
+  return finding;
+}
+
+Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
+  uint64_t parameters = 0;
+  std::map<std::string, uint64_t> by_type;  // parameters
+  for (const auto& [name, tensor] : files.tensors) {
+    uint64_t count = 1;
+    for (const uint64_t size : tensor.shape) count *= size;
+    parameters += count;
+    by_type[tensor.type_name] += count;
+  }
+  Finding finding{.name = "weights",
+                  .text = Short(static_cast<double>(parameters) / 1e6) + " million parameters: "};
+  Json::Object types;
+  std::string list;
+  for (const auto& [type, count] : by_type) {
+    const double share = static_cast<double>(count) / static_cast<double>(parameters);
+    if (share >= 0.001) list += (list.empty() ? "" : ", ") + type + " " + tools::Percent(share);
+    types[type] = count;
+  }
+  finding.text += list + "; " + Bytes(weights_bytes) + " in use";
+  finding.values = {
+      {"parameters", parameters}, {"parameters_by_type", types}, {"bytes_in_use", weights_bytes}};
+  return finding;
+}
+
+// What a document needs beside the weights.
+Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uint64_t weights_bytes,
+                   size_t num_threads) {
+  const uint64_t n = question.tokens, layer = ShardBytes(config, Dtype::kF16, n);
+  const uint64_t document = DocumentShardBytes(config, n, 4 * n);
+  const uint64_t disk = config.num_layers * layer + document;
+  const uint64_t peak = std::max(disk, SpillBytes(config, Dtype::kF16, n) + layer + document);
+  const uint64_t indexing = IndexingBytes(config, n, num_threads) + TextBytes(4 * n, n);
+  const uint64_t asking =
+      ActivationBytes(config, kQuestionTokens) + LookupBytes(config, kQuestionTokens, n);
+  Finding finding{.name = "needs",
+                  .text = "a document of " + Grouped(n) + " tokens: " + Bytes(disk) + " on disk (" +
+                          Bytes(peak) + " while indexing), memory " + Bytes(indexing) +
+                          " to index and " + Bytes(asking) + " to ask, beside " +
+                          Bytes(weights_bytes) + " of weights"};
+  finding.values = {{"tokens", n},
+                    {"disk_bytes", disk},
+                    {"peak_disk_bytes", peak},
+                    {"indexing_bytes", indexing},
+                    {"asking_bytes", asking},
+                    {"weights_bytes", weights_bytes}};
+  if (weights_bytes > question.memory.available) {
+    finding.Worsen(Verdict::kWarn,
+                   "the weights do not fit into memory and would be read from "
+                   "disk for every token: --weights q4, or a smaller model");
+  }
+  if (indexing > question.memory.available) {
+    finding.Worsen(Verdict::kWarn,
+                   "indexing takes more memory than there is: fewer --threads, or "
+                   "a shorter document");
+  }
+  if (peak > question.free_disk) {
+    finding.Worsen(Verdict::kWarn,
+                   "the disk has too little room: --kv-type q8, --keep, or "
+                   "--store elsewhere");
+  }
+  return finding;
+}
+
+// Seconds that one layer takes, and the output matrix.
+struct Probe {
+  double layer_of_many = 0;  // for each of many tokens at once
+  double layer_of_one = 0, output = 0;
+};
+
+// The best of some tries within a quarter of a second, each with caches that hold other things, as
+// the rest of the model would.
+template <typename Work>
+double BestSeconds(Work work) {
+  std::vector<char> other(size_t{48} << 20);
+  double best = 1e9;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2 || (i < 10 && SecondsSince(begin) < 0.25); ++i) {
+    for (size_t at = 0; at < other.size(); at += 64) ++other[at];
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    best = std::min(best, SecondsSince(start));
+  }
+  return best;
+}
+
+Probe MeasureLayer(const Model& model, const Backend& backend, ThreadPool& threads) {
+  constexpr size_t kMany = 128;
+  const Transformer transformer(model, backend, threads, kMany);
+  Activations a(model.config(), kMany, threads.num_threads());
+  const std::vector<int32_t> ids(kMany, 1);
+  transformer.Embed(ids, 0, a);
+  const auto layer = [&](size_t n) {
+    transformer.Project(0, n, a);
+    transformer.Finish(0, n, a);
+  };
+  std::vector<float> logits(model.config().vocab_size);
+  Probe probe;
+  probe.layer_of_many = BestSeconds([&] { layer(kMany); }) / kMany;
+  probe.layer_of_one = BestSeconds([&] { layer(1); });
+  probe.output = BestSeconds([&] {
+    transformer.Logits(0, 1, a, {logits.data(), 1, logits.size()});
+  });
+  return probe;
+}
+
+// `config`: of all layers. `layer_bytes`: of the weights of one.
+Finding EstimateSpeed(const ModelConfig& config, const Probe& probe, uint64_t tokens,
+                      double layer_bytes) {
+  const double n = static_cast<double>(tokens), layers = config.num_layers;
+  // The last layer ends with its keys and values, but for a model of one.
+  ModelConfig counted = config;
+  counted.num_layers = 2;
+  const double flops_of_layer = PrefillFlops(counted, 1, false);
+  counted.num_layers = std::max(config.num_layers, 2u);
+  const double products = (counted.num_layers - 1) * n * flops_of_layer;
+  const double attention = PrefillFlops(counted, n, false) - products;
+  const double prefill =
+      (products + kAttentionCost * attention) * probe.layer_of_many / flops_of_layer;
+  const double read = kBudget * static_cast<double>(SpillBytes(config, Dtype::kF16, tokens)) *
+                      probe.layer_of_one / layer_bytes;
+  const double question =
+      layers * static_cast<double>(kQuestionTokens) * probe.layer_of_many + read + probe.output;
+  const double token = layers * probe.layer_of_one + probe.output + read;
+  Finding finding{.name = "speed",
+                  .text = "estimated from one layer, at best: " + Grouped(tokens) +
+                          " tokens indexed in " + Duration(prefill) + " (" + Short(n / prefill) +
+                          " tokens/s), a question of " + std::to_string(kQuestionTokens) +
+                          " tokens in " + Duration(question) + ", then " + Short(1 / token) +
+                          " tokens/s"};
+  finding.values = {
+      {"is_estimate", true},
+      {"how",
+       "one layer was run with 128 tokens and with one, and the output matrix, for a quarter of a "
+       "second each; attention while indexing is taken to be half as fast as products, keys and "
+       "values of a tenth of the document to be read as fast as weights; choosing what is read, "
+       "clustering and the disk are not counted, and matter more the smaller a model is"},
+      {"tokens", tokens},
+      {"prefill_tokens_per_second", n / prefill},
+      {"prefill_seconds", prefill},
+      {"question_seconds", question},
+      {"decode_tokens_per_second", 1 / token}};
+  return finding;
+}
+
+class ModelChecks {
+ public:
+  ModelChecks(Env& env, const ModelQuestion& question, const Backend& backend, ThreadPool& threads)
+      : env_(env), question_(question), backend_(backend), threads_(threads) {}
+
+  Findings Run() {
+    // The first thing that cannot be had ends it; what was found before stays.
+    if (Status status = Look(); !status.ok()) {
+      findings_.push_back(Finding::Failed(
+          stage_, status, "take another model, or mend this one: indexing refuses it likewise"));
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  Status Look() {
+    stage_ = "model";
+    LECTERN_ASSIGN(const Located located, Locate(env_, question_));
+    LECTERN_ASSIGN(const auto source, OpenModelSource(env_, located.path, question_.io));
+    const ModelConfig& config = source->config();
+    findings_.push_back(DescribeArchitecture(located, config));
+    findings_.push_back(DescribeContext(config, question_.tokens));
+    stage_ = "tokenizer";
+    LECTERN_ASSIGN(const auto tokenizer, source->MakeTokenizer());
+    Finding kind{.name = "tokenizer",
+                 .text = std::string(tokenizer->kind()) + ", " + Grouped(tokenizer->vocab_size()) +
+                         " pieces"};
+    kind.values = {{"kind", tokenizer->kind()}, {"pieces", uint64_t{tokenizer->vocab_size()}}};
+    findings_.push_back(std::move(kind));
+    findings_.push_back(TestTokenizer(*tokenizer));
+    const bool has_template = CheckTemplate(*source);
+    stage_ = "weights";
+    LECTERN_ASSIGN(const TensorFiles* const files, source->Tensors());
+    LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, config, question_.weights));
+    findings_.push_back(DescribeTensors(*files, bytes));
+    findings_.push_back(CheckNeeds(config, question_, bytes, threads_.num_threads()));
+    return Try(located.path, config, has_template);
+  }
+
+  // Whether there is one.
+  bool CheckTemplate(const ModelSource& source) {
+    const auto format = question_.chat_template.empty() ? source.FindChatFormat()
+                                                        : ChatFormatNamed(question_.chat_template);
+    if (!format.ok()) {
+      findings_.push_back(Finding::Failed("chat template", format.status(),
+                                          "choose the one that the model was trained with, or "
+                                          "plain, by --chat-template"));
+      return false;
+    }
+    Finding finding{.name = "chat template", .text = std::string((*format)->name)};
+    finding.values["name"] = (*format)->name;
+    findings_.push_back(std::move(finding));
+    return true;
+  }
+
+  Status Try(const std::string& path, const ModelConfig& config, bool has_template) {
+    ModelOptions options{.io = question_.io,
+                         .weights = question_.weights,
+                         .threads = &threads_,
+                         .chat_template = question_.chat_template,
+                         .first_layers = 1};
+    if (!has_template) options.chat_template = "plain";
+    LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
+    findings_.push_back(TestKernels(*model, backend_, threads_));
+    const Probe probe = MeasureLayer(*model, backend_, threads_);
+    findings_.push_back(EstimateSpeed(config, probe, question_.tokens, LayerBytes(*model)));
+    return {};
+  }
+
+  // Of the first layer's matrices, as they are multiplied.
+  static double LayerBytes(const Model& model) {
+    const LayerWeights& layer = model.weights().layer(0);
+    double bytes = 0;
+    for (const WeightMatrix* matrix :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      const double values = static_cast<double>(matrix->num_rows() * matrix->num_cols());
+      bytes += matrix->is_packed() ? values : values * RowBytes(matrix->rows.dtype, 32) / 32.0;
+    }
+    return bytes;
+  }
+
+  Env& env_;
+  const ModelQuestion& question_;
+  const Backend& backend_;
+  ThreadPool& threads_;
+  const char* stage_ = "model";
+  Findings findings_;
+};
+
+}  // namespace
+
+Findings CheckModel(Env& env, const ModelQuestion& question, const Backend& backend,
+                    ThreadPool& threads) {
+  return ModelChecks(env, question, backend, threads).Run();
+}
+
+}  // namespace lectern::doctor

@@ -1,0 +1,32 @@
+// What one model is, what it needs, and how fast it will be here.
+#ifndef LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
+#define LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine/model.h"
+#include "tools/doctor/findings.h"
+#include "tools/doctor/machine.h"
+
+namespace lectern::doctor {
+
+struct ModelQuestion {
+  std::string model;          // path, or a name of Ollama's
+  std::string ollama_models;  // where those are
+  std::string chat_template;  // empty: the model's own
+  WeightsType weights = WeightsType::kStored;
+  Io io = Io::kMmap;
+  uint64_t tokens = 32768;  // of the document
+  uint64_t free_disk = 0;   // bytes
+  Memory memory = {};
+};
+
+// Of the weights only the first layer and what is around the layers are read, for the tests and the
+// probe. Nothing is written.
+Findings CheckModel(Env& env, const ModelQuestion& question, const Backend& backend,
+                    ThreadPool& threads);
+
+}  // namespace lectern::doctor
+
+#endif  // LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
