@@ -123,7 +123,8 @@ class CudaGraph {
   static CudaStatus Begin(CudaStream& stream) {
     return stream.kernels().begin_capture(stream.handle());
   }
-  // Nothing of it has run. Copies from and to the host are not recorded, but refused (kFailed).
+  // Nothing of it has run. Between Begin and End nothing is copied from or to the host, and nobody
+  // waits.
   static CudaStatus End(CudaStream& stream, CudaGraph& graph);
   CudaGraph() = default;
   CudaGraph(CudaGraph&& from) noexcept { *this = std::move(from); }

@@ -3,9 +3,11 @@
 #ifndef LECTERN_KERNELS_CUDA_KERNELS_H_
 #define LECTERN_KERNELS_CUDA_KERNELS_H_
 
+#include "kernels/cuda/assign.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/lookup.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/sign_logits.h"
 
 namespace lectern {
 
@@ -77,6 +79,14 @@ struct CudaKernels {
 
   // Launches, as the host functions of the same name ask for them: these checked the arguments.
   CudaLaunch<CudaRmsNormArgs>* rms_norm;
+  CudaLaunch<CudaRopeArgs>* rope;
+  CudaLaunch<CudaEmbedArgs>* embed;
+  CudaLaunch<CudaGluArgs>* glu;
+  CudaLaunch<CudaSoftcapArgs>* softcap;
+  CudaLaunch<CudaAddArgs>* add;
+  CudaLaunch<CudaStoreRowsArgs>* store_rows;
+  CudaLaunch<CudaAssignArgs>* assign;
+  CudaLaunch<CudaSignLogitsArgs>* sign_logits;
   CudaLaunch<CudaAttendArgs>* attend;
   CudaLaunch<CudaJoinArgs>* join;
   CudaLaunch<CudaLookupPass>* lookup_masses;

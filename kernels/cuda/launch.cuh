@@ -45,6 +45,14 @@ CudaStatus Launch(CudaStreamHandle* stream, const CudaGrid& grid, const char* na
 }
 
 CudaLaunch<CudaRmsNormArgs> LaunchRmsNorm;
+CudaLaunch<CudaRopeArgs> LaunchRope;
+CudaLaunch<CudaEmbedArgs> LaunchEmbed;
+CudaLaunch<CudaGluArgs> LaunchGlu;
+CudaLaunch<CudaSoftcapArgs> LaunchSoftcap;
+CudaLaunch<CudaAddArgs> LaunchAdd;
+CudaLaunch<CudaStoreRowsArgs> LaunchStoreRows;
+CudaLaunch<CudaAssignArgs> LaunchAssign;
+CudaLaunch<CudaSignLogitsArgs> LaunchSignLogits;
 CudaLaunch<CudaAttendArgs> LaunchAttend;
 CudaLaunch<CudaJoinArgs> LaunchJoin;
 CudaLaunch<CudaLookupPass> LaunchLookupMasses;

@@ -147,6 +147,14 @@ CudaKernels MakeTable() {
   table.end_capture = EndCapture;
   table.launch_graph = LaunchGraph;
   table.rms_norm = LaunchRmsNorm;
+  table.rope = LaunchRope;
+  table.embed = LaunchEmbed;
+  table.glu = LaunchGlu;
+  table.softcap = LaunchSoftcap;
+  table.add = LaunchAdd;
+  table.store_rows = LaunchStoreRows;
+  table.assign = LaunchAssign;
+  table.sign_logits = LaunchSignLogits;
   table.attend = LaunchAttend;
   table.join = LaunchJoin;
   table.lookup_masses = LaunchLookupMasses;
