@@ -15,6 +15,7 @@ const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   if (kv.keys == nullptr || kv.values == nullptr) return "no keys or values";
   if (!IsAligned(kv.keys, 16) || !IsAligned(kv.values, 16)) return "keys that are not aligned";
   if (kv.dtype == Dtype::kQ8) {
+    if (queries.dtype != Dtype::kF16) return "q8 with queries that are not f16";
     if (queries.head_dim % kQ8Block != 0) return "q8 of a head_dim that is no multiple of 32";
     if (kv.key_scales == nullptr || kv.value_scales == nullptr) return "q8 without scales";
   } else if (kv.dtype != queries.dtype) {

@@ -382,13 +382,9 @@ __global__ void JoinKernel(const CudaJoinArgs args) {
 
 CudaStatus LaunchAttend(CudaStreamHandle* stream, const CudaGrid& grid,
                         const CudaAttendArgs& args) {
-  const bool is_q8 = args.sources[0].dtype == Dtype::kQ8;
-  if (args.queries.dtype == Dtype::kF16) {
-    return is_q8 ? AttendOf<f16, true>(stream, grid, args)
-                 : AttendOf<f16, false>(stream, grid, args);
-  }
-  return is_q8 ? AttendOf<bf16, true>(stream, grid, args)
-               : AttendOf<bf16, false>(stream, grid, args);
+  if (args.queries.dtype == Dtype::kBf16) return AttendOf<bf16, false>(stream, grid, args);
+  return args.sources[0].dtype == Dtype::kQ8 ? AttendOf<f16, true>(stream, grid, args)
+                                             : AttendOf<f16, false>(stream, grid, args);
 }
 
 CudaStatus LaunchJoin(CudaStreamHandle* stream, const CudaGrid& grid, const CudaJoinArgs& args) {

@@ -38,7 +38,7 @@ struct DeviceQueries {
 struct DeviceKv {
   const void* keys = nullptr;  // [rows, head_dim], packed; 16-byte aligned
   const void* values = nullptr;
-  // Type of both: the queries', or q8 with queries of any type. q8 on a device is apart: int8
+  // Type of both: the queries', or q8 with queries of f16. q8 on a device is apart: int8
   // [rows, head_dim] and scales [rows, head_dim / 32]; head_dim is then a multiple of 32.
   Dtype dtype = Dtype::kF16;
   const f16* key_scales = nullptr;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/device.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -25,9 +26,12 @@ struct Loaded {
 };
 
 Loaded Load() {
-  void* library = dlopen((OwnDirectory() + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {nullptr, dlerror()};
+  const std::string beside = OwnDirectory() + kLibrary;
+  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr && access(beside.c_str(), F_OK) != 0) {
+    library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) return {nullptr, dlerror()};  // names what it needs itself, too: cuBLAS
   using Entry = const CudaKernels*();
   auto* const entry = reinterpret_cast<Entry*>(dlsym(library, "lectern_cuda_kernels"));
   if (entry == nullptr) return {nullptr, dlerror()};

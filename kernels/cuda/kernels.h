@@ -6,6 +6,7 @@
 #include "kernels/cuda/assign.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/lookup.h"
+#include "kernels/cuda/matmul.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sign_logits.h"
 
@@ -78,6 +79,7 @@ struct CudaKernels {
   CudaStatus (*launch_graph)(CudaStreamHandle*, CudaGraphHandle* graph);
 
   // Launches, as the host functions of the same name ask for them: these checked the arguments.
+  CudaLaunch<CudaMatMulArgs>* matmul;
   CudaLaunch<CudaRmsNormArgs>* rms_norm;
   CudaLaunch<CudaRopeArgs>* rope;
   CudaLaunch<CudaEmbedArgs>* embed;

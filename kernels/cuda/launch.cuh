@@ -11,7 +11,12 @@ namespace lectern {
 struct CudaStreamHandle {
   int device;
   cudaStream_t stream;
+  void* blas = nullptr;       // cuBLAS's handle, and memory for it
+  void* workspace = nullptr;
 };
+// Of a new stream's handle, on its device; on failure too, FinishMatMul frees what there is.
+CudaStatus PrepareMatMul(CudaStreamHandle* handle);
+void FinishMatMul(CudaStreamHandle* handle);
 
 inline CudaStatus ToStatus(cudaError_t error, const char* during) {
   switch (error) {
@@ -44,6 +49,7 @@ CudaStatus Launch(CudaStreamHandle* stream, const CudaGrid& grid, const char* na
   return ToStatus(cudaLaunchKernelEx(&config, kernel, args), name);
 }
 
+CudaLaunch<CudaMatMulArgs> LaunchMatMul;
 CudaLaunch<CudaRmsNormArgs> LaunchRmsNorm;
 CudaLaunch<CudaRopeArgs> LaunchRope;
 CudaLaunch<CudaEmbedArgs> LaunchEmbed;

@@ -27,7 +27,7 @@ CudaStatus DescribeDevice(int device, CudaDeviceInfo* info) {
   if (error != cudaSuccess) return ToStatus(error, "describe a device");
   *info = {};
   info->index = device;
-  std::strncpy(info->name, properties.name, sizeof info->name - 1);
+  std::memcpy(info->name, properties.name, sizeof info->name - 1);  // what is longer is cut
   info->major = properties.major;
   info->minor = properties.minor;
   info->num_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
@@ -51,6 +51,15 @@ CudaStatus AllocatePinned(size_t bytes, void** data) {
 }
 void ReleasePinned(void* data) { (void)cudaFreeHost(data); }
 
+void FreeStream(CudaStreamHandle* handle) {
+  if (cudaSetDevice(handle->device) == cudaSuccess) {
+    (void)cudaStreamSynchronize(handle->stream);
+    FinishMatMul(handle);
+    (void)cudaStreamDestroy(handle->stream);
+  }
+  delete handle;
+}
+
 CudaStatus CreateStream(int device, CudaStreamHandle** handle) {
   *handle = nullptr;
   cudaStream_t stream = nullptr;
@@ -58,16 +67,16 @@ CudaStatus CreateStream(int device, CudaStreamHandle** handle) {
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return ToStatus(error, "create a stream");
   *handle = new (std::nothrow) CudaStreamHandle{device, stream};
-  if (*handle != nullptr) return {};
-  (void)cudaStreamDestroy(stream);
-  return {CudaCode::kFailed, "create a stream", "no memory"};
-}
-void FreeStream(CudaStreamHandle* handle) {
-  if (cudaSetDevice(handle->device) == cudaSuccess) {
-    (void)cudaStreamSynchronize(handle->stream);
-    (void)cudaStreamDestroy(handle->stream);
+  if (*handle == nullptr) {
+    (void)cudaStreamDestroy(stream);
+    return {CudaCode::kFailed, "create a stream", "no memory"};
   }
-  delete handle;
+  const CudaStatus status = PrepareMatMul(*handle);
+  if (!status.ok()) {
+    FreeStream(*handle);
+    *handle = nullptr;
+  }
+  return status;
 }
 
 CudaStatus Copy(CudaStreamHandle* handle, void* to, const void* from, size_t bytes,
@@ -146,6 +155,7 @@ CudaKernels MakeTable() {
   table.begin_capture = BeginCapture;
   table.end_capture = EndCapture;
   table.launch_graph = LaunchGraph;
+  table.matmul = LaunchMatMul;
   table.rms_norm = LaunchRmsNorm;
   table.rope = LaunchRope;
   table.embed = LaunchEmbed;

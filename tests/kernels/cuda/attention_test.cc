@@ -174,7 +174,7 @@ TEST_P(CudaAttentionTest, FewRowsOverListsOfUnevenHeadsMatchDense) {
   check({.group = 16, .head_dim = 256}, {33, 129});
   check({.head_dim = 96, .softcap = 3}, {100, 129});
   check({.head_dim = 64, .dtype = Dtype::kQ8}, {100, 129});
-  check({.head_dim = 128, .dtype = Dtype::kQ8, .queries_in = Dtype::kBf16}, {65, 3});
+  check({.head_dim = 128, .dtype = Dtype::kQ8}, {65, 3});
 }
 
 // A question's or a document's prefill, at once and in items of its keys.
@@ -348,6 +348,11 @@ TEST_P(CudaAttentionTest, RefusesWhatItCannotTake) {
   EXPECT_EQ(why([](auto& a) { a.sources[0].dtype = Dtype::kBf16; }),
             "keys of another type than the queries");
   EXPECT_EQ(why([](auto& a) { a.sources[0].dtype = Dtype::kQ8; }), "q8 without scales");
+  EXPECT_EQ(why([](auto& a) {
+              a.sources[0].dtype = Dtype::kQ8;
+              a.queries.dtype = Dtype::kBf16;
+            }),
+            "q8 with queries that are not f16");
   EXPECT_EQ(why([](auto& a) { a.sources[0].keys = nullptr; }), "no keys or values");
   EXPECT_EQ(why([](auto& a) { a.scale = NAN; }), "a scale that is none");
   EXPECT_EQ(why([](auto& a) { a.num_sources = 4; }), "too many sources");
