@@ -103,6 +103,6 @@ struct CudaKernels {
 }  // namespace lectern
 
 // The one symbol of liblectern_cuda.so.1.
-extern "C" const lectern::CudaKernels* lectern_cuda_kernels(void);
+extern "C" __attribute__((visibility("default"))) const lectern::CudaKernels* lectern_cuda_kernels(void);
 
 #endif  // LECTERN_KERNELS_CUDA_KERNELS_H_

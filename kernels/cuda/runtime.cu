@@ -15,6 +15,10 @@ namespace {
 
 CudaStatus CountDevices(int* count) {
   *count = 0;
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    return {CudaCode::kNoGpu, "count devices", "no NVIDIA driver"};
+  }
   return ToStatus(cudaGetDeviceCount(count), "count devices");
 }
 

@@ -22,7 +22,9 @@ __global__ __launch_bounds__(kSignThreads) void SignLogitsKernel(const CudaSignL
       (size_t{blockIdx.x} * kSignThreads + threadIdx.x) * kSignRowsPerThread;
   if (first_row >= args.num_rows) return;
   uint32_t sums[kSignQueries][kSignRowsPerThread] = {};
-  for (uint32_t p = 0; p < args.num_planes; ++p) {
+#pragma unroll
+  for (uint32_t p = 0; p < kMostSignPlanes; ++p) {
+    if (p >= args.num_planes) continue;
     const uint32_t weight = args.num_planes == 1 || p == 1 ? 1 : p == 0 ? 4 : 2;
     const unsigned char* const plane = args.planes[p] +
                                        first_row / kSignBlockRows * kSignBlockRows *
@@ -32,7 +34,7 @@ __global__ __launch_bounds__(kSignThreads) void SignLogitsKernel(const CudaSignL
       const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
 #pragma unroll
       for (uint32_t q = 0; q < kSignQueries; ++q) {
-        if (q >= num_queries) break;
+        if (q >= num_queries) continue;
         const unsigned char* const table = tables + q * table_bytes + b * 32;
 #pragma unroll
         for (uint32_t i = 0; i < kSignRowsPerThread; ++i) {
@@ -45,12 +47,12 @@ __global__ __launch_bounds__(kSignThreads) void SignLogitsKernel(const CudaSignL
   const float weights = args.num_planes == 1 ? 1.0f : 7.0f;
 #pragma unroll
   for (uint32_t q = 0; q < kSignQueries; ++q) {
-    if (q >= num_queries) break;
+    if (q >= num_queries) continue;
     const float step = args.scales[2 * (first_query + q)];
     const float offset = args.scales[2 * (first_query + q) + 1];
 #pragma unroll
     for (uint32_t i = 0; i < kSignRowsPerThread; ++i) {
-      if (first_row + i >= args.num_rows) break;
+      if (first_row + i >= args.num_rows) continue;
       const float dot = step * static_cast<float>(sums[q][i]) + weights * offset;
       args.logits[(first_query + q) * args.stride + first_row + i] +=
           args.factors[first_row + i] * dot;

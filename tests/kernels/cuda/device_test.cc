@@ -64,7 +64,10 @@ TEST_F(CudaMachineTest, EachHasItsOwnErrorAndWayOut) {
   EXPECT_EQ(List().code, CudaCode::kNoGpu);
   EXPECT_EQ(CudaMessage(List()), "CUDA: count devices: no CUDA-capable device is detected; run on "
                                  "the CPU, or check what nvidia-smi says");
-  cuda_emulation::SetMachine({.has_driver = false});
+  cuda_emulation::SetMachine({.driver = 0});
+  EXPECT_EQ(List().code, CudaCode::kNoGpu);
+  EXPECT_NE(CudaMessage(List()).find("no NVIDIA driver"), std::string::npos);
+  cuda_emulation::SetMachine({.driver = 11080});
   EXPECT_EQ(List().code, CudaCode::kDriverTooOld);
   EXPECT_NE(CudaMessage(List()).find("update the NVIDIA driver"), std::string::npos);
   cuda_emulation::SetMachine({.major = 7});

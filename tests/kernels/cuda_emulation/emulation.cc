@@ -104,8 +104,13 @@ class Block {
     const size_t count = size_t{blockDim.x} * blockDim.y * blockDim.z;
     threads_.resize(count);
     warps_.resize((count + kWarp - 1) / kWarp);
+    ready_.resize(warps_.size());
+    if (Draw(2) == 1) {
+      ranks_.resize(warps_.size());
+      for (uint64_t& rank : ranks_) rank = Draw(~uint64_t{0});
+    }
     for (size_t i = 0; i < count; ++i) Start(i, body);
-    while (!ready_.empty() && report_.empty()) {
+    while (num_ready_ > 0 && report_.empty()) {
       const size_t i = TakeReady();
       current_ = i;
       threadIdx = threads_[i].index;
@@ -123,7 +128,7 @@ class Block {
       return Wait("__syncthreads");
     }
     num_at_barrier_ = 0;
-    ready_.insert(ready_.end(), at_barrier_.begin(), at_barrier_.end());
+    for (const size_t i : at_barrier_) MakeReady(i);
     at_barrier_.clear();
     Yield();
   }
@@ -150,7 +155,7 @@ class Block {
     if (meeting.arrived != mask) return Wait(name);
     run(meeting.arguments);
     for (uint32_t i = 0; i < kWarp; ++i) {
-      if (i != lane && (mask >> i & 1)) ready_.push_back(first + i);
+      if (i != lane && (mask >> i & 1)) MakeReady(first + i);
       meeting.arguments[i] = nullptr;
     }
     meeting.arrived = 0;
@@ -198,7 +203,7 @@ class Block {
                                     body();
                                     return End(i);
                                   });
-    ready_.push_back(i);
+    MakeReady(i);
   }
 
   context::fiber End(size_t i) {
@@ -211,20 +216,34 @@ class Block {
     return std::move(scheduler_);
   }
 
+  void MakeReady(size_t i) {
+    ready_[i / kWarp].push_back(i);
+    ++num_ready_;
+  }
+  // Below `end`; 0 where nothing is drawn.
+  uint64_t Draw(uint64_t end) {
+    if (random_ == 0) return 0;
+    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+    return random_ % end;
+  }
+  // In half of the blocks some warps are always before others: what all threads in turn would
+  // rarely show, as that a warp is done before another has begun.
+  size_t DrawWarp() {
+    std::vector<size_t>& warps = warps_that_are_ready_;
+    warps.clear();
+    for (size_t w = 0; w < ready_.size(); ++w) {
+      if (!ready_[w].empty()) warps.push_back(w);
+    }
+    if (ranks_.empty()) return warps[Draw(warps.size())];
+    return *std::max_element(warps.begin(), warps.end(),
+                             [&](size_t a, size_t b) { return ranks_[a] < ranks_[b]; });
+  }
   size_t TakeReady() {
-    size_t at = 0;
-    if (random_ != 0) {
-      random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
-      at = random_ % ready_.size();
-      std::swap(ready_[at], ready_.back());
-      at = ready_.size() - 1;
-    }
-    const size_t thread = ready_[at];
-    if (random_ != 0) {
-      ready_.pop_back();
-    } else {
-      ready_.pop_front();
-    }
+    std::deque<size_t>& lanes = ready_[DrawWarp()];
+    --num_ready_;
+    std::swap(lanes.front(), lanes[Draw(lanes.size())]);
+    const size_t thread = lanes.front();
+    lanes.pop_front();
     return thread;
   }
 
@@ -264,7 +283,7 @@ class Block {
   }
   // The last to come to a barrier has no right to go first.
   void Yield() {
-    ready_.push_back(current_);
+    MakeReady(current_);
     Switch();
   }
   void Switch() {
@@ -313,7 +332,10 @@ class Block {
   unsigned char *shared_begin_, *shared_end_;
   std::vector<Thread> threads_;
   std::vector<Meeting> warps_;
-  std::deque<size_t> ready_;
+  std::vector<std::deque<size_t>> ready_;  // per warp
+  size_t num_ready_ = 0;
+  std::vector<uint64_t> ranks_;  // of warps; empty: all have their turn
+  std::vector<size_t> warps_that_are_ready_;
   std::vector<size_t> at_barrier_;
   size_t num_at_barrier_ = 0, current_ = 0;
   context::fiber scheduler_;
@@ -465,9 +487,13 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
   const auto& machine = Global().machine;
   *count = 0;
-  if (!machine.has_driver) return cudaErrorInsufficientDriver;
+  if (machine.driver < 12000) return cudaErrorInsufficientDriver;
   if (machine.num_devices == 0) return cudaErrorNoDevice;
   *count = machine.num_devices;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = Global().machine.driver;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {

@@ -2,8 +2,8 @@
 //
 // Every thread of a block is a fiber that runs until it waits: for the block (__syncthreads), its
 // warp (shuffles, votes, matrix products) or its end. What a GPU leaves to chance is chosen to
-// hurt: which thread goes on is drawn by a seed, blocks run in a drawn order, shared and device
-// memory begin as NaN, and what cp.async copies is NaN until it is waited for. Found and reported
+// hurt: which thread goes on is drawn by a seed (in half of the blocks with warps that are always
+// first), blocks run in a drawn order, shared and device memory begin as NaN, and what cp.async copies is NaN until it is waited for. Found and reported
 // as a failed launch: threads that wait for each other forever, lanes of a warp that meet in
 // different instructions, writes past shared memory, copies nobody waited for, more shared memory
 // than was allowed. Reads past device memory are AddressSanitizer's to find. Not found: a missing
@@ -25,7 +25,7 @@ std::string TakeReport();
 struct Machine {
   int num_devices = 1;
   int major = 9;
-  bool has_driver = true;        // false: cudaErrorInsufficientDriver
+  int driver = 13000;  // 0: none; below 12000: too old
   uint64_t memory_bytes = 4ull << 30;
   uint32_t shared_bytes = 232448;  // 227 KiB, as of an H100; 166912 of an A100
   uint32_t num_multiprocessors = 4;
