@@ -3,7 +3,6 @@
 
 #include "kernels/cuda/assign_geometry.h"
 #include "kernels/cuda/checks.h"
-#include "kernels/cuda/device.h"
 
 namespace lectern {
 

@@ -5,7 +5,6 @@
 #include <cassert>
 
 #include "kernels/cuda/checks.h"
-#include "kernels/cuda/device.h"
 #include "kernels/cuda/tile_geometry.h"
 
 namespace lectern {
@@ -61,6 +60,7 @@ CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
       .threads = kTileThreads,
       .shared_bytes = AttendSharedBytes(num_rows, args.queries.head_dim)};
   if (grid.y > kMostGridY) return Refused(kName, "too many query rows");
+  if (!HasShared(stream, grid)) return Refused(kName, kTooWide);
   return stream.kernels().attend(stream.handle(), grid, args);
 }
 

@@ -113,8 +113,10 @@ class Attention {
         return static_cast<const uint16_t*>(base) + RowOf(key + r) * args_.queries.head_dim;
       };
     };
-    CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, row_of(kv_.keys));
-    CopyRows<kHeadDim, kTileKeys>(Values(stage), args_.queries.head_dim, row_of(kv_.values));
+    CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys,
+                                  row_of(kv_.keys));
+    CopyRows<kHeadDim, kTileKeys>(Values(stage), args_.queries.head_dim, kv_.values,
+                                  row_of(kv_.values));
   }
 
   // int8 by way of registers: half the bytes of f16 are read, and converted once per tile.

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/device.h"
 
 namespace lectern {
 
@@ -38,6 +38,12 @@ inline const char* WrongQueries(const DeviceQueries& q) {
   if (uint64_t{q.num_tokens} * q.group > 0x7FFFFFFF) return "too many query rows";
   return nullptr;
 }
+
+// GPUs of one generation differ in it: an A100 has 163 KiB for a block, an RTX 30 or 40 has 99.
+inline bool HasShared(const CudaStream& stream, const CudaGrid& grid) {
+  return grid.shared_bytes <= stream.device().shared_bytes_per_block;
+}
+constexpr const char* kTooWide = "a head_dim too wide for this GPU's shared memory";
 
 // So many blocks for `count` things; false: more than a grid's x can hold.
 inline bool SetBlocks(size_t count, size_t per_block, uint32_t& blocks) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/cuda/checks.h"
-#include "kernels/cuda/device.h"
 #include "kernels/cuda/tile_geometry.h"
 
 namespace lectern {
@@ -58,6 +57,7 @@ CudaStatus LookUpToken(const CudaStream& stream, const CudaLookupPass& pass) {
                         .threads = kTileThreads,
                         .shared_bytes = TileBytes(kFewRows + kTokenTileKeys, dim) +
                                         2 * 4 * kFewRows * uint32_t{sizeof(float)}};
+  if (!HasShared(stream, masses)) return Refused("lookup", kTooWide);
   const CudaStatus status = stream.kernels().lookup_masses(stream.handle(), masses, pass);
   if (!status.ok()) return status;
   const CudaGrid scores{.x = Ceiling(pass.num_tiles, kScoreTiles),
@@ -75,6 +75,7 @@ CudaStatus LookUpQuestion(const CudaStream& stream, const CudaLookupPass& pass) 
                        .z = queries.num_kv_heads,
                        .threads = kTileThreads,
                        .shared_bytes = TileBytes(kManyRows + 2 * kTileKeys, dim)};
+  if (!HasShared(stream, parts)) return Refused("lookup", kTooWide);
   CudaStatus status = stream.kernels().lookup_parts(stream.handle(), parts, pass);
   if (!status.ok()) return status;
   const CudaGrid lse{

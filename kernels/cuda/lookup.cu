@@ -55,9 +55,10 @@ template <uint32_t kHeadDim, uint32_t kKeys>
 __device__ __forceinline__ void CopyCentroids(unsigned char* tile, const CudaLookupArgs& args,
                                               uint32_t first, uint32_t end) {
   const uint32_t head_dim = args.queries.head_dim;
-  CopyRows<kHeadDim, kKeys>(tile, head_dim, [&](uint32_t r) -> const void* {
+  const void* const centroids = args.clusters.centroids;
+  CopyRows<kHeadDim, kKeys>(tile, head_dim, centroids, [&](uint32_t r) -> const void* {
     if (first + r >= end) return nullptr;
-    return static_cast<const uint16_t*>(args.clusters.centroids) + size_t{first + r} * head_dim;
+    return static_cast<const uint16_t*>(centroids) + size_t{first + r} * head_dim;
   });
 }
 

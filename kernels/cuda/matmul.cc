@@ -2,7 +2,6 @@
 #include "kernels/cuda/matmul.h"
 
 #include "kernels/cuda/checks.h"
-#include "kernels/cuda/device.h"
 
 namespace lectern {
 

@@ -2,7 +2,6 @@
 #include "kernels/cuda/rows.h"
 
 #include "kernels/cuda/checks.h"
-#include "kernels/cuda/device.h"
 #include "kernels/cuda/rows_geometry.h"
 
 namespace lectern {

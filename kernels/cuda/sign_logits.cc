@@ -2,7 +2,6 @@
 #include "kernels/cuda/sign_logits.h"
 
 #include "kernels/cuda/checks.h"
-#include "kernels/cuda/device.h"
 #include "kernels/cuda/sign_logits_geometry.h"
 
 namespace lectern {

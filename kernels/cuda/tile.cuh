@@ -23,9 +23,9 @@ __device__ __forceinline__ uint32_t TileOffset(uint32_t row, uint32_t chunk) {
 }
 
 // Starts copies of kRows rows: row_at(r) is where row r begins, nullptr: zeros. Columns from
-// head_dim on are zeros.
+// head_dim on are zeros. `any`: some address of the device's memory, as a copy of nothing has one.
 template <uint32_t kHeadDim, uint32_t kRows, typename RowAt>
-__device__ __forceinline__ void CopyRows(unsigned char* tile, uint32_t head_dim,
+__device__ __forceinline__ void CopyRows(unsigned char* tile, uint32_t head_dim, const void* any,
                                          const RowAt& row_at) {
   constexpr uint32_t kChunks = kHeadDim / kChunk, kRowsPerPass = kTileThreads / kChunks;
   const uint32_t chunk = threadIdx.x % kChunks;
@@ -35,8 +35,7 @@ __device__ __forceinline__ void CopyRows(unsigned char* tile, uint32_t head_dim,
     const uint32_t row = pass * kRowsPerPass + threadIdx.x / kChunks;
     const unsigned char* const from = static_cast<const unsigned char*>(row_at(row));
     const bool is_read = is_column && from != nullptr;
-    // An address is needed even where nothing is read from it.
-    CopyAsync16(tile + TileOffset<kHeadDim>(row, chunk), is_read ? from + 16 * chunk : tile,
+    CopyAsync16(tile + TileOffset<kHeadDim>(row, chunk), is_read ? from + 16 * chunk : any,
                 is_read ? 16 : 0);
   }
 }
@@ -46,7 +45,7 @@ template <uint32_t kHeadDim, uint32_t kRows>
 __device__ __forceinline__ void CopyQueries(unsigned char* tile, const DeviceQueries& queries,
                                             uint32_t kv_head, uint32_t first) {
   const uint32_t num_rows = queries.num_tokens * queries.group;
-  CopyRows<kHeadDim, kRows>(tile, queries.head_dim, [&](uint32_t r) -> const void* {
+  CopyRows<kHeadDim, kRows>(tile, queries.head_dim, queries.data, [&](uint32_t r) -> const void* {
     const uint32_t row = first + r;
     if (row >= num_rows) return nullptr;
     const size_t head = size_t{kv_head} * queries.group + row % queries.group;

@@ -286,6 +286,32 @@ TEST_P(CudaAttentionTest, ItemsCountedByTheDeviceGiveTheSameBits) {
   EXPECT_TRUE(SameBits(results[0].data(), results[1].data(), work.items.size() * 256));
 }
 
+// Items that lie before a window, as split-KV has them: exactly nothing, whoever comes first.
+TEST_P(CudaAttentionTest, ItemsThatNobodySeesLeaveEmptyStates) {
+  const Problem p{.num_tokens = 1, .num_kv_heads = 1, .group = 8, .head_dim = 64};
+  const StoredMatrix queries(Matrix::Random(1, p.query_cols(), 1, 2), p.queries_in);
+  const StoredMatrix keys(Matrix::Random(1300, 64, 2), p.dtype);
+  const DeviceRowsOfKv kv(*this, keys, keys);
+  const AttentionWork work = CutAttention({{0, 0, 0, 1280}}, 1, 32);
+  const auto q = Upload(queries.bytes, 1);
+  const auto items = Upload(work.items);
+  const auto out = Make<float>(40 * 8 * 64), max = Make<float>(320), sum = Make<float>(320);
+  CudaAttendArgs args;
+  args.queries = QueriesOf(p, q.data());
+  args.scale = p.scale();
+  args.sources[0] = kv.view;
+  args.sources[0].rows_per_head = 1300;
+  args.sources[0].first_position = 1299;
+  args.sources[0].window = 10;
+  args.items = items.data();
+  args.max_items = 40;
+  args.states = {out.data(), max.data(), sum.data()};
+  Expect(CudaAttend(stream_, args));
+  for (const float x : Download(out)) ASSERT_EQ(x, 0);
+  for (const float x : Download(max)) ASSERT_EQ(x, -kInf);
+  for (const float x : Download(sum)) ASSERT_EQ(x, 0);
+}
+
 TEST_P(CudaAttentionTest, LargeLogitsDoNotOverflow) {
   Problem p{.num_tokens = 1, .num_kv_heads = 1, .group = 2, .head_dim = 64};
   const StoredMatrix queries(Matrix::Random(1, p.query_cols(), 1, 300), p.queries_in);

@@ -80,6 +80,29 @@ TEST_F(CudaMachineTest, EachHasItsOwnErrorAndWayOut) {
   EXPECT_FALSE(CudaStream::Create(*lectern_cuda_kernels(), 2, stream).ok());
 }
 
+// Of 99 KiB: rows of 128 columns fit, those of 256 do not.
+TEST_F(CudaMachineTest, AttentionAsksForNoMoreSharedMemoryThanThereIs) {
+  cuda_emulation::SetMachine({.shared_bytes = 101376});
+  CudaStream stream;
+  ASSERT_TRUE(CudaStream::Create(*lectern_cuda_kernels(), 0, stream).ok());
+  DeviceBuffer<float> memory;
+  ASSERT_TRUE(DeviceBuffer<float>::Create(stream, 1 << 16, memory).ok());
+  ASSERT_TRUE(memory.Fill(stream, 0).ok());
+  CudaAttendArgs args;
+  args.scale = 1;
+  args.sources[0].keys = args.sources[0].values = memory.data();
+  args.items = reinterpret_cast<const AttentionItem*>(memory.data());  // of no entries
+  args.max_items = 1;
+  args.states = {memory.data() + 1024, memory.data() + 512, memory.data() + 768};
+  args.queries = {memory.data(), Dtype::kF16, 128, 1, 1, 1, 128};
+  EXPECT_TRUE(CudaAttend(stream, args).ok());
+  EXPECT_TRUE(stream.Wait().ok()) << cuda_emulation::TakeReport();
+  args.queries = {memory.data(), Dtype::kF16, 256, 1, 1, 1, 256};
+  const CudaStatus status = CudaAttend(stream, args);
+  EXPECT_EQ(CudaMessage(status),
+            "CUDA: attend: a head_dim too wide for this GPU's shared memory");
+}
+
 TEST_F(CudaMachineTest, NothingIsLeftAllocated) {
   const uint64_t before = cuda_emulation::AllocatedBytes();
   {
