@@ -56,10 +56,10 @@ __global__ __launch_bounds__(kAssignThreads) void AssignKernel(const CudaAssignA
 
   for (uint32_t first = 0; first < args.num_centroids; first += kAssignTile) {
     float dots[4][4] = {};
-    float4 next_points = LoadFour(args.points, first_point + row, args.num_points, col,
-                                  args.num_cols);
-    float4 next_centroids = LoadFour(args.centroids, first + row, args.num_centroids, col,
-                                     args.num_cols);
+    float4 next_points =
+        LoadFour(args.points, first_point + row, args.num_points, col, args.num_cols);
+    float4 next_centroids =
+        LoadFour(args.centroids, first + row, args.num_centroids, col, args.num_cols);
     for (uint32_t slab = 0; slab < args.num_cols; slab += kAssignCols) {
       __syncthreads();  // all have multiplied what is here
       StoreFour(points, row, col, next_points);

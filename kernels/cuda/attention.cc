@@ -33,8 +33,8 @@ const char* WrongAttend(const CudaAttendArgs& args) {
     if (args.sources[i].dtype != args.sources[0].dtype) return "sources of different types";
   }
   if (args.max_items > 0 && args.items == nullptr) return "no items";
-  const bool has_states = args.states.out != nullptr && args.states.max != nullptr &&
-                          args.states.sum != nullptr;
+  const bool has_states =
+      args.states.out != nullptr && args.states.max != nullptr && args.states.sum != nullptr;
   if (args.output == nullptr && !has_states) return "no place for the result";
   if (args.output != nullptr &&
       (args.max_items != args.queries.num_kv_heads || args.num_items != nullptr)) {
@@ -66,8 +66,8 @@ CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
 
 CudaStatus CudaJoin(const CudaStream& stream, const CudaJoinArgs& args) {
   constexpr const char* kName = "join";
-  const bool has_states = args.states.out != nullptr && args.states.max != nullptr &&
-                          args.states.sum != nullptr;
+  const bool has_states =
+      args.states.out != nullptr && args.states.max != nullptr && args.states.sum != nullptr;
   if (!has_states || args.item_begin == nullptr || args.output == nullptr) {
     return Refused(kName, "no states or no output");
   }

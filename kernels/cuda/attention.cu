@@ -113,8 +113,7 @@ class Attention {
         return static_cast<const uint16_t*>(base) + RowOf(key + r) * args_.queries.head_dim;
       };
     };
-    CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys,
-                                  row_of(kv_.keys));
+    CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys, row_of(kv_.keys));
     CopyRows<kHeadDim, kTileKeys>(Values(stage), args_.queries.head_dim, kv_.values,
                                   row_of(kv_.values));
   }
@@ -130,10 +129,9 @@ class Attention {
         const size_t row = RowOf(key + r);
         const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const int8_t*>(rows) +
                                                             row * head_dim + chunk * kChunk);
-        const float scale =
-            ToFloat(scales[(row * head_dim + chunk * kChunk) / kQ8Block]);
-        packed = {PackQ8(bytes.x, 0, scale), PackQ8(bytes.x, 16, scale),
-                  PackQ8(bytes.y, 0, scale), PackQ8(bytes.y, 16, scale)};
+        const float scale = ToFloat(scales[(row * head_dim + chunk * kChunk) / kQ8Block]);
+        packed = {PackQ8(bytes.x, 0, scale), PackQ8(bytes.x, 16, scale), PackQ8(bytes.y, 0, scale),
+                  PackQ8(bytes.y, 16, scale)};
       }
       *reinterpret_cast<uint4*>(tile + TileOffset<kHeadDim>(r, chunk)) = packed;
     }
@@ -214,16 +212,16 @@ class Attention {
   __device__ void AddValues(const unsigned char* values, const float (&s)[kWarpKeys / 8][4]) {
 #pragma unroll
     for (uint32_t step = 0; step < kWarpKeys / 16; ++step) {
-      const uint32_t weights[4] = {
-          Pack<T>(s[2 * step][0], s[2 * step][1]), Pack<T>(s[2 * step][2], s[2 * step][3]),
-          Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
-          Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
+      const uint32_t weights[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
+                                   Pack<T>(s[2 * step][2], s[2 * step][3]),
+                                   Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
+                                   Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
 #pragma unroll
       for (uint32_t n = 0; n < kHeadDim / 16; ++n) {
         uint32_t right[4];
-        LoadTransposedMatrices(right,
-                               values + TileOffset<kHeadDim>(warp_key_ + 16 * step + lane_ % 16,
-                                                             2 * n + lane_ / 16));
+        LoadTransposedMatrices(
+            right,
+            values + TileOffset<kHeadDim>(warp_key_ + 16 * step + lane_ % 16, 2 * n + lane_ / 16));
         MultiplyAdd<T>(state_.out[2 * n], weights, right[0], right[1]);
         MultiplyAdd<T>(state_.out[2 * n + 1], weights, right[2], right[3]);
       }
@@ -238,9 +236,9 @@ class Attention {
   // Every warp has seen other keys of the same 16 rows. Their sums are added in the warps' order.
   __device__ void JoinWarps() {
     // Over keys and values, which nobody reads any more.
-    auto* const out = reinterpret_cast<float*>(stages_);              // [warps][16][kHeadDim]
-    auto* const max = reinterpret_cast<float*>(queries_);             // [warps][16]
-    float* const sum = max + kKeyWarps * 16;                          // [warps][16]
+    auto* const out = reinterpret_cast<float*>(stages_);   // [warps][16][kHeadDim]
+    auto* const max = reinterpret_cast<float*>(queries_);  // [warps][16]
+    float* const sum = max + kKeyWarps * 16;               // [warps][16]
 #pragma unroll
     for (uint32_t half = 0; half < 2; ++half) {
       const uint32_t row = lane_ / 4 + 8 * half;
@@ -346,9 +344,12 @@ CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAt
 template <typename T, bool kIsQ8>
 CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAttendArgs& args) {
   switch (TileWidth(args.queries.head_dim)) {
-    case 64: return AttendOf<T, 64, kIsQ8>(stream, grid, args);
-    case 128: return AttendOf<T, 128, kIsQ8>(stream, grid, args);
-    default: return AttendOf<T, 256, kIsQ8>(stream, grid, args);
+    case 64:
+      return AttendOf<T, 64, kIsQ8>(stream, grid, args);
+    case 128:
+      return AttendOf<T, 128, kIsQ8>(stream, grid, args);
+    default:
+      return AttendOf<T, 256, kIsQ8>(stream, grid, args);
   }
 }
 
@@ -391,9 +392,12 @@ CudaStatus LaunchAttend(CudaStreamHandle* stream, const CudaGrid& grid,
 
 CudaStatus LaunchJoin(CudaStreamHandle* stream, const CudaGrid& grid, const CudaJoinArgs& args) {
   switch (args.dtype) {
-    case Dtype::kF32: return Launch(stream, grid, "join", JoinKernel<float>, args);
-    case Dtype::kF16: return Launch(stream, grid, "join", JoinKernel<f16>, args);
-    default: return Launch(stream, grid, "join", JoinKernel<bf16>, args);
+    case Dtype::kF32:
+      return Launch(stream, grid, "join", JoinKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "join", JoinKernel<f16>, args);
+    default:
+      return Launch(stream, grid, "join", JoinKernel<bf16>, args);
   }
 }
 

@@ -24,13 +24,13 @@ namespace lectern {
 // Query rows as the projection left them: token t, kv head h, row g of its group at
 // data + t * stride + (h * group + g) * head_dim. After RoPE, not scaled.
 struct DeviceQueries {
-  const void* data = nullptr;   // 16-byte aligned
-  Dtype dtype = Dtype::kF16;    // f16 or bf16
-  size_t stride = 0;            // elements between tokens; a multiple of 8
+  const void* data = nullptr;  // 16-byte aligned
+  Dtype dtype = Dtype::kF16;   // f16 or bf16
+  size_t stride = 0;           // elements between tokens; a multiple of 8
   uint32_t num_tokens = 0;
   uint32_t num_kv_heads = 0;
-  uint32_t group = 0;           // query heads of a kv head
-  uint32_t head_dim = 0;        // a multiple of 8, at most 256
+  uint32_t group = 0;     // query heads of a kv head
+  uint32_t head_dim = 0;  // a multiple of 8, at most 256
 };
 
 // Keys and values of all kv heads. An item names entries [begin, end): of `rows` where that is
@@ -75,7 +75,7 @@ struct CudaAttendArgs {
   DeviceKv sources[kMostSources] = {};
   uint32_t num_sources = 1;
   const AttentionItem* items = nullptr;  // [max_items], of the device
-  const uint32_t* num_items = nullptr;  // of the device, at most max_items; nullptr: all
+  const uint32_t* num_items = nullptr;   // of the device, at most max_items; nullptr: all
   uint32_t max_items = 0;
   DeviceStates states = {};  // out, of the items; unused where `output` is given
   // Not nullptr: one item per kv head, in their order, and its finished rows go here, where
@@ -92,8 +92,8 @@ struct CudaJoinArgs {
   DeviceStates states;
   const uint32_t* item_begin;  // [num_kv_heads + 1], of the device: items of each head
   uint32_t num_tokens, num_kv_heads, group, head_dim;
-  // [num_tokens, num_kv_heads * group * head_dim], packed, f32, f16 or bf16: sum-divided; zero where
-  // nothing was attended.
+  // [num_tokens, num_kv_heads * group * head_dim], packed, f32, f16 or bf16: sum-divided; zero
+  // where nothing was attended.
   Dtype dtype;
   void* output;
   float* lse = nullptr;  // [num_kv_heads][R], -inf where nothing was attended; nullptr: not wanted

@@ -42,11 +42,16 @@ Loaded Load() {
 
 const char* WayOut(CudaCode code) {
   switch (code) {
-    case CudaCode::kNoGpu: return "; run on the CPU, or check what nvidia-smi says";
-    case CudaCode::kDriverTooOld: return "; update the NVIDIA driver";
-    case CudaCode::kGpuTooOld: return "; a GPU of compute capability 8.0 or later is needed";
-    case CudaCode::kOutOfDeviceMemory: return "; free memory of the GPU, or run on the CPU";
-    default: return "";
+    case CudaCode::kNoGpu:
+      return "; run on the CPU, or check what nvidia-smi says";
+    case CudaCode::kDriverTooOld:
+      return "; update the NVIDIA driver";
+    case CudaCode::kGpuTooOld:
+      return "; a GPU of compute capability 8.0 or later is needed";
+    case CudaCode::kOutOfDeviceMemory:
+      return "; free memory of the GPU, or run on the CPU";
+    default:
+      return "";
   }
 }
 

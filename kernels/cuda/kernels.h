@@ -14,12 +14,12 @@ namespace lectern {
 
 enum class CudaCode : int32_t {
   kOk = 0,
-  kInvalidArgument,    // a shape, an alignment or a pointer that the kernel does not take
-  kNoGpu,              // no device, or no driver
-  kDriverTooOld,       // for the toolkit that the kernels were built with
-  kGpuTooOld,          // compute capability below 8.0
+  kInvalidArgument,  // a shape, an alignment or a pointer that the kernel does not take
+  kNoGpu,            // no device, or no driver
+  kDriverTooOld,     // for the toolkit that the kernels were built with
+  kGpuTooOld,        // compute capability below 8.0
   kOutOfDeviceMemory,
-  kFailed,             // anything else; the reason is CUDA's
+  kFailed,  // anything else; the reason is CUDA's
 };
 
 // `during` and `reason` live forever.
@@ -103,6 +103,7 @@ struct CudaKernels {
 }  // namespace lectern
 
 // The one symbol of liblectern_cuda.so.1.
-extern "C" __attribute__((visibility("default"))) const lectern::CudaKernels* lectern_cuda_kernels(void);
+extern "C" __attribute__((visibility("default"))) const lectern::CudaKernels* lectern_cuda_kernels(
+    void);
 
 #endif  // LECTERN_KERNELS_CUDA_KERNELS_H_

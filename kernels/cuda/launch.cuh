@@ -11,7 +11,7 @@ namespace lectern {
 struct CudaStreamHandle {
   int device;
   cudaStream_t stream;
-  void* blas = nullptr;       // cuBLAS's handle, and memory for it
+  void* blas = nullptr;  // cuBLAS's handle, and memory for it
   void* workspace = nullptr;
 };
 // Of a new stream's handle, on its device; on failure too, FinishMatMul frees what there is.
@@ -20,13 +20,16 @@ void FinishMatMul(CudaStreamHandle* handle);
 
 inline CudaStatus ToStatus(cudaError_t error, const char* during) {
   switch (error) {
-    case cudaSuccess: return {};
+    case cudaSuccess:
+      return {};
     case cudaErrorMemoryAllocation:
       return {CudaCode::kOutOfDeviceMemory, during, cudaGetErrorString(error)};
-    case cudaErrorNoDevice: return {CudaCode::kNoGpu, during, cudaGetErrorString(error)};
+    case cudaErrorNoDevice:
+      return {CudaCode::kNoGpu, during, cudaGetErrorString(error)};
     case cudaErrorInsufficientDriver:
       return {CudaCode::kDriverTooOld, during, cudaGetErrorString(error)};
-    default: return {CudaCode::kFailed, during, cudaGetErrorString(error)};
+    default:
+      return {CudaCode::kFailed, during, cudaGetErrorString(error)};
   }
 }
 

@@ -21,7 +21,8 @@ __device__ __forceinline__ Column ColumnOf(const DeviceClusters& clusters, uint3
   return column;
 }
 
-// s_ri times log2(e); -inf where there is no cluster. `norm`: of the query, if there are deviations.
+// s_ri times log2(e); -inf where there is no cluster. `norm`: of the query, if there are
+// deviations.
 __device__ __forceinline__ float LogitOf(const CudaLookupArgs& args, float product,
                                          const Column& column, float norm) {
   if (!(column.count > 0)) return NegativeInfinity();
@@ -148,7 +149,7 @@ __global__ __launch_bounds__(kScoreThreads) void ScoresKernel(const CudaLookupPa
   const uint32_t num_tiles = (end - begin + kTokenTileKeys - 1) / kTokenTileKeys;
   const uint32_t num_rows = args.queries.num_tokens * args.queries.group;
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  if (first_tile >= num_tiles) return;  // the whole block
+  if (first_tile >= num_tiles) return;                             // the whole block
   auto* const weights = reinterpret_cast<float*>(SharedMemory());  // [rows][kScoreTiles]
   for (uint32_t row = warp; row < num_rows; row += kScoreThreads / kWarpSize) {
     const size_t at = size_t{head} * pass.num_tiles * kFewRows + row;
@@ -221,8 +222,7 @@ __global__ __launch_bounds__(kTileThreads) void PartsKernel(const CudaLookupPass
     for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
-        const Column column =
-            ColumnOf(args.clusters, key + 8 * n + 2 * (lane % 4) + i % 2, end);
+        const Column column = ColumnOf(args.clusters, key + 8 * n + 2 * (lane % 4) + i % 2, end);
         s[n][i] = LogitOf(args, s[n][i], column, norms[i / 2]);
         of_tile[i / 2] = fmaxf(of_tile[i / 2], s[n][i]);
       }
@@ -352,8 +352,7 @@ __global__ __launch_bounds__(kTileThreads) void SumsKernel(const CudaLookupPass 
 
 // Of a block: sum of `value` over the threads before this one; `total` over all. [warps] of shared
 // memory, free again when all have passed.
-__device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps,
-                                              uint32_t& total) {
+__device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps, uint32_t& total) {
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   uint32_t sum = value;
 #pragma unroll
@@ -464,9 +463,12 @@ struct ForShape {
   static CudaStatus RunOf(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
                           const CudaLookupPass& pass) {
     switch (TileWidth(pass.lookup.queries.head_dim)) {
-      case 64: return Launch(stream, grid, name, Kernel<T, 64>::kFunction, pass);
-      case 128: return Launch(stream, grid, name, Kernel<T, 128>::kFunction, pass);
-      default: return Launch(stream, grid, name, Kernel<T, 256>::kFunction, pass);
+      case 64:
+        return Launch(stream, grid, name, Kernel<T, 64>::kFunction, pass);
+      case 128:
+        return Launch(stream, grid, name, Kernel<T, 128>::kFunction, pass);
+      default:
+        return Launch(stream, grid, name, Kernel<T, 256>::kFunction, pass);
     }
   }
 };

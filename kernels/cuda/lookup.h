@@ -61,17 +61,17 @@ struct ExtraRange {
   uint32_t source, begin, end;
 };
 struct CudaSelectRowsArgs {
-  const uint8_t* selected;       // [num_clusters]
-  const uint32_t* row_begin;     // [num_clusters]: rows [row_begin, row_end) of each cluster; rows
-  const uint32_t* row_end;       //   chosen one by one are clusters of one row
-  const uint32_t* cluster_begin; // [num_kv_heads + 1]
-  const HeadRows* heads;         // [num_kv_heads], of the device
-  uint32_t num_kv_heads;         // at most 1024
-  uint32_t* rows;                // out: exact rows, then those of selected clusters, ascending
-  uint32_t* counts;              // out [num_kv_heads]: entries listed
+  const uint8_t* selected;        // [num_clusters]
+  const uint32_t* row_begin;      // [num_clusters]: rows [row_begin, row_end) of each cluster; rows
+  const uint32_t* row_end;        //   chosen one by one are clusters of one row
+  const uint32_t* cluster_begin;  // [num_kv_heads + 1]
+  const HeadRows* heads;          // [num_kv_heads], of the device
+  uint32_t num_kv_heads;          // at most 1024
+  uint32_t* rows;                 // out: exact rows, then those of selected clusters, ascending
+  uint32_t* counts;               // out [num_kv_heads]: entries listed
   // The tail, or nullptr: log_counts where a cluster was not selected, else -inf.
   const float* log_counts = nullptr;
-  float* tail_bias = nullptr;    // out [num_clusters]
+  float* tail_bias = nullptr;  // out [num_clusters]
 };
 // Ascending as the clusters' rows are, whatever ran when: no atomic appends.
 CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& args);
@@ -81,12 +81,12 @@ struct CudaCutItemsArgs {
   const uint32_t* counts;   // [num_kv_heads]: entries of source 0 from list_begin on
   const ExtraRange* extra;  // [num_kv_heads][num_extra], of the device
   uint32_t num_extra;
-  uint32_t num_kv_heads;    // at most 1024
-  uint32_t rows_per_item;   // > 0
-  uint32_t max_items;       // room in `items`: at least MostAttentionItems, or some are lost
-  AttentionItem* items;     // out: as CutAttention makes them
-  uint32_t* item_begin;     // out [num_kv_heads + 1]
-  uint32_t* num_items;      // out [1]: at most max_items
+  uint32_t num_kv_heads;   // at most 1024
+  uint32_t rows_per_item;  // > 0
+  uint32_t max_items;      // room in `items`: at least MostAttentionItems, or some are lost
+  AttentionItem* items;    // out: as CutAttention makes them
+  uint32_t* item_begin;    // out [num_kv_heads + 1]
+  uint32_t* num_items;     // out [1]: at most max_items
 };
 CudaStatus CudaCutItems(const CudaStream& stream, const CudaCutItemsArgs& args);
 // The most items that so many entries in so many ranges can make.

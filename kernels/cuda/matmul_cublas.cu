@@ -10,10 +10,12 @@ constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 CudaStatus FromBlas(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return {};
+    case CUBLAS_STATUS_SUCCESS:
+      return {};
     case CUBLAS_STATUS_ALLOC_FAILED:
       return {CudaCode::kOutOfDeviceMemory, "matmul", cublasGetStatusString(status)};
-    default: return {CudaCode::kFailed, "matmul", cublasGetStatusString(status)};
+    default:
+      return {CudaCode::kFailed, "matmul", cublasGetStatusString(status)};
   }
 }
 
@@ -50,13 +52,13 @@ CudaStatus LaunchMatMul(CudaStreamHandle* handle, const CudaGrid&, const CudaMat
   const auto& weight = args.weight;
   const auto& output = args.output;
   const float one = 1, into = args.accumulate ? 1.0f : 0.0f;
-  return FromBlas(cublasGemmEx(
-      static_cast<cublasHandle_t>(handle->blas), CUBLAS_OP_T, CUBLAS_OP_N,
-      static_cast<int>(weight.num_rows), static_cast<int>(input.num_rows),
-      static_cast<int>(input.num_cols), &one, weight.data, TypeOf(weight.dtype),
-      static_cast<int>(weight.stride), input.data, TypeOf(input.dtype),
-      static_cast<int>(input.stride), &into, output.data, TypeOf(output.dtype),
-      static_cast<int>(output.stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  return FromBlas(cublasGemmEx(static_cast<cublasHandle_t>(handle->blas), CUBLAS_OP_T, CUBLAS_OP_N,
+                               static_cast<int>(weight.num_rows), static_cast<int>(input.num_rows),
+                               static_cast<int>(input.num_cols), &one, weight.data,
+                               TypeOf(weight.dtype), static_cast<int>(weight.stride), input.data,
+                               TypeOf(input.dtype), static_cast<int>(input.stride), &into,
+                               output.data, TypeOf(output.dtype), static_cast<int>(output.stride),
+                               CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 }  // namespace lectern

@@ -59,9 +59,9 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
 }
 
-// ---- ldmatrix (9.7.15.5.15): four 8x8 matrices of 16-bit elements; lane l holds the address of row
-// l % 8 of matrix l / 8. r[i] of a lane: elements (lane / 4, 2 (lane % 4) + {0, 1}) of matrix i; of
-// its transpose by the second function.
+// ---- ldmatrix (9.7.15.5.15): four 8x8 matrices of 16-bit elements; lane l holds the address of
+// row l % 8 of matrix l / 8. r[i] of a lane: elements (lane / 4, 2 (lane % 4) + {0, 1}) of matrix
+// i; of its transpose by the second function.
 __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) {
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -77,10 +77,11 @@ __device__ __forceinline__ void LoadTransposedMatrices(uint32_t (&r)[4], const v
                : "memory");
 }
 
-// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. Of lane l,
-// g = l / 4, t = l % 4:
+// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. Of lane
+// l, g = l / 4, t = l % 4:
 //   a: (g, 2t..), (g + 8, 2t..), (g, 2t + 8..), (g + 8, 2t + 8..)     two elements a register
-//   b: (2t.., g), (2t + 8.., g)                  d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
+//   b: (2t.., g), (2t + 8.., g)
+//   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
 template <typename T>
 __device__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 template <>

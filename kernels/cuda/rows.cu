@@ -18,8 +18,8 @@ __global__ void RmsNormKernel(const CudaRmsNormArgs args) {
   const size_t row = size_t{blockIdx.x} * (blockDim.x / kRowThreads) + threadIdx.x / kRowThreads;
   const size_t num_cols = args.input.num_cols;
   const bool is_row = row < args.input.num_rows;  // all threads stay for the sums
-  const float* in = static_cast<const float*>(args.input.data) + (is_row ? row : 0) *
-                                                                      args.input.stride;
+  const float* in =
+      static_cast<const float*>(args.input.data) + (is_row ? row : 0) * args.input.stride;
   const bool by_four = num_cols % 4 == 0 && args.input.stride % 4 == 0 &&
                        reinterpret_cast<uintptr_t>(args.input.data) % 16 == 0;
   float squares = 0;
@@ -84,10 +84,14 @@ __global__ void RopeKernel(const CudaRopeArgs args) {
 
 __device__ __forceinline__ float StoredElement(const void* row, Dtype dtype, size_t col) {
   switch (dtype) {
-    case Dtype::kF32: return static_cast<const float*>(row)[col];
-    case Dtype::kF16: return ToFloat(static_cast<const f16*>(row)[col]);
-    case Dtype::kBf16: return ToFloat(static_cast<const bf16*>(row)[col]);
-    case Dtype::kQ8: break;
+    case Dtype::kF32:
+      return static_cast<const float*>(row)[col];
+    case Dtype::kF16:
+      return ToFloat(static_cast<const f16*>(row)[col]);
+    case Dtype::kBf16:
+      return ToFloat(static_cast<const bf16*>(row)[col]);
+    case Dtype::kQ8:
+      break;
   }
   const unsigned char* const block =  // of 34 bytes, at any even address
       static_cast<const unsigned char*>(row) + col / kQ8Block * (kQ8Block + 2);
@@ -103,8 +107,8 @@ __global__ void EmbedKernel(const CudaEmbedArgs args) {
   const auto* const from = static_cast<const unsigned char*>(args.table) +
                            (is_known ? id : 0) * RowBytes(args.dtype, num_cols);
   for (size_t col = threadIdx.x; col < num_cols; col += blockDim.x) {
-    const float value = is_known ? StoredElement(from, args.dtype, col)
-                                 : __int_as_float(0x7FC00000);
+    const float value =
+        is_known ? StoredElement(from, args.dtype, col) : __int_as_float(0x7FC00000);
     *At<float>(args.output, row, col) = value * args.scale;
   }
 }
@@ -140,8 +144,7 @@ __global__ void GluKernel(const CudaGluArgs args) {
 #pragma unroll
   for (size_t k = 0; k < 4; ++k) {
     if (k >= count) break;
-    *At<Out>(args.output, row, first + k) =
-        FromFloat<Out>(Activated(g[k], args.activation) * u[k]);
+    *At<Out>(args.output, row, first + k) = FromFloat<Out>(Activated(g[k], args.activation) * u[k]);
   }
 }
 
@@ -161,8 +164,7 @@ __global__ void AddKernel(const CudaAddArgs args) {
 // The place of an element among the output's rows.
 __device__ __forceinline__ size_t StoredPlace(const CudaStoreRowsArgs& args, size_t token,
                                               size_t col) {
-  const size_t position =
-      token + args.first_position + (args.step != nullptr ? *args.step : 0);
+  const size_t position = token + args.first_position + (args.step != nullptr ? *args.step : 0);
   return (col / args.head_dim * args.rows_per_head + position) * args.head_dim +
          col % args.head_dim;
 }
@@ -203,17 +205,23 @@ CudaStatus RmsNormOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaR
 CudaStatus LaunchRmsNorm(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaRmsNormArgs& args) {
   switch (args.output.dtype) {
-    case Dtype::kF32: return RmsNormOf<float>(stream, grid, args);
-    case Dtype::kF16: return RmsNormOf<f16>(stream, grid, args);
-    default: return RmsNormOf<bf16>(stream, grid, args);
+    case Dtype::kF32:
+      return RmsNormOf<float>(stream, grid, args);
+    case Dtype::kF16:
+      return RmsNormOf<f16>(stream, grid, args);
+    default:
+      return RmsNormOf<bf16>(stream, grid, args);
   }
 }
 
 CudaStatus LaunchRope(CudaStreamHandle* stream, const CudaGrid& grid, const CudaRopeArgs& args) {
   switch (args.output.dtype) {
-    case Dtype::kF32: return Launch(stream, grid, "rope", RopeKernel<float>, args);
-    case Dtype::kF16: return Launch(stream, grid, "rope", RopeKernel<f16>, args);
-    default: return Launch(stream, grid, "rope", RopeKernel<bf16>, args);
+    case Dtype::kF32:
+      return Launch(stream, grid, "rope", RopeKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "rope", RopeKernel<f16>, args);
+    default:
+      return Launch(stream, grid, "rope", RopeKernel<bf16>, args);
   }
 }
 CudaStatus LaunchEmbed(CudaStreamHandle* stream, const CudaGrid& grid, const CudaEmbedArgs& args) {
@@ -221,9 +229,12 @@ CudaStatus LaunchEmbed(CudaStreamHandle* stream, const CudaGrid& grid, const Cud
 }
 CudaStatus LaunchGlu(CudaStreamHandle* stream, const CudaGrid& grid, const CudaGluArgs& args) {
   switch (args.output.dtype) {
-    case Dtype::kF32: return Launch(stream, grid, "glu", GluKernel<float>, args);
-    case Dtype::kF16: return Launch(stream, grid, "glu", GluKernel<f16>, args);
-    default: return Launch(stream, grid, "glu", GluKernel<bf16>, args);
+    case Dtype::kF32:
+      return Launch(stream, grid, "glu", GluKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "glu", GluKernel<f16>, args);
+    default:
+      return Launch(stream, grid, "glu", GluKernel<bf16>, args);
   }
 }
 CudaStatus LaunchSoftcap(CudaStreamHandle* stream, const CudaGrid& grid,
@@ -236,10 +247,14 @@ CudaStatus LaunchAdd(CudaStreamHandle* stream, const CudaGrid& grid, const CudaA
 CudaStatus LaunchStoreRows(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaStoreRowsArgs& args) {
   switch (args.dtype) {
-    case Dtype::kF32: return Launch(stream, grid, "store_rows", StoreRowsKernel<float>, args);
-    case Dtype::kF16: return Launch(stream, grid, "store_rows", StoreRowsKernel<f16>, args);
-    case Dtype::kBf16: return Launch(stream, grid, "store_rows", StoreRowsKernel<bf16>, args);
-    default: return Launch(stream, grid, "store_rows", StoreQ8RowsKernel, args);
+    case Dtype::kF32:
+      return Launch(stream, grid, "store_rows", StoreRowsKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "store_rows", StoreRowsKernel<f16>, args);
+    case Dtype::kBf16:
+      return Launch(stream, grid, "store_rows", StoreRowsKernel<bf16>, args);
+    default:
+      return Launch(stream, grid, "store_rows", StoreQ8RowsKernel, args);
   }
 }
 

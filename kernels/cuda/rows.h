@@ -24,12 +24,12 @@ struct DeviceRows {
   size_t stride = 0;
 };
 
-// kernels/rms_norm.h: output[r, c] = weight[c] * input[r, c] / sqrt(mean_c(input[r, c]^2) + epsilon)
+// kernels/rms_norm.h
 struct CudaRmsNormArgs {
   DeviceRows input;     // [M, C] f32, C >= 1
   const float* weight;  // [C]
   float epsilon;
-  DeviceRows output;    // [M, C] f32, f16 or bf16; may be the input
+  DeviceRows output;  // [M, C] f32, f16 or bf16; may be the input
 };
 // Sums in float: within 1e-5 relative of RmsNormScalar, and the rounding of the output.
 CudaStatus CudaRmsNorm(const CudaStream& stream, const CudaRmsNormArgs& args);
@@ -43,18 +43,18 @@ struct CudaRopeArgs {
   const float* sine;    // [M, half]
   uint32_t half;        // at most head_dim / 2
   float scale = 1;
-  DeviceRows output;    // as heads; f32, f16 or bf16; may be `heads`
+  DeviceRows output;  // as heads; f32, f16 or bf16; may be `heads`
 };
 // Within 1e-6 * |x| of RopeScalar, and the rounding of the output.
 CudaStatus CudaRope(const CudaStream& stream, const CudaRopeArgs& args);
 
 struct CudaEmbedArgs {
-  const void* table;    // [vocabulary, num_cols], packed as stored: f32, f16, bf16, or q8 blocks
+  const void* table;  // [vocabulary, num_cols], packed as stored: f32, f16, bf16, or q8 blocks
   Dtype dtype;
   uint32_t vocabulary;
-  const int32_t* ids;   // [M], of the device; a row of one outside the vocabulary becomes NaN
+  const int32_t* ids;  // [M], of the device; a row of one outside the vocabulary becomes NaN
   float scale = 1;
-  DeviceRows output;    // [M, num_cols] f32
+  DeviceRows output;  // [M, num_cols] f32
 };
 CudaStatus CudaEmbed(const CudaStream& stream, const CudaEmbedArgs& args);  // exact, times scale
 
@@ -85,15 +85,15 @@ CudaStatus CudaAdd(const CudaStream& stream, const CudaAddArgs& args);  // one r
 struct CudaStoreRowsArgs {
   DeviceRows input;  // [M, num_heads * head_dim] f32, finite
   uint32_t num_heads, head_dim;
-  Dtype dtype;       // of the output; q8: int8 and scales apart, head_dim a multiple of 32
-  void* output;      // [num_heads][rows_per_head][head_dim]
-  f16* scales;       // q8: [num_heads][rows_per_head][head_dim / 32]
+  Dtype dtype;   // of the output; q8: int8 and scales apart, head_dim a multiple of 32
+  void* output;  // [num_heads][rows_per_head][head_dim]
+  f16* scales;   // q8: [num_heads][rows_per_head][head_dim / 32]
   uint32_t rows_per_head;
   uint32_t first_position;         // and M more must fit into rows_per_head
   const uint32_t* step = nullptr;  // of the device: what a graph that is launched again moves on by
 };
-CudaStatus CudaStoreRows(const CudaStream& stream, const CudaStoreRowsArgs& args);  // bits of
-                                                                                    // convert.h
+// Bits of FromFloatRows (kernels/convert.h).
+CudaStatus CudaStoreRows(const CudaStream& stream, const CudaStoreRowsArgs& args);
 
 }  // namespace lectern
 

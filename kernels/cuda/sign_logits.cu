@@ -18,18 +18,16 @@ __global__ __launch_bounds__(kSignThreads) void SignLogitsKernel(const CudaSignL
     reinterpret_cast<uint32_t*>(SharedMemory())[i] = from[i];
   }
   __syncthreads();
-  const size_t first_row =
-      (size_t{blockIdx.x} * kSignThreads + threadIdx.x) * kSignRowsPerThread;
+  const size_t first_row = (size_t{blockIdx.x} * kSignThreads + threadIdx.x) * kSignRowsPerThread;
   if (first_row >= args.num_rows) return;
   uint32_t sums[kSignQueries][kSignRowsPerThread] = {};
 #pragma unroll
   for (uint32_t p = 0; p < kMostSignPlanes; ++p) {
     if (p >= args.num_planes) continue;
     const uint32_t weight = args.num_planes == 1 || p == 1 ? 1 : p == 0 ? 4 : 2;
-    const unsigned char* const plane = args.planes[p] +
-                                       first_row / kSignBlockRows * kSignBlockRows *
-                                           args.plane_bytes +
-                                       first_row % kSignBlockRows;
+    const unsigned char* const plane =
+        args.planes[p] + first_row / kSignBlockRows * kSignBlockRows * args.plane_bytes +
+        first_row % kSignBlockRows;
     for (uint32_t b = 0; b < args.plane_bytes; ++b) {
       const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
 #pragma unroll

@@ -124,8 +124,8 @@ class Step {
         queries_(Random(stream_, size_t{num_tokens} * kHeads * kGroup * kDim, 4)),
         per_item_(AttentionRowsPerItem(uint64_t{kHeads} * layer.context, rows_,
                                        stream_.device().num_multiprocessors)) {
-    view_ = {queries_.data(), Dtype::kF16, size_t{kHeads} * kGroup * kDim, num_tokens,
-             kHeads,          kGroup,      kDim};
+    view_ = {queries_.data(), Dtype::kF16, size_t{kHeads} * kGroup * kDim, num_tokens, kHeads,
+             kGroup,          kDim};
     std::vector<AttentionRange> all;
     for (uint32_t head = 0; head < kHeads; ++head) {
       all.push_back({head, 0, head * layer.context, (head + 1) * layer.context});
@@ -169,9 +169,9 @@ class Step {
     select.rows = list_.data();
     select.counts = row_counts_.data();
     Check(CudaSelectRows(stream_, select));
-    Check(CudaCutItems(stream_, {layer_.head_rows.data(), row_counts_.data(), nullptr, 0, kHeads,
-                                 per_item_, max_items_, items_.data(), item_begin_.data(),
-                                 num_items_.data()}));
+    Check(CudaCutItems(stream_,
+                       {layer_.head_rows.data(), row_counts_.data(), nullptr, 0, kHeads, per_item_,
+                        max_items_, items_.data(), item_begin_.data(), num_items_.data()}));
     Attend(items_, num_items_.data(), max_items_, item_begin_, list_.data());
   }
   // Thresholds above which this share of each head's clusters lies.

@@ -14,9 +14,9 @@ namespace {
 // One layer's queries and rows of all kv heads, and what may be seen.
 struct Problem {
   uint32_t num_tokens = 1, num_kv_heads = 2, group = 4, head_dim = 64;
-  Dtype dtype = Dtype::kF16;     // of keys and values
+  Dtype dtype = Dtype::kF16;  // of keys and values
   Dtype queries_in = Dtype::kF16;
-  uint32_t num_rows = 300;       // of all kv heads together
+  uint32_t num_rows = 300;  // of all kv heads together
   float softcap = 0;
   uint32_t num_query_rows() const { return num_tokens * group; }
   size_t query_cols() const { return size_t{num_kv_heads} * group * head_dim; }
@@ -58,8 +58,7 @@ class CudaAttentionTest : public CudaTest {
   }
 
   DeviceQueries QueriesOf(const Problem& p, const void* data) const {
-    return {data,  p.queries_in, p.query_cols(), p.num_tokens, p.num_kv_heads, p.group,
-            p.head_dim};
+    return {data, p.queries_in, p.query_cols(), p.num_tokens, p.num_kv_heads, p.group, p.head_dim};
   }
 
   struct Output {
@@ -105,8 +104,7 @@ class CudaAttentionTest : public CudaTest {
     }
     const auto bytes = Download(output);
     Output result{Matrix(p.num_tokens, p.query_cols()), Download(lse)};
-    ToFloatRowsScalar({bytes.data(), p.queries_in, p.num_tokens, p.query_cols()},
-                      result.rows.rows);
+    ToFloatRowsScalar({bytes.data(), p.queries_in, p.num_tokens, p.query_cols()}, result.rows.rows);
     return result;
   }
 
@@ -198,8 +196,8 @@ TEST_P(CudaAttentionTest, CausalPrefillMatchesDense) {
     }
     for (const bool finish : {true, false}) {
       const uint32_t rows_per_item = finish ? capacity : 64;
-      const Output output = Run(p, queries, {source},
-                                CutAttention(ranges, p.num_kv_heads, rows_per_item), finish);
+      const Output output =
+          Run(p, queries, {source}, CutAttention(ranges, p.num_kv_heads, rows_per_item), finish);
       ExpectDense(p, queries, keys.ToFloats(), values.ToFloats(), output,
                   [&](uint32_t head, uint32_t token) {
                     std::vector<std::pair<size_t, float>> seen;
@@ -213,8 +211,12 @@ TEST_P(CudaAttentionTest, CausalPrefillMatchesDense) {
   };
   check({.num_tokens = 70, .group = 1}, 0, 0);
   check({.num_tokens = 33, .group = 3, .head_dim = 128}, 100, 0);
-  check({.num_tokens = 45, .num_kv_heads = 1, .group = 4, .dtype = Dtype::kBf16,
-         .queries_in = Dtype::kBf16}, 70, 50);
+  check({.num_tokens = 45,
+         .num_kv_heads = 1,
+         .group = 4,
+         .dtype = Dtype::kBf16,
+         .queries_in = Dtype::kBf16},
+        70, 50);
   check({.num_tokens = 20, .num_kv_heads = 1, .group = 2, .head_dim = 200, .softcap = 5}, 13, 9);
   check({.num_tokens = 3, .group = 5}, 140, 64);
   check({.num_tokens = 40, .num_kv_heads = 1, .group = 1, .dtype = Dtype::kQ8}, 30, 0);
@@ -244,8 +246,7 @@ TEST_P(CudaAttentionTest, SourcesJoinAsIfTheyWereOne) {
     ranges.push_back({head, 1, 50, 91});
     ranges.push_back({head, 2, 20 * head, 20 * head + 12});
   }
-  const Output output =
-      Run(p, queries, {document, tail, session}, CutAttention(ranges, 2, 64));
+  const Output output = Run(p, queries, {document, tail, session}, CutAttention(ranges, 2, 64));
   ExpectDense(p, queries, keys.ToFloats(), values.ToFloats(), output,
               [&](uint32_t head, uint32_t token) {
                 std::vector<std::pair<size_t, float>> seen;
@@ -364,8 +365,7 @@ TEST_P(CudaAttentionTest, RefusesWhatItCannotTake) {
             "a head_dim that is no multiple of 8 up to 256");
   EXPECT_EQ(why([](auto& a) { a.queries.head_dim = 264; }),
             "a head_dim that is no multiple of 8 up to 256");
-  EXPECT_EQ(why([](auto& a) { a.queries.dtype = Dtype::kF32; }),
-            "queries of neither f16 nor bf16");
+  EXPECT_EQ(why([](auto& a) { a.queries.dtype = Dtype::kF32; }), "queries of neither f16 nor bf16");
   EXPECT_EQ(why([](auto& a) { a.queries.stride -= 8; }),
             "a stride that is too small or not aligned");
   EXPECT_EQ(why([](auto& a) { a.queries.stride += 4; }),
@@ -401,8 +401,7 @@ TEST(CutAttentionTest, ItemsAreOfAFixedNumberOfRows) {
   ASSERT_EQ(work.items.size(), 5u);
   const auto is = [](const AttentionItem& item, uint32_t head, uint32_t source, uint32_t begin,
                      uint32_t end) {
-    return item.kv_head == head && item.source == source && item.begin == begin &&
-           item.end == end;
+    return item.kv_head == head && item.source == source && item.begin == begin && item.end == end;
   };
   EXPECT_TRUE(is(work.items[0], 0, 0, 0, 128));
   EXPECT_TRUE(is(work.items[2], 0, 0, 256, 257));
@@ -413,7 +412,7 @@ TEST(CutAttentionTest, ItemsAreOfAFixedNumberOfRows) {
 TEST(CutAttentionTest, RowsPerItemFollowFromTheShapes) {
   EXPECT_EQ(AttentionRowsPerItem(0, 4, 132), 256u);
   EXPECT_EQ(AttentionRowsPerItem(8 * 3200, 4, 132), 256u);
-  EXPECT_EQ(AttentionRowsPerItem(1 << 20, 4, 132), 1024u);  // 1,056 items
+  EXPECT_EQ(AttentionRowsPerItem(1 << 20, 4, 132), 1024u);         // 1,056 items
   EXPECT_GE(AttentionRowsPerItem(1 << 20, 4096, 132), 64u << 10);  // enough query tiles already
 }
 

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,12 @@ enum class CudaMachine { kEmulated, kEmulatedShuffled, kGpu };
 
 inline std::string CudaMachineName(const testing::TestParamInfo<CudaMachine>& info) {
   switch (info.param) {
-    case CudaMachine::kEmulated: return "emulated";
-    case CudaMachine::kEmulatedShuffled: return "emulated_shuffled";
-    default: return "gpu";
+    case CudaMachine::kEmulated:
+      return "emulated";
+    case CudaMachine::kEmulatedShuffled:
+      return "emulated_shuffled";
+    default:
+      return "gpu";
   }
 }
 
@@ -34,7 +38,7 @@ class CudaTest : public testing::TestWithParam<CudaMachine> {
     const bool is_gpu = GetParam() == CudaMachine::kGpu;
     const CudaKernels* const kernels = is_gpu ? LoadCudaKernels(&why) : lectern_cuda_kernels();
     if (kernels == nullptr) GTEST_SKIP() << "NOT TESTED ON A GPU: " << why;
-    cuda_emulation::SetSeed(GetParam() == CudaMachine::kEmulatedShuffled ? 20241122 : 0);
+    cuda_emulation::SetSeed(GetParam() == CudaMachine::kEmulatedShuffled ? Seed() : 0);
     cuda_emulation::SetMachine({});
     std::vector<CudaDeviceInfo> devices;
     const CudaStatus listed = ListCudaDevices(*kernels, devices);
@@ -80,15 +84,20 @@ class CudaTest : public testing::TestWithParam<CudaMachine> {
   }
 
  protected:
+  // LECTERN_EMULATION_SEED=N tries other orders, by hand.
+  static uint64_t Seed() {
+    const char* const given = std::getenv("LECTERN_EMULATION_SEED");
+    return given == nullptr ? 20241122 : std::strtoull(given, nullptr, 10);
+  }
+
   CudaStream stream_;
 };
 
-#define LECTERN_CUDA_TESTS(Suite)                                                        \
-  INSTANTIATE_TEST_SUITE_P(Machines, Suite,                                              \
-                           testing::Values(CudaMachine::kEmulated,                       \
-                                           CudaMachine::kEmulatedShuffled,               \
-                                           CudaMachine::kGpu),                           \
-                           CudaMachineName)
+#define LECTERN_CUDA_TESTS(Suite)                                                                 \
+  INSTANTIATE_TEST_SUITE_P(                                                                       \
+      Machines, Suite,                                                                            \
+      testing::Values(CudaMachine::kEmulated, CudaMachine::kEmulatedShuffled, CudaMachine::kGpu), \
+      CudaMachineName)
 
 }  // namespace lectern
 

@@ -62,8 +62,9 @@ class CudaMachineTest : public testing::Test {
 TEST_F(CudaMachineTest, EachHasItsOwnErrorAndWayOut) {
   cuda_emulation::SetMachine({.num_devices = 0});
   EXPECT_EQ(List().code, CudaCode::kNoGpu);
-  EXPECT_EQ(CudaMessage(List()), "CUDA: count devices: no CUDA-capable device is detected; run on "
-                                 "the CPU, or check what nvidia-smi says");
+  EXPECT_EQ(CudaMessage(List()),
+            "CUDA: count devices: no CUDA-capable device is detected; run on "
+            "the CPU, or check what nvidia-smi says");
   cuda_emulation::SetMachine({.driver = 0});
   EXPECT_EQ(List().code, CudaCode::kNoGpu);
   EXPECT_NE(CudaMessage(List()).find("no NVIDIA driver"), std::string::npos);
@@ -99,8 +100,7 @@ TEST_F(CudaMachineTest, AttentionAsksForNoMoreSharedMemoryThanThereIs) {
   EXPECT_TRUE(stream.Wait().ok()) << cuda_emulation::TakeReport();
   args.queries = {memory.data(), Dtype::kF16, 256, 1, 1, 1, 256};
   const CudaStatus status = CudaAttend(stream, args);
-  EXPECT_EQ(CudaMessage(status),
-            "CUDA: attend: a head_dim too wide for this GPU's shared memory");
+  EXPECT_EQ(CudaMessage(status), "CUDA: attend: a head_dim too wide for this GPU's shared memory");
 }
 
 TEST_F(CudaMachineTest, NothingIsLeftAllocated) {

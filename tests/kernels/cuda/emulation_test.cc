@@ -123,8 +123,7 @@ TEST_F(EmulationTest, CopiesArriveWhenTheyAreWaitedFor) {
   for (const float x : out_) EXPECT_TRUE(std::isnan(x));
   EXPECT_EQ(Run(CopyKernel, 4, 0, 2048),
             "block (0, 0, 0): cp.async of an address that is not aligned");
-  EXPECT_EQ(Run(CopyKernel, 0, 0, 512),
-            "block (0, 0, 0): cp.async to what is not shared memory");
+  EXPECT_EQ(Run(CopyKernel, 0, 0, 512), "block (0, 0, 0): cp.async to what is not shared memory");
 }
 
 TEST_F(EmulationTest, SharedMemoryPast48KiBMustBeAllowedAndThere) {

@@ -122,9 +122,13 @@ class CudaLookupTest : public CudaTest {
     const auto selected = Make<uint8_t>(c.begin.back());
     const Shape& s = c.shape;
     CudaLookupArgs args;
-    args.queries = {queries.data(), s.dtype, size_t{c.num_heads} * s.group * s.head_dim,
-                    s.num_tokens, c.num_heads, s.group, s.head_dim};
-    args.clusters = {centroids.data(), counts.data(), begin.data(), c.begin.back(),
+    args.queries = {queries.data(), s.dtype,     size_t{c.num_heads} * s.group * s.head_dim,
+                    s.num_tokens,   c.num_heads, s.group,
+                    s.head_dim};
+    args.clusters = {centroids.data(),
+                     counts.data(),
+                     begin.data(),
+                     c.begin.back(),
                      *std::max_element(s.clusters.begin(), s.clusters.end()),
                      s.second_order ? deviations.data() : nullptr};
     args.scale = c.scale();
@@ -150,10 +154,10 @@ TEST_P(CudaLookupTest, ScoresMatchTheDefinition) {
     const std::vector<double> expected = c.Expected();
     std::vector<float> thresholds;
     for (uint32_t head = 0; head < c.num_heads; ++head) {
-      const double most = shape.clusters[head] == 0 ? 0
-                                                    : *std::max_element(
-                                                          expected.begin() + c.begin[head],
-                                                          expected.begin() + c.begin[head + 1]);
+      const double most = shape.clusters[head] == 0
+                              ? 0
+                              : *std::max_element(expected.begin() + c.begin[head],
+                                                  expected.begin() + c.begin[head + 1]);
       thresholds.push_back(static_cast<float>(most / 3));
     }
     const Scores got = Run(c, thresholds);
@@ -181,8 +185,14 @@ TEST_P(CudaLookupTest, ScoresMatchTheDefinition) {
   // Questions.
   check({.num_tokens = 20, .group = 4, .clusters = {130, 7, 64}});
   check({.num_tokens = 17, .group = 1, .head_dim = 128, .clusters = {600}, .known = true});
-  check({.num_tokens = 70, .group = 2, .head_dim = 96, .clusters = {0, 65},
-         .dtype = Dtype::kBf16, .second_order = true, .known = true, .weighted = true,
+  check({.num_tokens = 70,
+         .group = 2,
+         .head_dim = 96,
+         .clusters = {0, 65},
+         .dtype = Dtype::kBf16,
+         .second_order = true,
+         .known = true,
+         .weighted = true,
          .softcap = 6});
 }
 
@@ -208,8 +218,8 @@ TEST_P(CudaLookupTest, RefusesWhatItCannotTake) {
   const auto memory = Make<float>(4096);
   CudaLookupArgs good;
   good.queries = {memory.data(), Dtype::kF16, 512, 1, 2, 4, 64};
-  good.clusters = {memory.data(), memory.data(),
-                   reinterpret_cast<const uint32_t*>(memory.data()), 10, 5};
+  good.clusters = {memory.data(), memory.data(), reinterpret_cast<const uint32_t*>(memory.data()),
+                   10, 5};
   good.scale = 1;
   good.scratch = good.scores = memory.data();
   const auto why = [&](auto change) {
@@ -220,7 +230,8 @@ TEST_P(CudaLookupTest, RefusesWhatItCannotTake) {
   };
   EXPECT_EQ(why([](auto& a) { a.queries.group = 0; }), "no queries");
   EXPECT_EQ(why([](auto& a) { a.clusters.begin = nullptr; }), "no clusters");
-  EXPECT_EQ(why([](auto& a) { a.clusters.most_clusters = 11; }), "a head of more clusters than all");
+  EXPECT_EQ(why([](auto& a) { a.clusters.most_clusters = 11; }),
+            "a head of more clusters than all");
   EXPECT_EQ(why([](auto& a) { a.query_norms = a.scores; }), "deviations without norms");
   EXPECT_EQ(why([](auto& a) { a.thresholds = a.scores; }), "thresholds without a selection");
   EXPECT_EQ(why([](auto& a) { a.scratch = nullptr; }), "no place for the result");

@@ -74,8 +74,7 @@ TEST_P(CudaRowsTest, RmsNormRefusesWhatItCannotTake) {
   const DeviceRows good{rows.data(), Dtype::kF32, 2, 32, 32};
   DeviceRows bad = good;
   const auto refuses = [&](const DeviceRows& input, const DeviceRows& output) {
-    return CudaRmsNorm(stream_, {input, rows.data(), 0, output}).code ==
-           CudaCode::kInvalidArgument;
+    return CudaRmsNorm(stream_, {input, rows.data(), 0, output}).code == CudaCode::kInvalidArgument;
   };
   bad.num_rows = 1;
   EXPECT_TRUE(refuses(good, bad));
@@ -105,9 +104,9 @@ TEST_P(CudaRowsTest, RopeMatchesScalar) {
           cosine.data[i] = std::cos(angles.data[i]);
           sine.data[i] = std::sin(angles.data[i]);
         }
-        RopeScalar(
-            {.heads = expected.rows, .head_dim = head_dim, .cosine = cosine, .sine = sine});
-        const auto in = Upload(input.data), cosines = Upload(cosine.data), sines = Upload(sine.data);
+        RopeScalar({.heads = expected.rows, .head_dim = head_dim, .cosine = cosine, .sine = sine});
+        const auto in = Upload(input.data), cosines = Upload(cosine.data),
+                   sines = Upload(sine.data);
         const auto out = Make<std::byte>(5 * RowBytes(dtype, cols));
         const bool in_place = dtype == Dtype::kF32;
         const DeviceRows heads{in.data(), Dtype::kF32, 5, cols, cols};
@@ -121,8 +120,7 @@ TEST_P(CudaRowsTest, RopeMatchesScalar) {
         }
         for (size_t i = 0; i < 5 * cols; ++i) {
           const double want = 0.5 * expected.data[i];
-          ASSERT_NEAR(Stored(got.data(), dtype, i), want,
-                      Rounding(dtype) * std::abs(want) + 1e-6);
+          ASSERT_NEAR(Stored(got.data(), dtype, i), want, Rounding(dtype) * std::abs(want) + 1e-6);
         }
       }
     }

@@ -14,8 +14,8 @@ TEST_P(CudaSignLogitsTest, MatchesScalar) {
   for (const size_t dim : {8, 64, 100, 128}) {
     for (const size_t num_planes : {1, 3}) {
       for (const size_t num_rows : {1, 31, 33, 700}) {
-        SCOPED_TRACE(testing::Message() << dim << " wide, " << num_planes << " planes, " << num_rows
-                                        << " rows");
+        SCOPED_TRACE(testing::Message()
+                     << dim << " wide, " << num_planes << " planes, " << num_rows << " rows");
         const size_t num_queries = num_rows == 33 ? 9 : 4;
         const Matrix queries = Matrix::Random(num_queries, dim, 1);
         std::vector<uint8_t> tables(num_queries * SignTableBytes(dim));

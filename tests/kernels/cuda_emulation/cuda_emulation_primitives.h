@@ -1,4 +1,5 @@
-// kernels/cuda/primitives.cuh without PTX: each instruction lane by lane, as the PTX ISA defines it.
+// kernels/cuda/primitives.cuh without PTX: each instruction lane by lane, as the PTX ISA defines
+// it.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_PRIMITIVES_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_PRIMITIVES_H_
 
@@ -56,8 +57,8 @@ void LoadMatrices(void* const* lanes) {
       uint32_t pair = 0;
       for (int i = 0; i < 2; ++i) {
         const int row = lane / 4, col = 2 * (lane % 4) + i;
-        const uint16_t element = kTransposed ? ElementOf(lanes, matrix, col, row)
-                                             : ElementOf(lanes, matrix, row, col);
+        const uint16_t element =
+            kTransposed ? ElementOf(lanes, matrix, col, row) : ElementOf(lanes, matrix, row, col);
         pair |= static_cast<uint32_t>(element) << (16 * i);
       }
       static_cast<MatrixLoad*>(lanes[lane])->r[matrix] = pair;

@@ -122,8 +122,11 @@ enum cudaError_t {
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2,
-                      cudaMemcpyDeviceToDevice = 3 };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 struct cudaDeviceProp {
@@ -169,7 +172,8 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 namespace cuda_emulation {
-cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> body);
+cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
+                   std::function<void()> body);
 cudaError_t AllowShared(const void* kernel, int bytes);
 }  // namespace cuda_emulation
 template <typename... Args>

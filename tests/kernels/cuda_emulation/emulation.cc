@@ -80,8 +80,8 @@ struct Thread {
   dim3 index;
   const char* waits_for = "its turn";
   bool is_done = false;
-  std::vector<Copy> open_copies;               // not committed
-  std::deque<std::vector<Copy>> copy_groups;   // committed, oldest first
+  std::vector<Copy> open_copies;              // not committed
+  std::deque<std::vector<Copy>> copy_groups;  // committed, oldest first
 };
 
 struct Meeting {
@@ -133,8 +133,7 @@ class Block {
     Yield();
   }
 
-  void MeetWarp(uint32_t mask, const char* name, void* argument,
-                void (*run)(void* const* lanes)) {
+  void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
     const size_t first = current_ / kWarp * kWarp;
     const auto lane = static_cast<uint32_t>(current_ - first);
     Meeting& meeting = warps_[current_ / kWarp];
@@ -263,7 +262,8 @@ class Block {
 #if defined(__SANITIZE_ADDRESS__)
     const void* bottom = nullptr;
     size_t size = 0;
-    __sanitizer_finish_switch_fiber(is_first ? nullptr : threads_[current_].fake_stack, &bottom, &size);
+    __sanitizer_finish_switch_fiber(is_first ? nullptr : threads_[current_].fake_stack, &bottom,
+                                    &size);
     scheduler_bottom_ = bottom;
     scheduler_size_ = size;
 #else
@@ -374,16 +374,15 @@ cudaError_t RunGrid(const cudaLaunchConfig_t& config, const std::function<void()
     // From a drawn block on, upwards or downwards.
     const size_t at = random >> 32 & 1 ? (first + count - i) % count : (first + i) % count;
     blockIdx = {static_cast<unsigned>(at % gridDim.x),
-                   static_cast<unsigned>(at / gridDim.x % gridDim.y),
-                   static_cast<unsigned>(at / gridDim.x / gridDim.y)};
+                static_cast<unsigned>(at / gridDim.x % gridDim.y),
+                static_cast<unsigned>(at / gridDim.x / gridDim.y)};
     Block running(state.stacks, random == 0 ? 0 : random + at + 1, config.dynamicSmemBytes);
     block = &running;
     std::string report = running.Run(body);
     block = nullptr;
     if (report.empty()) continue;
-    state.report = "block (" + std::to_string(blockIdx.x) + ", " +
-                   std::to_string(blockIdx.y) + ", " + std::to_string(blockIdx.z) +
-                   "): " + report;
+    state.report = "block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) +
+                   ", " + std::to_string(blockIdx.z) + "): " + report;
     return cudaErrorLaunchFailure;
   }
   return cudaSuccess;
@@ -451,9 +450,8 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
   const auto& [grid, threads, shared, stream] = config;
   const size_t count = size_t{threads.x} * threads.y * threads.z;
   const auto allowed = Global().shared_allowed.find(kernel);
-  const size_t most = allowed == Global().shared_allowed.end()
-                          ? 48 << 10
-                          : static_cast<size_t>(allowed->second);
+  const size_t most =
+      allowed == Global().shared_allowed.end() ? 48 << 10 : static_cast<size_t>(allowed->second);
   const bool is_possible = count >= 1 && count <= 1024 && grid.x >= 1 && grid.y >= 1 &&
                            grid.z >= 1 && grid.y <= 65535 && grid.z <= 65535 && shared <= most;
   if (!is_possible) return cudaErrorInvalidValue;
@@ -472,14 +470,22 @@ cudaError_t AllowShared(const void* kernel, int bytes) {
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorLaunchFailure: return "unspecified launch failure";
-    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
   }
   return "unknown error";
 }
@@ -499,8 +505,9 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const auto& machine = Global().machine;
   if (device < 0 || device >= machine.num_devices) return cudaErrorInvalidDevice;
-  *properties = {"emulated", machine.major, 0, static_cast<int>(machine.num_multiprocessors),
-                 machine.memory_bytes, machine.shared_bytes};
+  *properties = {
+      "emulated",           machine.major,       0, static_cast<int>(machine.num_multiprocessors),
+      machine.memory_bytes, machine.shared_bytes};
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {

@@ -9,9 +9,12 @@ struct Element {
   float operator()(const DeviceRows& rows, size_t row, size_t col) const {
     const size_t at = row * rows.stride + col;
     switch (rows.dtype) {
-      case Dtype::kF32: return static_cast<const float*>(rows.data)[at];
-      case Dtype::kF16: return ToFloat(static_cast<const f16*>(rows.data)[at]);
-      default: return ToFloat(static_cast<const bf16*>(rows.data)[at]);
+      case Dtype::kF32:
+        return static_cast<const float*>(rows.data)[at];
+      case Dtype::kF16:
+        return ToFloat(static_cast<const f16*>(rows.data)[at]);
+      default:
+        return ToFloat(static_cast<const bf16*>(rows.data)[at]);
     }
   }
 };
@@ -26,9 +29,15 @@ void MatMulKernel(const CudaMatMulArgs args) {
       }
       const size_t at = m * args.output.stride + n;
       switch (args.output.dtype) {
-        case Dtype::kF32: static_cast<float*>(args.output.data)[at] = sum; break;
-        case Dtype::kF16: static_cast<f16*>(args.output.data)[at] = ToF16(sum); break;
-        default: static_cast<bf16*>(args.output.data)[at] = ToBf16(sum); break;
+        case Dtype::kF32:
+          static_cast<float*>(args.output.data)[at] = sum;
+          break;
+        case Dtype::kF16:
+          static_cast<f16*>(args.output.data)[at] = ToF16(sum);
+          break;
+        default:
+          static_cast<bf16*>(args.output.data)[at] = ToBf16(sum);
+          break;
       }
     }
   }
