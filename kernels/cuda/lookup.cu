@@ -327,7 +327,6 @@ __global__ __launch_bounds__(kTileThreads) void SumsKernel(const CudaLookupPass 
       }
     }
   }
-  WaitCopies<0>();
 #pragma unroll
   for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
