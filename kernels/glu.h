@@ -4,11 +4,10 @@
 #ifndef LECTERN_KERNELS_GLU_H_
 #define LECTERN_KERNELS_GLU_H_
 
+#include "kernels/activation.h"
 #include "kernels/types.h"
 
 namespace lectern {
-
-enum class Activation : uint8_t { kSilu, kGeluTanh };
 
 struct GluArgs {
   Rows<const float> gate;  // [M, C]

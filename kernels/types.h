@@ -8,15 +8,9 @@
 #include <cstdint>
 #include <span>
 
-namespace lectern {
+#include "kernels/dtype.h"
 
-// IEEE binary16 and bfloat16 as stored. Arithmetic happens in float.
-struct f16 {
-  uint16_t bits;
-};
-struct bf16 {
-  uint16_t bits;
-};
+namespace lectern {
 
 inline float ToFloat(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
@@ -81,22 +75,6 @@ struct Rows {
     return {data + begin * stride, end - begin, num_cols, stride};
   }
 };
-
-// Element type of weights and of stored keys and values. On disk: never renumber.
-//   q8: blocks of 32 elements, an f16 scale then 32 int8 (34 bytes); num_cols % 32 == 0.
-enum class Dtype : uint8_t { kF32 = 0, kF16 = 1, kBf16 = 2, kQ8 = 3 };
-
-inline constexpr size_t kQ8Block = 32;
-
-constexpr size_t RowBytes(Dtype dtype, size_t num_cols) {
-  switch (dtype) {
-    case Dtype::kF32: return num_cols * 4;
-    case Dtype::kF16:
-    case Dtype::kBf16: return num_cols * 2;
-    case Dtype::kQ8: return num_cols / kQ8Block * (kQ8Block + 2);
-  }
-  return 0;
-}
 
 // Borrowed rows of a run-time type, packed: row r begins at data + r * RowBytes(dtype, num_cols).
 // No alignment is promised.

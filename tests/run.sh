@@ -77,6 +77,9 @@ fixed_addresses=()
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
 suite checked all
+if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
+  echo "== NOT BUILT: liblectern_cuda.so.1, for want of nvcc 12 or later; its kernels ran emulated"
+fi
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all config_test json_test
   safetensors_test text_test bpe_tokenizer_test tokenizer_test weights_test ingest_test' --tests-regex \

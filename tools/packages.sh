@@ -18,7 +18,7 @@ product_packages=(
   nlohmann-json3-dev
   poppler-utils)        # pdftotext, run as a process of its own
 # shellcheck disable=SC2034
-test_packages=(abigail-tools libbenchmark-dev libgtest-dev python3)
+test_packages=(abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev python3)
 # shellcheck disable=SC2034  # sources of SentencePiece, manual pages
 packaging_packages=(dpkg-dev file help2man patch)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one

@@ -1,0 +1,117 @@
+// Checks, launch geometry and work items of attention.h.
+#include "kernels/cuda/attention.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/checks.h"
+#include "kernels/cuda/tile_geometry.h"
+
+namespace lectern {
+namespace {
+
+const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
+  if (kv.keys == nullptr || kv.values == nullptr) return "no keys or values";
+  if (!IsAligned(kv.keys, 16) || !IsAligned(kv.values, 16)) return "keys that are not aligned";
+  if (kv.dtype == Dtype::kQ8) {
+    if (queries.dtype != Dtype::kF16) return "q8 with queries that are not f16";
+    if (queries.head_dim % kQ8Block != 0) return "q8 of a head_dim that is no multiple of 32";
+    if (kv.key_scales == nullptr || kv.value_scales == nullptr) return "q8 without scales";
+  } else if (kv.dtype != queries.dtype) {
+    return "keys of another type than the queries";
+  }
+  if (kv.rows_per_head > 0 && kv.rows != nullptr) return "causal rows by a list";
+  return nullptr;
+}
+
+const char* WrongAttend(const CudaAttendArgs& args) {
+  if (const char* why = WrongQueries(args.queries)) return why;
+  if (!(args.scale > 0) || !(args.softcap >= 0)) return "a scale that is none";
+  if (args.num_sources < 1 || args.num_sources > kMostSources) return "too many sources";
+  for (uint32_t i = 0; i < args.num_sources; ++i) {
+    if (const char* why = WrongKv(args.sources[i], args.queries)) return why;
+    if (args.sources[i].dtype != args.sources[0].dtype) return "sources of different types";
+  }
+  if (args.max_items > 0 && args.items == nullptr) return "no items";
+  const bool has_states =
+      args.states.out != nullptr && args.states.max != nullptr && args.states.sum != nullptr;
+  if (args.output == nullptr && !has_states) return "no place for the result";
+  if (args.output != nullptr &&
+      (args.max_items != args.queries.num_kv_heads || args.num_items != nullptr)) {
+    return "finished rows of more than an item for each kv head";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
+  constexpr const char* kName = "attend";
+  if (const char* why = WrongAttend(args)) return Refused(kName, why);
+  const uint32_t num_rows = args.queries.num_tokens * args.queries.group;
+  if (args.max_items == 0) return {};
+  // Where the number of items is the device's to know, enough blocks to fill it take them in turn.
+  constexpr uint32_t kBlocksPerMultiprocessor = 4;
+  const uint32_t at_once = kBlocksPerMultiprocessor * stream.device().num_multiprocessors;
+  const uint32_t tile_rows = QueryTileRows(num_rows);
+  const CudaGrid grid{
+      .x = args.num_items == nullptr ? args.max_items : std::min(args.max_items, at_once),
+      .y = (num_rows + tile_rows - 1) / tile_rows,
+      .threads = kTileThreads,
+      .shared_bytes = AttendSharedBytes(num_rows, args.queries.head_dim)};
+  if (grid.y > kMostGridY) return Refused(kName, "too many query rows");
+  if (!HasShared(stream, grid)) return Refused(kName, kTooWide);
+  return stream.kernels().attend(stream.handle(), grid, args);
+}
+
+CudaStatus CudaJoin(const CudaStream& stream, const CudaJoinArgs& args) {
+  constexpr const char* kName = "join";
+  const bool has_states =
+      args.states.out != nullptr && args.states.max != nullptr && args.states.sum != nullptr;
+  if (!has_states || args.item_begin == nullptr || args.output == nullptr) {
+    return Refused(kName, "no states or no output");
+  }
+  if (args.dtype == Dtype::kQ8 || args.head_dim == 0 || args.group == 0) {
+    return Refused(kName, "rows that are none");
+  }
+  if (args.num_kv_heads > kMostGridY) return Refused(kName, "too many kv heads");
+  const CudaGrid grid{.x = args.num_tokens * args.group,
+                      .y = args.num_kv_heads,
+                      .threads = std::min(256u, (args.head_dim + 31) / 32 * 32)};
+  if (grid.x == 0 || grid.y == 0) return {};
+  return stream.kernels().join(stream.handle(), grid, args);
+}
+
+AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t num_kv_heads,
+                           uint32_t rows_per_item) {
+  assert(rows_per_item > 0);
+  AttentionWork work;
+  work.item_begin.push_back(0);
+  for (uint32_t head = 0; head < num_kv_heads; ++head) {
+    for (const AttentionRange& range : ranges) {
+      if (range.kv_head != head) continue;
+      for (uint32_t begin = range.begin; begin < range.end;) {
+        const uint32_t end = begin + std::min(rows_per_item, range.end - begin);
+        work.items.push_back({head, range.source, begin, end});
+        begin = end;
+      }
+    }
+    work.item_begin.push_back(static_cast<uint32_t>(work.items.size()));
+  }
+  return work;
+}
+
+uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
+                              uint32_t num_multiprocessors) {
+  // Four blocks run at a time on a multiprocessor; two rounds of them even out unequal ends.
+  const uint64_t wanted = uint64_t{8} * std::max(num_multiprocessors, 1u);
+  const uint32_t tile_rows = QueryTileRows(num_query_rows);
+  const uint64_t query_tiles = std::max(1u, (num_query_rows + tile_rows - 1) / tile_rows);
+  const uint64_t items = std::max<uint64_t>(1, wanted / query_tiles);
+  const uint64_t tiles = (num_rows / items + kTileKeys - 1) / kTileKeys;
+  // Below four tiles the states that are written weigh as much as the rows that are read.
+  return static_cast<uint32_t>(std::min<uint64_t>(std::max<uint64_t>(tiles, 4), 1 << 20)) *
+         kTileKeys;
+}
+
+}  // namespace lectern

@@ -1,0 +1,404 @@
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tile.cuh"
+
+namespace lectern {
+namespace {
+
+// What a lane holds of a warp's 16 rows: rows lane / 4 and + 8, of every 8 columns two.
+template <uint32_t kHeadDim>
+struct RowState {
+  float out[kHeadDim / 8][4];
+  float max[2];  // times log2(e)
+  float sum[2];  // of this lane's columns only, until the end
+  __device__ __forceinline__ void Reset() {
+#pragma unroll
+    for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[n][i] = 0;
+    }
+    max[0] = max[1] = NegativeInfinity();
+    sum[0] = sum[1] = 0;
+  }
+};
+
+// Four warps: kRowWarps of 16 query rows each, times as many shares of a tile's keys as are left.
+template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, bool kIsQ8>
+class Attention {
+ public:
+  static constexpr uint32_t kRows = 16 * kRowWarps;
+  static constexpr uint32_t kKeyWarps = 4 / kRowWarps;
+  static constexpr uint32_t kWarpKeys = kTileKeys / kKeyWarps;
+  static constexpr uint32_t kKeyTileBytes = kTileKeys * kHeadDim * 2;
+  static constexpr uint32_t kQueryTileBytes = kRows * kHeadDim * 2;
+
+  __device__ Attention(const CudaAttendArgs& args, uint32_t index)
+      : args_(args),
+        item_(args.items[index]),
+        kv_(args.sources[item_.source]),
+        index_(index),
+        // The last rows of a causal block see most: they begin first.
+        first_row_((gridDim.y - 1 - blockIdx.y) * kRows),
+        num_rows_(args.queries.num_tokens * args.queries.group),
+        lane_(threadIdx.x % kWarpSize),
+        warp_(threadIdx.x / kWarpSize),
+        warp_row_(warp_ % kRowWarps * 16),
+        warp_key_(warp_ / kRowWarps * kWarpKeys) {}
+
+  __device__ void Run() {
+    FindKeys();
+    queries_ = SharedMemory();
+    stages_ = queries_ + kQueryTileBytes;
+    state_.Reset();
+    CopyQueries<kHeadDim, kRows>(queries_, args_.queries, item_.kv_head, first_row_);
+    if (begin_ < end_) LoadTile(begin_, 0);
+    CommitCopies();
+    uint32_t stage = 0;
+    for (uint32_t key = begin_; key < end_; key += kTileKeys, stage ^= 1) {
+      if (key + kTileKeys < end_) LoadTile(key + kTileKeys, stage ^ 1);
+      CommitCopies();   // a group each time, even if empty, so that one is left under way
+      WaitCopies<1>();  // this tile's own copies are here,
+      __syncthreads();  // and everyone else's
+      Attend(key, Keys(stage), Values(stage));
+      __syncthreads();  // all have read the stage that the next round writes
+    }
+    WaitCopies<0>();  // of queries, where there was no tile
+    __syncthreads();
+    SumLanes();
+    if (kKeyWarps > 1) {
+      JoinWarps();
+    } else {
+      Store();
+    }
+    __syncthreads();  // another item may write shared memory next
+  }
+
+ private:
+  __device__ __forceinline__ unsigned char* Keys(uint32_t stage) const {
+    return stages_ + stage * 2 * kKeyTileBytes;
+  }
+  __device__ __forceinline__ unsigned char* Values(uint32_t stage) const {
+    return Keys(stage) + kKeyTileBytes;
+  }
+
+  // Entries that any row of the block sees.
+  __device__ void FindKeys() {
+    begin_ = item_.begin;
+    end_ = item_.end;
+    if (kv_.rows_per_head == 0) return;
+    const uint32_t head_begin = item_.kv_head * kv_.rows_per_head;
+    const uint32_t last_row = min(first_row_ + kRows, num_rows_) - 1;
+    const uint32_t last = kv_.first_position + last_row / args_.queries.group;
+    end_ = min(end_, head_begin + last + 1);
+    const uint32_t first = kv_.first_position + first_row_ / args_.queries.group;
+    if (kv_.window > 0 && first >= kv_.window) {
+      begin_ = max(begin_, head_begin + first + 1 - kv_.window);
+    }
+  }
+
+  __device__ __forceinline__ size_t RowOf(uint32_t entry) const {
+    return kv_.rows != nullptr ? kv_.rows[entry] : entry;
+  }
+
+  // Keys and values of entries [key, key + kTileKeys); past the last: zeros, so that a weight of 0
+  // meets no NaN.
+  __device__ void LoadTile(uint32_t key, uint32_t stage) {
+    if (kIsQ8) {
+      LoadQ8(Keys(stage), kv_.keys, kv_.key_scales, key);
+      LoadQ8(Values(stage), kv_.values, kv_.value_scales, key);
+      return;
+    }
+    const auto row_of = [&](const void* base) {
+      return [&, base](uint32_t r) -> const void* {
+        if (key + r >= end_) return nullptr;
+        return static_cast<const uint16_t*>(base) + RowOf(key + r) * args_.queries.head_dim;
+      };
+    };
+    CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys, row_of(kv_.keys));
+    CopyRows<kHeadDim, kTileKeys>(Values(stage), args_.queries.head_dim, kv_.values,
+                                  row_of(kv_.values));
+  }
+
+  // int8 by way of registers: half the bytes of f16 are read, and converted once per tile.
+  __device__ void LoadQ8(unsigned char* tile, const void* rows, const f16* scales, uint32_t key) {
+    constexpr uint32_t kChunks = kHeadDim / kChunk, kRowsPerPass = kTileThreads / kChunks;
+    const uint32_t chunk = threadIdx.x % kChunks, head_dim = args_.queries.head_dim;
+#pragma unroll 4
+    for (uint32_t r = threadIdx.x / kChunks; r < kTileKeys; r += kRowsPerPass) {
+      uint4 packed = {0, 0, 0, 0};
+      if (key + r < end_ && chunk * kChunk < head_dim) {
+        const size_t row = RowOf(key + r);
+        const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const int8_t*>(rows) +
+                                                            row * head_dim + chunk * kChunk);
+        const float scale = ToFloat(scales[(row * head_dim + chunk * kChunk) / kQ8Block]);
+        packed = {PackQ8(bytes.x, 0, scale), PackQ8(bytes.x, 16, scale), PackQ8(bytes.y, 0, scale),
+                  PackQ8(bytes.y, 16, scale)};
+      }
+      *reinterpret_cast<uint4*>(tile + TileOffset<kHeadDim>(r, chunk)) = packed;
+    }
+  }
+  static __device__ __forceinline__ uint32_t PackQ8(uint32_t bytes, int shift, float scale) {
+    const auto low = static_cast<int8_t>(bytes >> shift & 0xFF);
+    const auto high = static_cast<int8_t>(bytes >> (shift + 8) & 0xFF);
+    return Pack<T>(scale * static_cast<float>(low), scale * static_cast<float>(high));
+  }
+
+  __device__ void Attend(uint32_t key, const unsigned char* keys, const unsigned char* values) {
+    float s[kWarpKeys / 8][4] = {};
+    TileProducts<T, kHeadDim, kWarpKeys>(queries_, warp_row_, keys, warp_key_, s);
+    ToLogits(key, s);
+    Rescale(s);
+    AddValues(values, s);
+  }
+
+  // Whether row `row` of this block sees entry `entry`, which is one.
+  __device__ __forceinline__ bool Sees(uint32_t row, uint32_t entry) const {
+    if (kv_.rows_per_head == 0) return true;
+    const uint32_t position = entry - item_.kv_head * kv_.rows_per_head;
+    const uint32_t token = kv_.first_position + (first_row_ + row) / args_.queries.group;
+    return position <= token && (kv_.window == 0 || token - position < kv_.window);
+  }
+
+  __device__ void ToLogits(uint32_t key, float (&s)[kWarpKeys / 8][4]) const {
+    const LogitScale scale{args_.scale, args_.softcap};
+#pragma unroll
+    for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t entry = key + warp_key_ + 8 * n + 2 * (lane_ % 4) + i % 2;
+        const uint32_t row = warp_row_ + lane_ / 4 + 8 * (i / 2);
+        float logit = NegativeInfinity();
+        if (entry < end_ && Sees(row, entry)) {
+          logit = scale(s[n][i]);
+          if (kv_.bias != nullptr) logit += kv_.bias[entry] * kLog2E;
+        }
+        s[n][i] = logit;
+      }
+    }
+  }
+
+  // Logits become weights under the new maximum, and what was summed before is brought to it.
+  __device__ void Rescale(float (&s)[kWarpKeys / 8][4]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float most = state_.max[half];
+#pragma unroll
+      for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+        most = fmaxf(most, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+      }
+      most = LaneMax<4>(most);  // the four lanes of a row
+      // Of a row that has seen nothing: any finite number, so that no infinities are subtracted.
+      const float base = most == NegativeInfinity() ? 0 : most;
+      const float factor = exp2f(state_.max[half] - base);
+      state_.max[half] = most;
+      float sum = state_.sum[half] * factor;
+#pragma unroll
+      for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          s[n][i] = exp2f(s[n][i] - base);
+          sum += s[n][i];
+        }
+      }
+      state_.sum[half] = sum;
+#pragma unroll
+      for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
+        state_.out[n][2 * half] *= factor;
+        state_.out[n][2 * half + 1] *= factor;
+      }
+    }
+  }
+
+  // The weights are where a product leaves them, which is where the next wants its left side.
+  __device__ void AddValues(const unsigned char* values, const float (&s)[kWarpKeys / 8][4]) {
+#pragma unroll
+    for (uint32_t step = 0; step < kWarpKeys / 16; ++step) {
+      const uint32_t weights[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
+                                   Pack<T>(s[2 * step][2], s[2 * step][3]),
+                                   Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
+                                   Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
+#pragma unroll
+      for (uint32_t n = 0; n < kHeadDim / 16; ++n) {
+        uint32_t right[4];
+        LoadTransposedMatrices(
+            right,
+            values + TileOffset<kHeadDim>(warp_key_ + 16 * step + lane_ % 16, 2 * n + lane_ / 16));
+        MultiplyAdd<T>(state_.out[2 * n], weights, right[0], right[1]);
+        MultiplyAdd<T>(state_.out[2 * n + 1], weights, right[2], right[3]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void SumLanes() {
+    state_.sum[0] = LaneSum<4>(state_.sum[0]);
+    state_.sum[1] = LaneSum<4>(state_.sum[1]);
+  }
+
+  // Every warp has seen other keys of the same 16 rows. Their sums are added in the warps' order.
+  __device__ void JoinWarps() {
+    // Over keys and values, which nobody reads any more.
+    auto* const out = reinterpret_cast<float*>(stages_);   // [warps][16][kHeadDim]
+    auto* const max = reinterpret_cast<float*>(queries_);  // [warps][16]
+    float* const sum = max + kKeyWarps * 16;               // [warps][16]
+#pragma unroll
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t row = lane_ / 4 + 8 * half;
+      if (lane_ % 4 == 0) {
+        max[warp_ * 16 + row] = state_.max[half];
+        sum[warp_ * 16 + row] = state_.sum[half];
+      }
+#pragma unroll
+      for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
+        *reinterpret_cast<float2*>(out + (warp_ * 16 + row) * kHeadDim + 8 * n + 2 * (lane_ % 4)) =
+            float2{state_.out[n][2 * half], state_.out[n][2 * half + 1]};
+      }
+    }
+    __syncthreads();
+    const uint32_t head_dim = args_.queries.head_dim;
+    for (uint32_t i = threadIdx.x; i < 16 * head_dim; i += kTileThreads) {
+      const uint32_t row = i / head_dim, col = i % head_dim;
+      if (first_row_ + row >= num_rows_) break;
+      float most = NegativeInfinity();
+#pragma unroll
+      for (uint32_t w = 0; w < kKeyWarps; ++w) most = fmaxf(most, max[w * 16 + row]);
+      const float base = most == NegativeInfinity() ? 0 : most;
+      float total = 0, value = 0;
+#pragma unroll
+      for (uint32_t w = 0; w < kKeyWarps; ++w) {
+        const float factor = exp2f(max[w * 16 + row] - base);
+        total += factor * sum[w * 16 + row];
+        value += factor * out[(w * 16 + row) * kHeadDim + col];
+      }
+      if (col == 0) StoreRow(first_row_ + row, most, total);
+      StoreValue(first_row_ + row, col, value, total);
+    }
+  }
+
+  __device__ void Store() const {
+#pragma unroll
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * half;
+      if (row >= num_rows_) continue;
+      if (lane_ % 4 == 0) StoreRow(row, state_.max[half], state_.sum[half]);
+#pragma unroll
+      for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
+#pragma unroll
+        for (uint32_t i = 0; i < 2; ++i) {
+          const uint32_t col = 8 * n + 2 * (lane_ % 4) + i;
+          if (col < args_.queries.head_dim) {
+            StoreValue(row, col, state_.out[n][2 * half + i], state_.sum[half]);
+          }
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void StoreRow(uint32_t row, float most, float sum) const {
+    if (args_.output != nullptr) {
+      if (args_.lse != nullptr) {
+        args_.lse[size_t{item_.kv_head} * num_rows_ + row] = most * kLn2 + logf(sum);
+      }
+      return;
+    }
+    args_.states.max[size_t{index_} * num_rows_ + row] = most * kLn2;
+    args_.states.sum[size_t{index_} * num_rows_ + row] = sum;
+  }
+  __device__ __forceinline__ void StoreValue(uint32_t row, uint32_t col, float value,
+                                             float sum) const {
+    const uint32_t head_dim = args_.queries.head_dim, group = args_.queries.group;
+    if (args_.output == nullptr) {
+      args_.states.out[(size_t{index_} * num_rows_ + row) * head_dim + col] = value;
+      return;
+    }
+    const size_t head = size_t{item_.kv_head} * group + row % group;
+    const size_t heads = size_t{args_.queries.num_kv_heads} * group;
+    static_cast<T*>(args_.output)[(row / group * heads + head) * head_dim + col] =
+        FromFloat<T>(sum > 0 ? value / sum : 0);
+  }
+
+  const CudaAttendArgs& args_;
+  const AttentionItem item_;
+  const DeviceKv& kv_;
+  const uint32_t index_, first_row_, num_rows_, lane_, warp_, warp_row_, warp_key_;
+  uint32_t begin_ = 0, end_ = 0;
+  unsigned char *queries_ = nullptr, *stages_ = nullptr;
+  RowState<kHeadDim> state_;
+};
+
+// Blocks take items in turn: their number may be known to the device alone.
+template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, bool kIsQ8>
+__global__ __launch_bounds__(kTileThreads) void AttendKernel(const CudaAttendArgs args) {
+  const uint32_t num_items = args.num_items != nullptr ? *args.num_items : args.max_items;
+  for (uint32_t item = blockIdx.x; item < num_items; item += gridDim.x) {
+    Attention<T, kHeadDim, kRowWarps, kIsQ8>(args, item).Run();
+  }
+}
+
+template <typename T, uint32_t kHeadDim, bool kIsQ8>
+CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAttendArgs& args) {
+  const bool few = args.queries.num_tokens * args.queries.group <= kFewRows;
+  return Launch(stream, grid, "attend",
+                few ? AttendKernel<T, kHeadDim, 1, kIsQ8> : AttendKernel<T, kHeadDim, 4, kIsQ8>,
+                args);
+}
+
+template <typename T, bool kIsQ8>
+CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAttendArgs& args) {
+  switch (TileWidth(args.queries.head_dim)) {
+    case 64:
+      return AttendOf<T, 64, kIsQ8>(stream, grid, args);
+    case 128:
+      return AttendOf<T, 128, kIsQ8>(stream, grid, args);
+    default:
+      return AttendOf<T, 256, kIsQ8>(stream, grid, args);
+  }
+}
+
+// A block is one query row of one kv head; threads go along the head.
+template <typename T>
+__global__ void JoinKernel(const CudaJoinArgs args) {
+  const uint32_t row = blockIdx.x, kv_head = blockIdx.y, num_rows = args.num_tokens * args.group;
+  const uint32_t begin = args.item_begin[kv_head], end = args.item_begin[kv_head + 1];
+  float most = NegativeInfinity();
+  for (uint32_t item = begin; item < end; ++item) {
+    most = fmaxf(most, args.states.max[size_t{item} * num_rows + row]);
+  }
+  const float base = most == NegativeInfinity() ? 0 : most;
+  for (uint32_t col = threadIdx.x; col < args.head_dim; col += blockDim.x) {
+    float value = 0, sum = 0;
+    for (uint32_t item = begin; item < end; ++item) {
+      const size_t at = size_t{item} * num_rows + row;
+      const float factor = expf(args.states.max[at] - base);
+      sum += factor * args.states.sum[at];
+      value += factor * args.states.out[at * args.head_dim + col];
+    }
+    const size_t head = size_t{kv_head} * args.group + row % args.group;
+    const size_t heads = size_t{args.num_kv_heads} * args.group;
+    static_cast<T*>(args.output)[(row / args.group * heads + head) * args.head_dim + col] =
+        FromFloat<T>(sum > 0 ? value / sum : 0);
+    if (col == 0 && args.lse != nullptr) {
+      args.lse[size_t{kv_head} * num_rows + row] = most + logf(sum);
+    }
+  }
+}
+
+}  // namespace
+
+CudaStatus LaunchAttend(CudaStreamHandle* stream, const CudaGrid& grid,
+                        const CudaAttendArgs& args) {
+  if (args.queries.dtype == Dtype::kBf16) return AttendOf<bf16, false>(stream, grid, args);
+  return args.sources[0].dtype == Dtype::kQ8 ? AttendOf<f16, true>(stream, grid, args)
+                                             : AttendOf<f16, false>(stream, grid, args);
+}
+
+CudaStatus LaunchJoin(CudaStreamHandle* stream, const CudaGrid& grid, const CudaJoinArgs& args) {
+  switch (args.dtype) {
+    case Dtype::kF32:
+      return Launch(stream, grid, "join", JoinKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "join", JoinKernel<f16>, args);
+    default:
+      return Launch(stream, grid, "join", JoinKernel<bf16>, args);
+  }
+}
+
+}  // namespace lectern

@@ -1,0 +1,109 @@
+// The table through which liblectern_cuda.so.1 is met, and what is in it. C++17 and plain data
+// only: one side is compiled by nvcc, or by the tests' emulation.
+#ifndef LECTERN_KERNELS_CUDA_KERNELS_H_
+#define LECTERN_KERNELS_CUDA_KERNELS_H_
+
+#include "kernels/cuda/assign.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/lookup.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/cuda/sign_logits.h"
+
+namespace lectern {
+
+enum class CudaCode : int32_t {
+  kOk = 0,
+  kInvalidArgument,  // a shape, an alignment or a pointer that the kernel does not take
+  kNoGpu,            // no device, or no driver
+  kDriverTooOld,     // for the toolkit that the kernels were built with
+  kGpuTooOld,        // compute capability below 8.0
+  kOutOfDeviceMemory,
+  kFailed,  // anything else; the reason is CUDA's
+};
+
+// `during` and `reason` live forever.
+struct [[nodiscard]] CudaStatus {
+  CudaCode code = CudaCode::kOk;
+  const char* during = "";
+  const char* reason = "";
+  bool ok() const { return code == CudaCode::kOk; }
+};
+
+struct CudaDeviceInfo {
+  int index = 0;
+  char name[128] = {};
+  int major = 0, minor = 0;  // compute capability
+  uint32_t num_multiprocessors = 0;
+  uint64_t total_bytes = 0, free_bytes = 0;
+  uint32_t shared_bytes_per_block = 0;  // the most that one can ask for
+};
+
+// What a launch looks like: found by host code (*.cc), checked by tests without a GPU.
+struct CudaGrid {
+  uint32_t x = 1, y = 1, z = 1;  // blocks
+  uint32_t threads = 0;          // of a block
+  uint32_t shared_bytes = 0;     // dynamic, of a block
+};
+
+struct CudaStreamHandle;
+struct CudaGraphHandle;
+
+template <typename Args>
+using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
+
+// Grows at the end; `version` is that of the whole build, as both sides come from one.
+inline constexpr uint32_t kCudaKernelsVersion = 1;
+struct CudaKernels {
+  uint32_t version;
+
+  // Any thread.
+  CudaStatus (*count_devices)(int* count);
+  CudaStatus (*describe_device)(int device, CudaDeviceInfo* info);
+  CudaStatus (*allocate)(int device, size_t bytes, void** data);
+  void (*release)(int device, void* data);
+  CudaStatus (*allocate_pinned)(size_t bytes, void** data);  // of the host, for fast copies
+  void (*release_pinned)(void* data);
+  CudaStatus (*create_stream)(int device, CudaStreamHandle** stream);
+  void (*free_stream)(CudaStreamHandle* stream);
+  void (*free_graph)(CudaGraphHandle* graph);
+
+  // Enqueue, but for wait.
+  CudaStatus (*copy_to_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
+  CudaStatus (*copy_from_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
+  CudaStatus (*copy_on_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
+  CudaStatus (*fill)(CudaStreamHandle*, void* to, uint8_t byte, size_t bytes);
+  CudaStatus (*wait)(CudaStreamHandle*);
+  CudaStatus (*begin_capture)(CudaStreamHandle*);
+  CudaStatus (*end_capture)(CudaStreamHandle*, CudaGraphHandle** graph);
+  CudaStatus (*launch_graph)(CudaStreamHandle*, CudaGraphHandle* graph);
+
+  // Launches, as the host functions of the same name ask for them: these checked the arguments.
+  CudaLaunch<CudaMatMulArgs>* matmul;
+  CudaLaunch<CudaRmsNormArgs>* rms_norm;
+  CudaLaunch<CudaRopeArgs>* rope;
+  CudaLaunch<CudaEmbedArgs>* embed;
+  CudaLaunch<CudaGluArgs>* glu;
+  CudaLaunch<CudaSoftcapArgs>* softcap;
+  CudaLaunch<CudaAddArgs>* add;
+  CudaLaunch<CudaStoreRowsArgs>* store_rows;
+  CudaLaunch<CudaAssignArgs>* assign;
+  CudaLaunch<CudaSignLogitsArgs>* sign_logits;
+  CudaLaunch<CudaAttendArgs>* attend;
+  CudaLaunch<CudaJoinArgs>* join;
+  CudaLaunch<CudaLookupPass>* lookup_masses;
+  CudaLaunch<CudaLookupPass>* lookup_scores;
+  CudaLaunch<CudaLookupPass>* lookup_parts;
+  CudaLaunch<CudaLookupPass>* lookup_lse;
+  CudaLaunch<CudaLookupPass>* lookup_sums;
+  CudaLaunch<CudaSelectRowsArgs>* select_rows;
+  CudaLaunch<CudaCutItemsArgs>* cut_items;
+};
+
+}  // namespace lectern
+
+// The one symbol of liblectern_cuda.so.1.
+extern "C" __attribute__((visibility("default"))) const lectern::CudaKernels* lectern_cuda_kernels(
+    void);
+
+#endif  // LECTERN_KERNELS_CUDA_KERNELS_H_

@@ -1,0 +1,77 @@
+// How kernels are enqueued, and the launches that the table holds.
+#ifndef LECTERN_KERNELS_CUDA_LAUNCH_CUH_
+#define LECTERN_KERNELS_CUDA_LAUNCH_CUH_
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/kernels.h"
+
+namespace lectern {
+
+struct CudaStreamHandle {
+  int device;
+  cudaStream_t stream;
+  void* blas = nullptr;  // cuBLAS's handle, and memory for it
+  void* workspace = nullptr;
+};
+// Of a new stream's handle, on its device; on failure too, FinishMatMul frees what there is.
+CudaStatus PrepareMatMul(CudaStreamHandle* handle);
+void FinishMatMul(CudaStreamHandle* handle);
+
+inline CudaStatus ToStatus(cudaError_t error, const char* during) {
+  switch (error) {
+    case cudaSuccess:
+      return {};
+    case cudaErrorMemoryAllocation:
+      return {CudaCode::kOutOfDeviceMemory, during, cudaGetErrorString(error)};
+    case cudaErrorNoDevice:
+      return {CudaCode::kNoGpu, during, cudaGetErrorString(error)};
+    case cudaErrorInsufficientDriver:
+      return {CudaCode::kDriverTooOld, during, cudaGetErrorString(error)};
+    default:
+      return {CudaCode::kFailed, during, cudaGetErrorString(error)};
+  }
+}
+
+// Kernels take their arguments as one struct. A block's shared memory is all dynamic.
+template <typename Args>
+CudaStatus Launch(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
+                  void (*kernel)(Args), const Args& args) {
+  cudaError_t error = cudaSetDevice(stream->device);  // of this thread: it may be another's turn
+  constexpr uint32_t kAlwaysAllowed = 48 << 10;
+  if (error == cudaSuccess && grid.shared_bytes > kAlwaysAllowed) {
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(grid.shared_bytes));
+  }
+  if (error != cudaSuccess) return ToStatus(error, name);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3{grid.x, grid.y, grid.z};
+  config.blockDim = dim3{grid.threads, 1, 1};
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = stream->stream;
+  return ToStatus(cudaLaunchKernelEx(&config, kernel, args), name);
+}
+
+CudaLaunch<CudaMatMulArgs> LaunchMatMul;
+CudaLaunch<CudaRmsNormArgs> LaunchRmsNorm;
+CudaLaunch<CudaRopeArgs> LaunchRope;
+CudaLaunch<CudaEmbedArgs> LaunchEmbed;
+CudaLaunch<CudaGluArgs> LaunchGlu;
+CudaLaunch<CudaSoftcapArgs> LaunchSoftcap;
+CudaLaunch<CudaAddArgs> LaunchAdd;
+CudaLaunch<CudaStoreRowsArgs> LaunchStoreRows;
+CudaLaunch<CudaAssignArgs> LaunchAssign;
+CudaLaunch<CudaSignLogitsArgs> LaunchSignLogits;
+CudaLaunch<CudaAttendArgs> LaunchAttend;
+CudaLaunch<CudaJoinArgs> LaunchJoin;
+CudaLaunch<CudaLookupPass> LaunchLookupMasses;
+CudaLaunch<CudaLookupPass> LaunchLookupScores;
+CudaLaunch<CudaLookupPass> LaunchLookupParts;
+CudaLaunch<CudaLookupPass> LaunchLookupLse;
+CudaLaunch<CudaLookupPass> LaunchLookupSums;
+CudaLaunch<CudaSelectRowsArgs> LaunchSelectRows;
+CudaLaunch<CudaCutItemsArgs> LaunchCutItems;
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_LAUNCH_CUH_

@@ -1,0 +1,147 @@
+// What device code needs beyond C++: conversions, warp sums, and the instructions that have no C++
+// name (tensor cores, ldmatrix, cp.async), as PTX; the tests' emulation has the same functions,
+// lane by lane, in a header that it puts before this one.
+#ifndef LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_
+#define LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_
+
+#include <cuda_runtime.h>
+
+#include "kernels/dtype.h"
+
+#ifdef __CUDACC__
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace lectern {
+
+// A block's dynamic shared memory: its launch said how much. Aligned to 128 bytes.
+__device__ __forceinline__ unsigned char* SharedMemory() {
+  extern __shared__ __align__(128) unsigned char bytes[];
+  return bytes;
+}
+
+__device__ __forceinline__ float ToFloat(float x) { return x; }
+__device__ __forceinline__ float ToFloat(f16 x) { return __half2float(__ushort_as_half(x.bits)); }
+__device__ __forceinline__ float ToFloat(bf16 x) {
+  return __int_as_float(static_cast<int>(static_cast<uint32_t>(x.bits) << 16));
+}
+// Rounded to nearest, ties to even.
+template <typename T>
+__device__ T FromFloat(float x);
+template <>
+__device__ __forceinline__ float FromFloat<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ f16 FromFloat<f16>(float x) {
+  return {__half_as_ushort(__float2half_rn(x))};
+}
+template <>
+__device__ __forceinline__ bf16 FromFloat<bf16>(float x) {
+  return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+}
+
+// ---- cp.async (PTX ISA 9.7.9.25): 16 bytes from global to shared memory, both aligned to 16. Of
+// fewer `bytes` the rest is zero; of 0 nothing is read.
+__device__ __forceinline__ void CopyAsync16(void* to, const void* from, uint32_t bytes) {
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void CommitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Until at most so many of the groups that this thread committed are under way. Others see what was
+// copied after a barrier.
+template <int kGroupsLeft>
+__device__ __forceinline__ void WaitCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
+}
+
+// ---- ldmatrix (9.7.15.5.15): four 8x8 matrices of 16-bit elements; lane l holds the address of
+// row l % 8 of matrix l / 8. r[i] of a lane: elements (lane / 4, 2 (lane % 4) + {0, 1}) of matrix
+// i; of its transpose by the second function.
+__device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) {
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared)
+               : "memory");
+}
+__device__ __forceinline__ void LoadTransposedMatrices(uint32_t (&r)[4], const void* row) {
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared)
+               : "memory");
+}
+
+// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. Of lane
+// l, g = l / 4, t = l % 4:
+//   a: (g, 2t..), (g + 8, 2t..), (g, 2t + 8..), (g + 8, 2t + 8..)     two elements a register
+//   b: (2t.., g), (2t + 8.., g)
+//   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
+template <typename T>
+__device__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+template <>
+__device__ __forceinline__ void MultiplyAdd<f16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                 uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <>
+__device__ __forceinline__ void MultiplyAdd<bf16>(float (&d)[4], const uint32_t (&a)[4],
+                                                  uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+}  // namespace lectern
+
+#else
+#include "cuda_emulation_primitives.h"
+#endif
+
+namespace lectern {
+
+constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
+constexpr uint32_t kWarpSize = 32;
+
+__device__ __forceinline__ float NegativeInfinity() {
+  return __int_as_float(static_cast<int>(0xFF800000u));
+}
+
+// Two neighbours as they lie in memory, low half first.
+template <typename T>
+__device__ __forceinline__ uint32_t Pack(float low, float high) {
+  return static_cast<uint32_t>(FromFloat<T>(low).bits) |
+         static_cast<uint32_t>(FromFloat<T>(high).bits) << 16;
+}
+
+// Over `kLanes` neighbouring lanes (a power of two); every lane gets the result. The order of the
+// sum is fixed.
+template <int kLanes, typename T>
+__device__ __forceinline__ T LaneSum(T x) {
+#pragma unroll
+  for (int bits = kLanes / 2; bits > 0; bits /= 2) x += __shfl_xor_sync(kAllLanes, x, bits);
+  return x;
+}
+template <int kLanes>
+__device__ __forceinline__ float LaneMax(float x) {
+#pragma unroll
+  for (int bits = kLanes / 2; bits > 0; bits /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, bits));
+  }
+  return x;
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_

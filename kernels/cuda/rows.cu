@@ -1,0 +1,261 @@
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/primitives.cuh"
+#include "kernels/cuda/rows_geometry.h"
+
+namespace lectern {
+namespace {
+
+// Four floats by one load where they are aligned, which the whole grid agrees on.
+__device__ __forceinline__ float4 Load4(const float* from) {
+  return *reinterpret_cast<const float4*>(from);
+}
+
+// A row by kRowThreads threads: a warp, or the whole block. Read twice, the second time from L1 or
+// L2 (a row is at most some tens of KiB).
+template <typename Out, uint32_t kRowThreads>
+__global__ void RmsNormKernel(const CudaRmsNormArgs args) {
+  const uint32_t lane = threadIdx.x % kRowThreads;
+  const size_t row = size_t{blockIdx.x} * (blockDim.x / kRowThreads) + threadIdx.x / kRowThreads;
+  const size_t num_cols = args.input.num_cols;
+  const bool is_row = row < args.input.num_rows;  // all threads stay for the sums
+  const float* in =
+      static_cast<const float*>(args.input.data) + (is_row ? row : 0) * args.input.stride;
+  const bool by_four = num_cols % 4 == 0 && args.input.stride % 4 == 0 &&
+                       reinterpret_cast<uintptr_t>(args.input.data) % 16 == 0;
+  float squares = 0;
+  if (is_row && by_four) {
+    for (size_t c = 4 * lane; c < num_cols; c += 4 * kRowThreads) {
+      const float4 x = Load4(in + c);
+      squares += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
+    }
+  } else if (is_row) {
+    for (size_t c = lane; c < num_cols; c += kRowThreads) squares += in[c] * in[c];
+  }
+  squares = LaneSum<32>(squares);
+  if (kRowThreads > kWarpSize) {
+    auto* const of_warps = reinterpret_cast<float*>(SharedMemory());
+    if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = squares;
+    __syncthreads();
+    squares = 0;
+    for (uint32_t w = 0; w < kRowThreads / kWarpSize; ++w) squares += of_warps[w];
+    // The output may be the input: nobody writes before all have read, as each thread below reads
+    // and writes the same columns.
+  }
+  if (!is_row) return;
+  const float factor = 1.0f / sqrtf(squares / static_cast<float>(num_cols) + args.epsilon);
+  Out* out = static_cast<Out*>(args.output.data) + row * args.output.stride;
+  for (size_t c = lane; c < num_cols; c += kRowThreads) {
+    out[c] = FromFloat<Out>(args.weight[c] * (in[c] * factor));
+  }
+}
+
+__device__ __forceinline__ size_t ThreadIndex() {
+  return size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+template <typename T>
+__device__ __forceinline__ T* At(const DeviceRows& rows, size_t row, size_t col) {
+  return static_cast<T*>(rows.data) + row * rows.stride + col;
+}
+
+// A thread turns one pair; where a head has columns past its pairs, two of them.
+template <typename Out>
+__global__ void RopeKernel(const CudaRopeArgs args) {
+  const size_t pairs = args.heads.num_cols / 2, i = ThreadIndex();
+  const size_t row = i / pairs;
+  if (row >= args.heads.num_rows) return;
+  const uint32_t half_dim = args.head_dim / 2;
+  const size_t head = i % pairs / half_dim * args.head_dim;
+  const auto pair = static_cast<uint32_t>(i % pairs % half_dim);
+  const bool is_turned = pair < args.half;
+  const uint32_t low_col = is_turned ? pair : 2 * pair;  // past 2 half: neighbours
+  const uint32_t high_col = is_turned ? pair + args.half : 2 * pair + 1;
+  const float low = *At<float>(args.heads, row, head + low_col);
+  const float high = *At<float>(args.heads, row, head + high_col);
+  float new_low = low, new_high = high;
+  if (is_turned) {
+    const float cosine = args.cosine[row * args.half + pair];
+    const float sine = args.sine[row * args.half + pair];
+    new_low = low * cosine - high * sine;
+    new_high = high * cosine + low * sine;
+  }
+  *At<Out>(args.output, row, head + low_col) = FromFloat<Out>(new_low * args.scale);
+  *At<Out>(args.output, row, head + high_col) = FromFloat<Out>(new_high * args.scale);
+}
+
+__device__ __forceinline__ float StoredElement(const void* row, Dtype dtype, size_t col) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return static_cast<const float*>(row)[col];
+    case Dtype::kF16:
+      return ToFloat(static_cast<const f16*>(row)[col]);
+    case Dtype::kBf16:
+      return ToFloat(static_cast<const bf16*>(row)[col]);
+    case Dtype::kQ8:
+      break;
+  }
+  const unsigned char* const block =  // of 34 bytes, at any even address
+      static_cast<const unsigned char*>(row) + col / kQ8Block * (kQ8Block + 2);
+  const f16 scale{static_cast<uint16_t>(block[0] | block[1] << 8)};
+  return ToFloat(scale) * static_cast<float>(static_cast<int8_t>(block[2 + col % kQ8Block]));
+}
+
+__global__ void EmbedKernel(const CudaEmbedArgs args) {
+  const size_t row = blockIdx.x;
+  const int32_t id = args.ids[row];
+  const bool is_known = id >= 0 && static_cast<uint32_t>(id) < args.vocabulary;
+  const size_t num_cols = args.output.num_cols;
+  const auto* const from = static_cast<const unsigned char*>(args.table) +
+                           (is_known ? id : 0) * RowBytes(args.dtype, num_cols);
+  for (size_t col = threadIdx.x; col < num_cols; col += blockDim.x) {
+    const float value =
+        is_known ? StoredElement(from, args.dtype, col) : __int_as_float(0x7FC00000);
+    *At<float>(args.output, row, col) = value * args.scale;
+  }
+}
+
+__device__ __forceinline__ float Activated(float x, Activation activation) {
+  constexpr float kSlope = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+  const float t = activation == Activation::kSilu ? x : kSlope * (x + 0.044715f * x * x * x);
+  return x / (1 + expf(-t));
+}
+
+// A thread has four neighbours of a row: 16 bytes a load where rows are aligned.
+template <typename Out>
+__global__ void GluKernel(const CudaGluArgs args) {
+  const size_t fours = (args.gate.num_cols + 3) / 4, i = ThreadIndex();
+  const size_t row = i / fours, first = i % fours * 4;
+  if (row >= args.gate.num_rows) return;
+  const float* const gate = At<float>(args.gate, row, first);
+  const float* const up = At<float>(args.up, row, first);
+  float g[4], u[4];
+  const size_t count = min(args.gate.num_cols - first, size_t{4});
+  if (count == 4 && reinterpret_cast<uintptr_t>(gate) % 16 == 0 &&
+      reinterpret_cast<uintptr_t>(up) % 16 == 0) {
+    const float4 gates = Load4(gate), ups = Load4(up);
+    g[0] = gates.x, g[1] = gates.y, g[2] = gates.z, g[3] = gates.w;
+    u[0] = ups.x, u[1] = ups.y, u[2] = ups.z, u[3] = ups.w;
+  } else {
+#pragma unroll
+    for (size_t k = 0; k < 4; ++k) {
+      g[k] = k < count ? gate[k] : 0;
+      u[k] = k < count ? up[k] : 0;
+    }
+  }
+#pragma unroll
+  for (size_t k = 0; k < 4; ++k) {
+    if (k >= count) break;
+    *At<Out>(args.output, row, first + k) = FromFloat<Out>(Activated(g[k], args.activation) * u[k]);
+  }
+}
+
+__global__ void SoftcapKernel(const CudaSoftcapArgs args) {
+  const size_t i = ThreadIndex(), row = i / args.logits.num_cols;
+  if (row >= args.logits.num_rows) return;
+  float* const logit = At<float>(args.logits, row, i % args.logits.num_cols);
+  *logit = args.cap * tanhf(*logit / args.cap);
+}
+
+__global__ void AddKernel(const CudaAddArgs args) {
+  const size_t i = ThreadIndex(), row = i / args.to.num_cols, col = i % args.to.num_cols;
+  if (row >= args.to.num_rows) return;
+  *At<float>(args.to, row, col) += args.from[row * args.from_stride + col];
+}
+
+// The place of an element among the output's rows.
+__device__ __forceinline__ size_t StoredPlace(const CudaStoreRowsArgs& args, size_t token,
+                                              size_t col) {
+  const size_t position = token + args.first_position + (args.step != nullptr ? *args.step : 0);
+  return (col / args.head_dim * args.rows_per_head + position) * args.head_dim +
+         col % args.head_dim;
+}
+
+template <typename Out>
+__global__ void StoreRowsKernel(const CudaStoreRowsArgs args) {
+  const size_t i = ThreadIndex(), row = i / args.input.num_cols, col = i % args.input.num_cols;
+  if (row >= args.input.num_rows) return;
+  static_cast<Out*>(args.output)[StoredPlace(args, row, col)] =
+      FromFloat<Out>(*At<float>(args.input, row, col));
+}
+
+// A warp has a block of 32 elements: head_dim, and so a row, is a multiple of it.
+__global__ void StoreQ8RowsKernel(const CudaStoreRowsArgs args) {
+  const size_t i = ThreadIndex(), row = i / args.input.num_cols, col = i % args.input.num_cols;
+  if (row >= args.input.num_rows) return;  // the whole warp
+  const float x = *At<float>(args.input, row, col);
+  const float largest = LaneMax<32>(fabsf(x));
+  const f16 scale = FromFloat<f16>(largest < 127 * 65504.0f ? largest / 127 : 65504.0f);
+  const float step = ToFloat(scale);
+  const float nearest = step > 0 ? rintf(x / step) : 0;
+  const size_t place = StoredPlace(args, row, col);
+  static_cast<int8_t*>(args.output)[place] =
+      static_cast<int8_t>(fminf(fmaxf(nearest, -127.0f), 127.0f));
+  if (threadIdx.x % kWarpSize == 0) args.scales[place / kQ8Block] = scale;
+}
+
+template <typename Out>
+CudaStatus RmsNormOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaRmsNormArgs& args) {
+  const bool by_warp = args.input.num_cols <= kWarpRowCols;
+  return Launch(stream, grid, "rms_norm",
+                by_warp ? RmsNormKernel<Out, kWarpSize> : RmsNormKernel<Out, kRowBlockThreads>,
+                args);
+}
+
+}  // namespace
+
+CudaStatus LaunchRmsNorm(CudaStreamHandle* stream, const CudaGrid& grid,
+                         const CudaRmsNormArgs& args) {
+  switch (args.output.dtype) {
+    case Dtype::kF32:
+      return RmsNormOf<float>(stream, grid, args);
+    case Dtype::kF16:
+      return RmsNormOf<f16>(stream, grid, args);
+    default:
+      return RmsNormOf<bf16>(stream, grid, args);
+  }
+}
+
+CudaStatus LaunchRope(CudaStreamHandle* stream, const CudaGrid& grid, const CudaRopeArgs& args) {
+  switch (args.output.dtype) {
+    case Dtype::kF32:
+      return Launch(stream, grid, "rope", RopeKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "rope", RopeKernel<f16>, args);
+    default:
+      return Launch(stream, grid, "rope", RopeKernel<bf16>, args);
+  }
+}
+CudaStatus LaunchEmbed(CudaStreamHandle* stream, const CudaGrid& grid, const CudaEmbedArgs& args) {
+  return Launch(stream, grid, "embed", EmbedKernel, args);
+}
+CudaStatus LaunchGlu(CudaStreamHandle* stream, const CudaGrid& grid, const CudaGluArgs& args) {
+  switch (args.output.dtype) {
+    case Dtype::kF32:
+      return Launch(stream, grid, "glu", GluKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "glu", GluKernel<f16>, args);
+    default:
+      return Launch(stream, grid, "glu", GluKernel<bf16>, args);
+  }
+}
+CudaStatus LaunchSoftcap(CudaStreamHandle* stream, const CudaGrid& grid,
+                         const CudaSoftcapArgs& args) {
+  return Launch(stream, grid, "softcap", SoftcapKernel, args);
+}
+CudaStatus LaunchAdd(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAddArgs& args) {
+  return Launch(stream, grid, "add", AddKernel, args);
+}
+CudaStatus LaunchStoreRows(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaStoreRowsArgs& args) {
+  switch (args.dtype) {
+    case Dtype::kF32:
+      return Launch(stream, grid, "store_rows", StoreRowsKernel<float>, args);
+    case Dtype::kF16:
+      return Launch(stream, grid, "store_rows", StoreRowsKernel<f16>, args);
+    case Dtype::kBf16:
+      return Launch(stream, grid, "store_rows", StoreRowsKernel<bf16>, args);
+    default:
+      return Launch(stream, grid, "store_rows", StoreQ8RowsKernel, args);
+  }
+}
+
+}  // namespace lectern

@@ -1,0 +1,93 @@
+// Tiles of 16-bit rows in shared memory, and products of two of them on tensor cores.
+//
+// A row has kHeadDim elements, in chunks of 16 bytes. Chunk c of row r lies where chunk c ^ (r % 8)
+// would: eight rows' chunks of one number, what ldmatrix reads at a time, are then in eight
+// different sixteenths of 128 bytes and meet no bank twice (rows are multiples of 128 bytes, so
+// that without it they would all lie in the same four banks); eight neighbouring chunks of a row,
+// what a quarter of a warp writes at a time, stay within one 128-byte line, each bank once.
+#ifndef LECTERN_KERNELS_CUDA_TILE_CUH_
+#define LECTERN_KERNELS_CUDA_TILE_CUH_
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/primitives.cuh"
+#include "kernels/cuda/tile_geometry.h"
+
+namespace lectern {
+
+constexpr uint32_t kChunk = 8;  // elements of 16 bytes
+
+template <uint32_t kHeadDim>
+__device__ __forceinline__ uint32_t TileOffset(uint32_t row, uint32_t chunk) {
+  static_assert(kHeadDim % 64 == 0, "the swizzle needs rows of whole 128 bytes");
+  return row * kHeadDim * 2 + (chunk ^ (row & 7)) * 16;
+}
+
+// Starts copies of kRows rows: row_at(r) is where row r begins, nullptr: zeros. Columns from
+// head_dim on are zeros. `any`: some address of the device's memory, as a copy of nothing has one.
+template <uint32_t kHeadDim, uint32_t kRows, typename RowAt>
+__device__ __forceinline__ void CopyRows(unsigned char* tile, uint32_t head_dim, const void* any,
+                                         const RowAt& row_at) {
+  constexpr uint32_t kChunks = kHeadDim / kChunk, kRowsPerPass = kTileThreads / kChunks;
+  const uint32_t chunk = threadIdx.x % kChunks;
+  const bool is_column = chunk * kChunk < head_dim;
+#pragma unroll
+  for (uint32_t pass = 0; pass < kRows / kRowsPerPass; ++pass) {
+    const uint32_t row = pass * kRowsPerPass + threadIdx.x / kChunks;
+    const unsigned char* const from = static_cast<const unsigned char*>(row_at(row));
+    const bool is_read = is_column && from != nullptr;
+    CopyAsync16(tile + TileOffset<kHeadDim>(row, chunk), is_read ? from + 16 * chunk : any,
+                is_read ? 16 : 0);
+  }
+}
+
+// Query rows [first, first + kRows) of a kv head; past the last: zeros.
+template <uint32_t kHeadDim, uint32_t kRows>
+__device__ __forceinline__ void CopyQueries(unsigned char* tile, const DeviceQueries& queries,
+                                            uint32_t kv_head, uint32_t first) {
+  const uint32_t num_rows = queries.num_tokens * queries.group;
+  CopyRows<kHeadDim, kRows>(tile, queries.head_dim, queries.data, [&](uint32_t r) -> const void* {
+    const uint32_t row = first + r;
+    if (row >= num_rows) return nullptr;
+    const size_t head = size_t{kv_head} * queries.group + row % queries.group;
+    return static_cast<const uint16_t*>(queries.data) + (row / queries.group) * queries.stride +
+           head * queries.head_dim;
+  });
+}
+
+// s[n][.] += rows [row, row + 16) of tile `a` times rows [key + 8 n, + 8) of tile `b`: what a lane
+// holds of a [16, 8] product (primitives.cuh).
+template <typename T, uint32_t kHeadDim, uint32_t kKeys>
+__device__ __forceinline__ void TileProducts(const unsigned char* a, uint32_t row,
+                                             const unsigned char* b, uint32_t key,
+                                             float (&s)[kKeys / 8][4]) {
+  const uint32_t lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (uint32_t step = 0; step < kHeadDim / 16; ++step) {
+    uint32_t left[4];
+    LoadMatrices(left, a + TileOffset<kHeadDim>(row + lane % 16, 2 * step + lane / 16));
+#pragma unroll
+    for (uint32_t n = 0; n < kKeys / 16; ++n) {
+      uint32_t right[4];  // keys 0 … 7, their first and second 8 columns; then keys 8 … 15
+      LoadMatrices(right, b + TileOffset<kHeadDim>(key + 16 * n + lane / 16 * 8 + lane % 8,
+                                                   2 * step + lane / 8 % 2));
+      MultiplyAdd<T>(s[2 * n], left, right[0], right[1]);
+      MultiplyAdd<T>(s[2 * n + 1], left, right[2], right[3]);
+    }
+  }
+}
+
+// Logits are kept times log2(e): exp2 is one instruction.
+constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.69314718055994531f;
+
+struct LogitScale {
+  float scale, softcap;
+  __device__ __forceinline__ float operator()(float product) const {
+    float logit = product * scale;
+    if (softcap > 0) logit = softcap * tanhf(logit / softcap);
+    return logit * kLog2E;
+  }
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_TILE_CUH_

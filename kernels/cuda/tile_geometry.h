@@ -1,0 +1,40 @@
+// What host and device code agree on about tiles.
+#ifndef LECTERN_KERNELS_CUDA_TILE_GEOMETRY_H_
+#define LECTERN_KERNELS_CUDA_TILE_GEOMETRY_H_
+
+#include <cstdint>
+
+namespace lectern {
+
+constexpr uint32_t kTileThreads = 128;  // four warps
+constexpr uint32_t kTileKeys = 64;
+constexpr uint32_t kFewRows = 16;   // query rows of a tile: of a token's group,
+constexpr uint32_t kManyRows = 64;  // of a question or a document
+
+// Kernels are made for these widths; others run as the next one, with columns of zeros.
+constexpr uint32_t TileWidth(uint32_t head_dim) {
+  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+}
+constexpr uint32_t TileBytes(uint32_t num_rows, uint32_t head_dim) {
+  return num_rows * TileWidth(head_dim) * 2;
+}
+constexpr uint32_t QueryTileRows(uint32_t num_rows) {
+  return num_rows <= kFewRows ? kFewRows : kManyRows;
+}
+
+// Attention: queries, two stages of keys and of values.
+constexpr uint32_t AttendSharedBytes(uint32_t num_query_rows, uint32_t head_dim) {
+  return TileBytes(QueryTileRows(num_query_rows), head_dim) + 4 * TileBytes(kTileKeys, head_dim);
+}
+
+// The lookup: clusters of a tile of a token's first pass; tiles that a block of its second pass
+// weighs; tiles of a part of a question's first pass.
+constexpr uint32_t kTokenTileKeys = 128;
+constexpr uint32_t kScoreTiles = 8, kScoreThreads = 256;
+constexpr uint32_t kPartTiles = 8;
+
+constexpr uint32_t kSelectThreads = 256, kMostSelectHeads = 1024;
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_TILE_GEOMETRY_H_

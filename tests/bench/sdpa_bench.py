@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Dense attention of cuda_bench's shapes by PyTorch: what our dense kernel should be as fast as.
+
+Prints a table: microseconds of one layer's step, median of seven runs, for each backend of
+scaled_dot_product_attention that takes the shape. Question tokens see the whole document and no
+mask is given, as cuda_bench's do.
+"""
+import statistics
+import time
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+KV_HEADS, GROUP, HEAD_DIM = 8, 4, 128
+BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
+            "efficient": SDPBackend.EFFICIENT_ATTENTION}
+
+
+def step_us(queries, keys, values, backend):
+    """Of one call, launches in a graph so that Python's time does not count."""
+    def attend():
+        return scaled_dot_product_attention(queries, keys, values, enable_gqa=True)
+
+    with sdpa_kernel([backend]):
+        attend()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            attend()
+
+    def run(count):
+        begin = time.perf_counter()
+        for _ in range(count):
+            graph.replay()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / count * 1e6
+
+    run(3)
+    count = max(1, int(5000 / run(1)))
+    return statistics.median(run(count) for _ in range(7))
+
+
+def grouped(tokens):
+    """A token's queries as rows of one kv head: the shape in which a query group reads KV once."""
+    return torch.randn(1, KV_HEADS, tokens * GROUP, HEAD_DIM, device="cuda", dtype=torch.float16)
+
+
+def main():
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}\n")
+    print("| context | tokens | " + " | ".join(f"{name} us" for name in BACKENDS) + " |")
+    print("|---|---|" + "---|" * len(BACKENDS))
+    for context in (32768, 131072, 524288):
+        shape = (1, KV_HEADS, context, HEAD_DIM)
+        keys = torch.randn(shape, device="cuda", dtype=torch.float16)
+        values = torch.randn(shape, device="cuda", dtype=torch.float16)
+        for tokens in (1, 1024, 4096):
+            cells = []
+            for backend in BACKENDS.values():
+                try:
+                    cells.append(f"{step_us(grouped(tokens), keys, values, backend):.1f}")
+                except RuntimeError as error:  # a backend that does not take the shape
+                    cells.append(str(error).split(".", maxsplit=1)[0][:40])
+            print(f"| {context} | {tokens} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What only a machine with an NVIDIA GPU can tell: the tests of the CUDA kernels on it, the same under
+# compute-sanitizer, and how fast the kernels are; writes tests/bench/RESULTS-GPU.md. Needs nvcc 12 or
+# later; PYTHON with PyTorch, for its attention beside ours, is optional.
+#   tests/device.sh [--build-only]     # what needs no GPU, on another machine of the same kind
+# Exits 1 when a test failed, or when none ran on a GPU.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/packages.sh
+results=tests/bench/RESULTS-GPU.md
+build=build-cuda
+
+install_packages "${product_packages[@]}" "${test_packages[@]}"
+cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
+cmake --build "$build" --target kernels_cuda_test cuda_bench
+if [ "${1:-}" = --build-only ]; then exit 0; fi
+
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+test=$build/tests/kernels/kernels_cuda_test
+
+echo "== tests on the GPU"
+"$test" --gtest_filter='*/gpu' | tee "$build/gpu.log"
+ran=$(grep -c '^\[       OK \].*/gpu' "$build/gpu.log" || true)
+if [ "$ran" -eq 0 ]; then echo "$0: no test ran on a GPU" >&2; exit 1; fi
+
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+checked=()
+if [ -n "$sanitizer" ]; then
+  for tool in memcheck racecheck synccheck initcheck; do
+    echo "== compute-sanitizer $tool"
+    "$sanitizer" --tool "$tool" --error-exitcode 1 "$test" --gtest_filter='*/gpu' --gtest_brief=1
+    checked+=("$tool")
+  done
+else
+  echo "== NOT RUN: compute-sanitizer is not in this toolkit"
+fi
+
+echo "== benches"
+"$build/tests/bench/cuda_bench" | tee "$build/bench.md"
+: >"$build/sdpa.md"
+if "${PYTHON:-python3}" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+  "${PYTHON:-python3}" tests/bench/sdpa_bench.py | tee "$build/sdpa.md"
+else
+  echo "== NOT RUN: tests/bench/sdpa_bench.py, for want of PyTorch with CUDA"
+fi
+
+{
+  echo "# On a GPU"
+  echo
+  echo "Written by \`tests/device.sh\`, $(date -u +%Y-%m-%d), commit $(git rev-parse --short=12 HEAD)."
+  echo
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+  echo
+  echo "$ran tests passed; compute-sanitizer: ${checked[*]:-not run}."
+  echo
+  cat "$build/bench.md"
+  if [ -s "$build/sdpa.md" ]; then
+    printf '\nThe same shapes, dense, by PyTorch:\n\n'
+    cat "$build/sdpa.md"
+  fi
+} >"$results"
+echo "wrote $results"

@@ -1,0 +1,599 @@
+#include "tests/kernels/cuda_emulation/emulation.h"
+
+#include <boost/context/fiber.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <vector>
+
+#include "tests/kernels/cuda_emulation/cuda_runtime.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace cuda_emulation {
+
+namespace {
+
+namespace context = boost::context;
+
+constexpr size_t kStackBytes = 256 << 10;
+constexpr size_t kCanaryBytes = 256;
+constexpr unsigned char kCanary = 0xFF;  // read as a number it is NaN
+constexpr int kWarp = 32;
+
+// Stacks are used again: the kernel need not clear them for every block.
+class StackPool {
+ public:
+  context::stack_context allocate() {
+    if (free_.empty()) {
+      memory_.push_back(std::make_unique<char[]>(kStackBytes));
+      free_.push_back(memory_.back().get());
+    }
+    context::stack_context stack;
+    stack.size = kStackBytes;
+    stack.sp = free_.back() + kStackBytes;
+    free_.pop_back();
+    return stack;
+  }
+  void deallocate(context::stack_context& stack) {
+    char* const bottom = static_cast<char*>(stack.sp) - kStackBytes;
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(bottom, kStackBytes);  // of frames that were left by a switch
+#endif
+    free_.push_back(bottom);
+  }
+
+ private:
+  std::vector<std::unique_ptr<char[]>> memory_;
+  std::vector<char*> free_;
+};
+
+struct PoolAllocator {
+  using traits_type = context::stack_traits;
+  context::stack_context allocate() {
+    const context::stack_context stack = pool->allocate();
+    *bottom = static_cast<char*>(stack.sp) - kStackBytes;
+    return stack;
+  }
+  void deallocate(context::stack_context& stack) { pool->deallocate(stack); }
+  StackPool* pool;
+  const char** bottom;
+};
+
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+struct Thread {
+  context::fiber fiber;
+  const char* stack_bottom = nullptr;
+  void* fake_stack = nullptr;  // AddressSanitizer's
+  dim3 index;
+  const char* waits_for = "its turn";
+  bool is_done = false;
+  std::vector<Copy> open_copies;              // not committed
+  std::deque<std::vector<Copy>> copy_groups;  // committed, oldest first
+};
+
+struct Meeting {
+  const char* name = nullptr;
+  uint32_t mask = 0, arrived = 0;
+  void* arguments[kWarp] = {};
+};
+
+class Block {
+ public:
+  Block(StackPool& pool, uint64_t seed, size_t shared_bytes)
+      : pool_(pool), random_(seed), shared_(shared_bytes + 2 * kCanaryBytes + 128, kCanary) {
+    const auto begin = reinterpret_cast<uintptr_t>(shared_.data()) + kCanaryBytes;
+    shared_begin_ = reinterpret_cast<unsigned char*>((begin + 127) / 128 * 128);
+    shared_end_ = shared_begin_ + shared_bytes;
+  }
+
+  // "" or what went wrong.
+  std::string Run(const std::function<void()>& body) {
+    const size_t count = size_t{blockDim.x} * blockDim.y * blockDim.z;
+    threads_.resize(count);
+    warps_.resize((count + kWarp - 1) / kWarp);
+    ready_.resize(warps_.size());
+    if (Draw(2) == 1) {
+      ranks_.resize(warps_.size());
+      for (uint64_t& rank : ranks_) rank = Draw(~uint64_t{0});
+    }
+    for (size_t i = 0; i < count; ++i) Start(i, body);
+    while (num_ready_ > 0 && report_.empty()) {
+      const size_t i = TakeReady();
+      current_ = i;
+      threadIdx = threads_[i].index;
+      Resume(threads_[i]);
+    }
+    if (report_.empty()) FindDeadlock();
+    if (report_.empty()) CheckCanaries();
+    if (!report_.empty()) Abandon();
+    return report_;
+  }
+
+  void SyncThreads() {
+    if (++num_at_barrier_ < threads_.size()) {
+      at_barrier_.push_back(current_);
+      return Wait("__syncthreads");
+    }
+    num_at_barrier_ = 0;
+    for (const size_t i : at_barrier_) MakeReady(i);
+    at_barrier_.clear();
+    Yield();
+  }
+
+  void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
+    const size_t first = current_ / kWarp * kWarp;
+    const auto lane = static_cast<uint32_t>(current_ - first);
+    Meeting& meeting = warps_[current_ / kWarp];
+    if (meeting.arrived == 0) {
+      meeting.name = name;
+      meeting.mask = mask;
+    }
+    if (!(mask >> lane & 1)) return Fail(std::string(name) + ": a lane that its mask leaves out");
+    if (first + kWarp > threads_.size() && mask >> (threads_.size() - first) != 0) {
+      return Fail(std::string(name) + ": the mask holds lanes that the block does not have");
+    }
+    if (meeting.mask != mask || std::strcmp(meeting.name, name) != 0) {
+      return Fail(std::string("lanes of a warp diverged: some wait for ") + meeting.name +
+                  ", another for " + name);
+    }
+    meeting.arguments[lane] = argument;
+    meeting.arrived |= 1u << lane;
+    if (meeting.arrived != mask) return Wait(name);
+    run(meeting.arguments);
+    for (uint32_t i = 0; i < kWarp; ++i) {
+      if (i != lane && (mask >> i & 1)) MakeReady(first + i);
+      meeting.arguments[i] = nullptr;
+    }
+    meeting.arrived = 0;
+  }
+
+  int lane() const { return static_cast<int>(current_ % kWarp); }
+  unsigned char* shared() const { return shared_begin_; }
+
+  void CopyAsync(void* to, const void* from, size_t bytes) {
+    auto* const begin = static_cast<unsigned char*>(to);
+    if (begin < shared_begin_ || begin + 16 > shared_end_) {
+      return Fail("cp.async to what is not shared memory");
+    }
+    const auto addresses = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+    if (addresses % 16 != 0 && bytes > 0) return Fail("cp.async of an address that is not aligned");
+    std::memset(to, 0xFF, 16);
+    threads_[current_].open_copies.push_back({to, from, bytes});
+  }
+  void CommitCopies() {
+    Thread& thread = threads_[current_];
+    thread.copy_groups.push_back(std::move(thread.open_copies));
+    thread.open_copies.clear();
+  }
+  void WaitCopies(int groups_left) {
+    Thread& thread = threads_[current_];
+    while (thread.copy_groups.size() > static_cast<size_t>(groups_left)) {
+      for (const Copy& copy : thread.copy_groups.front()) {
+        std::memset(copy.to, 0, 16);
+        std::memcpy(copy.to, copy.from, copy.bytes);
+      }
+      thread.copy_groups.pop_front();
+    }
+  }
+
+ private:
+  void Start(size_t i, const std::function<void()>& body) {
+    Thread& thread = threads_[i];
+    const auto index = static_cast<unsigned>(i);
+    thread.index = {index % blockDim.x, index / blockDim.x % blockDim.y,
+                    index / blockDim.x / blockDim.y};
+    thread.fiber = context::fiber(std::allocator_arg, PoolAllocator{&pool_, &thread.stack_bottom},
+                                  [this, i, &body](context::fiber&& scheduler) {
+                                    FinishSwitch(true);
+                                    scheduler_ = std::move(scheduler);
+                                    body();
+                                    return End(i);
+                                  });
+    MakeReady(i);
+  }
+
+  context::fiber End(size_t i) {
+    Thread& thread = threads_[i];
+    bool left = !thread.open_copies.empty();
+    for (const auto& group : thread.copy_groups) left |= !group.empty();
+    if (left && report_.empty()) report_ = "a thread ended before its copies had arrived";
+    thread.is_done = true;
+    StartSwitchToScheduler(nullptr);
+    return std::move(scheduler_);
+  }
+
+  void MakeReady(size_t i) {
+    ready_[i / kWarp].push_back(i);
+    ++num_ready_;
+  }
+  // Below `end`; 0 where nothing is drawn.
+  uint64_t Draw(uint64_t end) {
+    if (random_ == 0) return 0;
+    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+    return random_ % end;
+  }
+  // In half of the blocks some warps are always before others: what all threads in turn would
+  // rarely show, as that a warp is done before another has begun.
+  size_t DrawWarp() {
+    std::vector<size_t>& warps = warps_that_are_ready_;
+    warps.clear();
+    for (size_t w = 0; w < ready_.size(); ++w) {
+      if (!ready_[w].empty()) warps.push_back(w);
+    }
+    if (ranks_.empty()) return warps[Draw(warps.size())];
+    return *std::max_element(warps.begin(), warps.end(),
+                             [&](size_t a, size_t b) { return ranks_[a] < ranks_[b]; });
+  }
+  size_t TakeReady() {
+    std::deque<size_t>& lanes = ready_[DrawWarp()];
+    --num_ready_;
+    std::swap(lanes.front(), lanes[Draw(lanes.size())]);
+    const size_t thread = lanes.front();
+    lanes.pop_front();
+    return thread;
+  }
+
+  // ---- Switches. AddressSanitizer is told which stack it is on.
+
+  void Resume(Thread& thread) {
+#if defined(__SANITIZE_ADDRESS__)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, thread.stack_bottom, kStackBytes);
+#endif
+    thread.fiber = std::move(thread.fiber).resume();
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+  }
+  void FinishSwitch(bool is_first) {
+#if defined(__SANITIZE_ADDRESS__)
+    const void* bottom = nullptr;
+    size_t size = 0;
+    __sanitizer_finish_switch_fiber(is_first ? nullptr : threads_[current_].fake_stack, &bottom,
+                                    &size);
+    scheduler_bottom_ = bottom;
+    scheduler_size_ = size;
+#else
+    (void)is_first;
+#endif
+  }
+  void StartSwitchToScheduler(void** fake) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(fake, scheduler_bottom_, scheduler_size_);
+#else
+    (void)fake;
+#endif
+  }
+  void Wait(const char* what) {
+    threads_[current_].waits_for = what;
+    Switch();
+  }
+  // The last to come to a barrier has no right to go first.
+  void Yield() {
+    MakeReady(current_);
+    Switch();
+  }
+  void Switch() {
+    StartSwitchToScheduler(&threads_[current_].fake_stack);
+    scheduler_ = std::move(scheduler_).resume();
+    FinishSwitch(false);
+  }
+
+  // ---- What went wrong
+
+  void Fail(std::string what) {
+    report_ = std::move(what);
+    Wait("nothing");  // never goes on
+  }
+  void FindDeadlock() {
+    std::map<std::string, size_t> waiting;
+    for (const Thread& thread : threads_) ++waiting[thread.is_done ? "" : thread.waits_for];
+    const size_t done = waiting[""];
+    waiting.erase("");
+    if (waiting.empty()) return;
+    report_ = "deadlock: " + std::to_string(done) + " threads ended";
+    for (const auto& [what, count] : waiting) {
+      report_ += ", " + std::to_string(count) + " wait for " + what;
+    }
+  }
+  void CheckCanaries() {
+    bool is_whole = true;
+    for (const unsigned char* c = shared_.data(); c < shared_begin_; ++c) is_whole &= *c == kCanary;
+    for (const unsigned char* c = shared_end_; c < shared_.data() + shared_.size(); ++c) {
+      is_whole &= *c == kCanary;
+    }
+    if (!is_whole) report_ = "a write past shared memory";
+  }
+  void Abandon() {
+    for (Thread& thread : threads_) {
+      if (thread.is_done || !thread.fiber) continue;
+      // Destroying a fiber would unwind it through our switches: it is left as it stands.
+      static auto* const abandoned = new std::vector<context::fiber>;
+      abandoned->push_back(std::move(thread.fiber));
+    }
+  }
+
+  StackPool& pool_;
+  uint64_t random_;
+  std::vector<unsigned char> shared_;
+  unsigned char *shared_begin_, *shared_end_;
+  std::vector<Thread> threads_;
+  std::vector<Meeting> warps_;
+  std::vector<std::deque<size_t>> ready_;  // per warp
+  size_t num_ready_ = 0;
+  std::vector<uint64_t> ranks_;  // of warps; empty: all have their turn
+  std::vector<size_t> warps_that_are_ready_;
+  std::vector<size_t> at_barrier_;
+  size_t num_at_barrier_ = 0, current_ = 0;
+  context::fiber scheduler_;
+  const void* scheduler_bottom_ = nullptr;
+  size_t scheduler_size_ = 0;
+  std::string report_;
+};
+
+// ---- The machine
+
+struct State {
+  std::recursive_mutex mutex;
+  Machine machine;
+  uint64_t seed = 0, num_launches = 0, allocated = 0;
+  std::string report;
+  std::map<void*, size_t> allocations;
+  std::map<const void*, int> shared_allowed;
+  StackPool stacks;
+};
+State& Global() {
+  static auto* const state = new State;
+  return *state;
+}
+Block* block = nullptr;
+
+cudaError_t RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& body) {
+  State& state = Global();
+  const std::lock_guard lock(state.mutex);
+  const uint64_t launch = ++state.num_launches;
+  gridDim = config.gridDim;
+  blockDim = config.blockDim;
+  const size_t count = size_t{gridDim.x} * gridDim.y * gridDim.z;
+  uint64_t random = state.seed == 0 ? 0 : (state.seed * 0x9E3779B97F4A7C15u) ^ launch;
+  const size_t first = random % count;
+  for (size_t i = 0; i < count; ++i) {
+    // From a drawn block on, upwards or downwards.
+    const size_t at = random >> 32 & 1 ? (first + count - i) % count : (first + i) % count;
+    blockIdx = {static_cast<unsigned>(at % gridDim.x),
+                static_cast<unsigned>(at / gridDim.x % gridDim.y),
+                static_cast<unsigned>(at / gridDim.x / gridDim.y)};
+    Block running(state.stacks, random == 0 ? 0 : random + at + 1, config.dynamicSmemBytes);
+    block = &running;
+    std::string report = running.Run(body);
+    block = nullptr;
+    if (report.empty()) continue;
+    state.report = "block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) +
+                   ", " + std::to_string(blockIdx.z) + "): " + report;
+    return cudaErrorLaunchFailure;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void SyncThreads() { block->SyncThreads(); }
+void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
+  block->MeetWarp(mask, name, argument, run);
+}
+int Lane() { return block->lane(); }
+unsigned char* SharedBytes() { return block->shared(); }
+void CopyAsync(void* to, const void* from, size_t bytes) { block->CopyAsync(to, from, bytes); }
+void CommitCopies() { block->CommitCopies(); }
+void WaitCopies(int groups_left) { block->WaitCopies(groups_left); }
+
+uint32_t VoteOf(uint32_t mask, bool vote) {
+  Ballot ballot{vote, 0};
+  MeetWarp(mask, "ballot", &ballot, [](void* const* lanes) {
+    uint32_t result = 0;
+    for (int i = 0; i < kWarp; ++i) {
+      if (lanes[i] != nullptr && static_cast<Ballot*>(lanes[i])->vote) result |= 1u << i;
+    }
+    for (int i = 0; i < kWarp; ++i) {
+      if (lanes[i] != nullptr) static_cast<Ballot*>(lanes[i])->result = result;
+    }
+  });
+  return ballot.result;
+}
+
+void SetSeed(uint64_t seed) { Global().seed = seed; }
+void SetMachine(const Machine& machine) { Global().machine = machine; }
+std::string TakeReport() { return std::exchange(Global().report, {}); }
+uint64_t AllocatedBytes() { return Global().allocated; }
+uint64_t NumLaunches() { return Global().num_launches; }
+
+}  // namespace cuda_emulation
+
+// ---- The runtime's functions
+
+using cuda_emulation::Global;
+
+struct EmulatedGraph {
+  std::vector<std::function<cudaError_t()>> work;
+};
+struct EmulatedStream {
+  std::unique_ptr<EmulatedGraph> recording;
+  cudaError_t error = cudaSuccess;  // sticks
+  // Runs it now, or records it.
+  cudaError_t Enqueue(std::function<cudaError_t()> work) {
+    if (recording) {
+      recording->work.push_back(std::move(work));
+      return cudaSuccess;
+    }
+    if (error == cudaSuccess) error = work();
+    return cudaSuccess;  // as on a device, errors of the work come later
+  }
+};
+
+namespace cuda_emulation {
+
+cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
+                   std::function<void()> body) {
+  const auto& [grid, threads, shared, stream] = config;
+  const size_t count = size_t{threads.x} * threads.y * threads.z;
+  const auto allowed = Global().shared_allowed.find(kernel);
+  const size_t most =
+      allowed == Global().shared_allowed.end() ? 48 << 10 : static_cast<size_t>(allowed->second);
+  const bool is_possible = count >= 1 && count <= 1024 && grid.x >= 1 && grid.y >= 1 &&
+                           grid.z >= 1 && grid.y <= 65535 && grid.z <= 65535 && shared <= most;
+  if (!is_possible) return cudaErrorInvalidValue;
+  return stream->Enqueue([=] { return RunGrid(config, body); });
+}
+
+cudaError_t AllowShared(const void* kernel, int bytes) {
+  if (bytes < 0 || static_cast<uint32_t>(bytes) > Global().machine.shared_bytes) {
+    return cudaErrorInvalidValue;
+  }
+  Global().shared_allowed[kernel] = bytes;
+  return cudaSuccess;
+}
+
+}  // namespace cuda_emulation
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+  }
+  return "unknown error";
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  const auto& machine = Global().machine;
+  *count = 0;
+  if (machine.driver < 12000) return cudaErrorInsufficientDriver;
+  if (machine.num_devices == 0) return cudaErrorNoDevice;
+  *count = machine.num_devices;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = Global().machine.driver;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const auto& machine = Global().machine;
+  if (device < 0 || device >= machine.num_devices) return cudaErrorInvalidDevice;
+  *properties = {
+      "emulated",           machine.major,       0, static_cast<int>(machine.num_multiprocessors),
+      machine.memory_bytes, machine.shared_bytes};
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return device >= 0 && device < Global().machine.num_devices ? cudaSuccess
+                                                              : cudaErrorInvalidDevice;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = Global().machine.memory_bytes;
+  *free = *total - std::min<uint64_t>(*total, Global().allocated);
+  return cudaSuccess;
+}
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  auto& state = Global();
+  const std::lock_guard lock(state.mutex);
+  if (bytes > state.machine.memory_bytes - state.allocated) return cudaErrorMemoryAllocation;
+  // Exactly so many bytes, so that AddressSanitizer finds reads past them.
+  *data = ::operator new(std::max<size_t>(bytes, 1), std::align_val_t(256));
+  std::memset(*data, 0xFF, bytes);
+  state.allocations[*data] = bytes;
+  state.allocated += bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  auto& state = Global();
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.allocations.find(data);
+  if (found == state.allocations.end()) return cudaErrorInvalidValue;
+  state.allocated -= found->second;
+  state.allocations.erase(found);
+  ::operator delete(data, std::align_val_t(256));
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  *data = std::malloc(std::max<size_t>(bytes, 1));
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new EmulatedStream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return stream->error; }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  if (stream->recording && kind != cudaMemcpyDeviceToDevice) {
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  return stream->Enqueue([=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t stream) {
+  return stream->Enqueue([=] {
+    if (bytes > 0) std::memset(to, byte, bytes);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  stream->recording = std::make_unique<EmulatedGraph>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = stream->recording.release();
+  return *graph != nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new EmulatedGraph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  for (const auto& work : exec->work) (void)stream->Enqueue(work);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}

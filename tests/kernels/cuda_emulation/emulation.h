@@ -1,0 +1,40 @@
+// Runs CUDA kernels on a CPU, for tests: the same *.cu files, compiled as ordinary C++.
+//
+// Every thread of a block is a fiber that runs until it waits: for the block (__syncthreads), its
+// warp (shuffles, votes, matrix products) or its end. What a GPU leaves to chance is chosen to
+// hurt: which thread goes on is drawn by a seed (in half of the blocks with warps that are always
+// first), blocks run in a drawn order, shared and device memory begin as NaN, and what cp.async
+// copies is NaN until it is waited for. Found and reported as a failed launch: threads that wait
+// for each other forever, lanes of a warp that meet in different instructions, writes past shared
+// memory, copies nobody waited for, more shared memory than was allowed. Reads past device memory
+// are AddressSanitizer's to find. Not found: a missing barrier between threads that no order of
+// whole stretches between barriers can show.
+#ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
+#define LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
+
+#include <cstdint>
+#include <string>
+
+namespace cuda_emulation {
+
+// 0: threads and blocks in ascending order; else drawn by it. Of all launches from now on.
+void SetSeed(uint64_t seed);
+// What the last failed launch did wrong; "" when none failed since it was asked.
+std::string TakeReport();
+
+// The machine that is pretended. Defaults: one device, compute capability 9.0.
+struct Machine {
+  int num_devices = 1;
+  int major = 9;
+  int driver = 13000;  // 0: none; below 12000: too old
+  uint64_t memory_bytes = 4ull << 30;
+  uint32_t shared_bytes = 232448;  // 227 KiB, as of an H100; 166912 of an A100
+  uint32_t num_multiprocessors = 4;
+};
+void SetMachine(const Machine& machine);
+uint64_t AllocatedBytes();  // of the device, now
+uint64_t NumLaunches();     // so far
+
+}  // namespace cuda_emulation
+
+#endif  // LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
