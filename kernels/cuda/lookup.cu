@@ -27,7 +27,7 @@ __device__ __forceinline__ float LogitOf(const CudaLookupArgs& args, float produ
                                          const Column& column, float norm) {
   if (!(column.count > 0)) return NegativeInfinity();
   float logit = product * args.scale;
-  if (args.clusters.deviations != nullptr) {  // index/second_order.h
+  if (args.clusters.deviations != nullptr) {  // kernels/second_order.h
     const float deviation = norm * column.deviation;
     logit += deviation < column.most_deviations
                  ? deviation * deviation / 2

@@ -26,7 +26,7 @@ struct DeviceClusters {
   const uint32_t* begin = nullptr;    // [num_kv_heads + 1], of the device
   uint32_t num_clusters = 0;          // of all kv heads
   uint32_t most_clusters = 0;         // of one
-  // [num_clusters]: square roots of variances, for index/second_order.h; nullptr: centroids alone.
+  // [num_clusters]: square roots of variances, for kernels/second_order.h; nullptr: centroids alone.
   const float* deviations = nullptr;
 };
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "index/second_order.h"
+#include "kernels/second_order.h"
 #include "tests/kernels/cuda/cuda_case.h"
 
 namespace lectern {
