@@ -39,8 +39,9 @@
 #   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
 #   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
 #                 transformers)
-#   tokenizers    byte-level BPE against PyPI's tokenizers: 110,000 strings in each family, ids and byte
-#                 ranges (PYTHON with tokenizers; TOKENIZER_STRINGS, TOKENIZER_SEED); the table goes where
+#   tokenizers    byte-level BPE against PyPI's tokenizers, SentencePiece against its sentencepiece:
+#                 110,000 strings in each family, ids and byte ranges (PYTHON with tokenizers,
+#                 sentencepiece and protobuf; TOKENIZER_STRINGS, TOKENIZER_SEED); the table goes where
 #                 that of `fuzz` does
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
 set -euo pipefail
@@ -352,11 +353,13 @@ tokenizers() {
   build release tokenizer_compare
   "${PYTHON:-python3}" tests/golden/make_bpe_golden.py "$work" --pieces 8000 \
     --strings "${TOKENIZER_STRINGS:-110000}" --seed "${TOKENIZER_SEED:-2}" | tail -1
+  "${PYTHON:-python3}" tests/golden/make_sentencepiece_cases.py "$work" --pieces 8000 \
+    --strings "${TOKENIZER_STRINGS:-110000}" --seed "${TOKENIZER_SEED:-2}"
   read -ra families < <(cd "$work" && printf '%s ' *.cases | sed 's/\.cases//g')
   mkdir -p build-checked/trust
   {
     echo "**tokenizers, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: ids and byte ranges of"
-    echo "random and fuzzed texts in many scripts, against PyPI's tokenizers"
+    echo "random and fuzzed texts in many scripts, against PyPI's tokenizers and (spm) sentencepiece"
     echo
     build-release/tests/evaluation/tokenizer_compare "$work" "${families[@]}"
   } | tee build-checked/trust/tokenizers.md

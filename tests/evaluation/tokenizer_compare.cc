@@ -1,7 +1,9 @@
-// tokenizer_compare FOLDER FAMILY…: reads FAMILY.json as a tokenizer and FAMILY.cases as what
-// PyPI's tokenizers makes of texts (tests/golden/make_bpe_golden.py), and prints a row of a table
-// for each: strings, tokens, how many differ. Exits 1 where any differs.
+// tokenizer_compare FOLDER FAMILY…: reads FAMILY.json, or else FAMILY.model, as a tokenizer and
+// FAMILY.cases as what PyPI's tokenizers or sentencepiece makes of texts (make_bpe_golden.py and
+// make_sentencepiece_cases.py of tests/golden), and prints a row of a table for each: strings,
+// tokens, how many differ. Exits 1 where any differs.
 #include <cstdio>
+#include <filesystem>
 
 #include "engine/json.h"
 #include "tests/engine/bpe_cases.h"
@@ -11,8 +13,10 @@ namespace {
 
 // Prints the first differences to stderr.
 bool CompareFamily(const std::string& folder, const std::string& family) {
-  const auto tokenizer =
-      lectern::Tokenizer::Load(lectern::Env::Default(), folder + "/" + family + ".json");
+  const std::string json = folder + "/" + family + ".json";
+  const auto tokenizer = lectern::Tokenizer::Load(
+      lectern::Env::Default(),
+      std::filesystem::exists(json) ? json : folder + "/" + family + ".model");
   if (!tokenizer.ok()) {
     std::fprintf(stderr, "%s\n", tokenizer.status().message().c_str());
     return false;
