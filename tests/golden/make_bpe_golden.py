@@ -258,6 +258,16 @@ def varint(value):
     return bytes(out) + bytes([value])
 
 
+def record(text, ids, ranges):
+    data = text.encode()
+    out = varint(len(data)) + data + varint(len(ids))
+    before = 0
+    for i, (begin, end) in zip(ids, ranges):
+        out += varint(i) + varint(begin - before) + varint(end - begin)
+        before = begin
+    return out
+
+
 def case(text, encoding, nfc):
     offsets = [0]
     for c in text:
@@ -270,13 +280,7 @@ def case(text, encoding, nfc):
         if nfc.normalize_str(text) == text:
             assert ranges == wide, (text, ranges, wide)
         ranges = wide
-    data = text.encode()
-    out = varint(len(data)) + data + varint(len(encoding.ids))
-    before = 0
-    for i, (a, b) in zip(encoding.ids, ranges):
-        out += varint(i) + varint(a - before) + varint(b - a)
-        before = a
-    return out
+    return record(text, encoding.ids, ranges)
 
 
 def main():

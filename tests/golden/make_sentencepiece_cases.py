@@ -14,7 +14,7 @@ import pathlib
 
 import sentencepiece
 
-from make_bpe_golden import Texts, varint
+from make_bpe_golden import Texts, record
 from make_tokenizer_golden import KEPT, byte_ranges
 
 PLAIN = {"normalization_rule_name": "identity", "remove_extra_whitespaces": False,
@@ -58,13 +58,7 @@ def main():
                     left_out += 1
                     continue
                 ids, ranges = byte_ranges(processor, text)
-                data = text.encode()
-                out = varint(len(data)) + data + varint(len(ids))
-                before = 0
-                for i, (begin, end) in zip(ids, ranges):
-                    out += varint(i) + varint(begin - before) + varint(end - begin)
-                    before = begin
-                cases.write(out)
+                cases.write(record(text, ids, ranges))
                 tokens += len(ids)
         print(f"{name}: {processor.vocab_size()} pieces, {tokens} tokens, {left_out} texts left out")
 
