@@ -344,6 +344,19 @@ Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
   return std::span<const HeadIndex>(entry.heads);
 }
 
+void Document::ReadAhead(uint32_t layer) const {
+  const ShardReader& shard = *layers_[layer]->shard;
+  const bool with_rows =
+      is_windowed(layer) || (layer > 0 && layers_[layer - 1]->shard->verified_share() > 0.5);
+  for (const bool rows : {false, true}) {  // a lookup comes first
+    if (rows && !with_rows) break;
+    for (const SectionEntry& s : shard.sections()) {
+      const bool is_rows = s.kind == static_cast<uint32_t>(SectionKind::kRows);
+      if (is_rows == rows) shard.ReadAhead(s.offset, s.bytes);
+    }
+  }
+}
+
 uint64_t Document::LayerBytes() const {
   return uint64_t{2} * shape().num_kv_heads * shape().num_tokens *
          RowBytes(kv_dtype(), shape().head_dim);

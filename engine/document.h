@@ -98,6 +98,10 @@ class Document {
 
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
+  // A hint that a step of many tokens comes to `layer` next, so that it is read while there is other
+  // work: clusters and codes, and where most of the layer before was read, as of a first question,
+  // the rows too.
+  void ReadAhead(uint32_t layer) const;
   // K and V bytes of one layer that is not windowed, all kv heads and rows, stored or not.
   uint64_t LayerBytes() const;
 

@@ -50,9 +50,10 @@ class MappedFile {
     if (bytes > 0) std::memcpy(to, data() + offset, bytes);
     return {};
   }
-  // Hints that a range will be read soon / is not needed any more. What a mirror has of it is gone
-  // then (whole pages), until Load brings it again: nobody may be reading it.
+  // A hint that a range will be read soon: it is fetched into the page cache meanwhile.
   virtual void WillNeed(uint64_t offset, uint64_t bytes) const = 0;
+  // A hint that it is not needed any more. What a mirror has of it is gone then (whole pages), until
+  // Load brings it again: nobody may be reading it.
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
 };
 

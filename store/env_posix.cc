@@ -158,6 +158,15 @@ class PosixWritableFile : public WritableFile {
   std::string path_;
 };
 
+// Linux reads no more at one hint than a disk takes at once: often 128 KiB.
+template <typename Advise>
+void ForEachAdvised(uint64_t offset, uint64_t bytes, const Advise& advise) {
+  constexpr uint64_t kAtOnce = 128 << 10;
+  for (uint64_t done = 0; done < bytes; done += kAtOnce) {
+    advise(offset + done, std::min(kAtOnce, bytes - done));
+  }
+}
+
 class PosixMappedFile : public MappedFile {
  public:
   PosixMappedFile() = default;
@@ -171,7 +180,7 @@ class PosixMappedFile : public MappedFile {
   const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
   uint64_t size() const override { return size_; }
   void WillNeed(uint64_t offset, uint64_t bytes) const override {
-    Advise(offset, bytes, MADV_WILLNEED);
+    ForEachAdvised(offset, bytes, [&](uint64_t begin, uint64_t n) { Advise(begin, n, MADV_WILLNEED); });
   }
   void DontNeed(uint64_t offset, uint64_t bytes) const override {
     Advise(offset, bytes, MADV_DONTNEED);
@@ -210,7 +219,12 @@ class PosixMirror : public MappedFile {
   Status ReadAt(uint64_t offset, void* to, size_t bytes) const override {
     return ReadFully(fd_.get(), path_, offset, to, bytes);
   }
-  void WillNeed(uint64_t, uint64_t) const override {}
+  void WillNeed(uint64_t offset, uint64_t bytes) const override {
+    ForEachAdvised(offset, bytes, [&](uint64_t begin, uint64_t n) {
+      ::posix_fadvise(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(n),
+                      POSIX_FADV_WILLNEED);
+    });
+  }
   void DontNeed(uint64_t offset, uint64_t bytes) const override {
     const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;

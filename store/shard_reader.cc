@@ -228,6 +228,22 @@ struct ShardReader::Impl {
     return {};
   }
 
+  void ReadAhead(uint64_t offset, uint64_t bytes) const {
+    const uint64_t end = std::min((offset + bytes + kBlockBytes - 1) / kBlockBytes, header.num_blocks);
+    for (uint64_t block = offset / kBlockBytes; block < end;) {
+      const uint64_t begin = block;
+      while (block < end && !HasBit(verified, block)) ++block;
+      if (begin < block) file->WillNeed(begin * kBlockBytes, (block - begin) * kBlockBytes);
+      while (block < end && HasBit(verified, block)) ++block;
+    }
+  }
+
+  double VerifiedShare() const {
+    uint64_t count = 0;
+    for (uint64_t block = 0; block < header.num_blocks; ++block) count += HasBit(verified, block);
+    return static_cast<double>(count) / static_cast<double>(header.num_blocks);
+  }
+
   void Drop() const {
     for (uint64_t block = 0; block < header.num_blocks; ++block) {
       if (!HasBit(verified, block) || HasBit(kept, block)) continue;
@@ -309,6 +325,11 @@ Result<std::span<const std::byte>> ShardReader::Section(SectionKind kind, uint32
 Status ShardReader::Verify(uint64_t offset, uint64_t bytes) const {
   return impl_->VerifyBlocks(offset, bytes, /*keep=*/false);
 }
+
+void ShardReader::ReadAhead(uint64_t offset, uint64_t bytes) const {
+  impl_->ReadAhead(offset, bytes);
+}
+double ShardReader::verified_share() const { return impl_->VerifiedShare(); }
 
 uint64_t ShardReader::droppable_bytes() const {
   return impl_->num_droppable.load(std::memory_order_relaxed) * kBlockBytes;

@@ -67,6 +67,10 @@ class ShardReader {
   // them: the first touch pays, later ones are one atomic load per block. The header's block is
   // included. Codes of Section.
   Status Verify(uint64_t offset, uint64_t bytes) const;
+  // A hint that [offset, offset + bytes) will be verified soon: what is not yet is read meanwhile.
+  void ReadAhead(uint64_t offset, uint64_t bytes) const;
+  // Of the file's blocks, those that are verified now: [0, 1].
+  double verified_share() const;
   // Bytes of blocks that Drop would let go: verified, and no section's that was read whole.
   uint64_t droppable_bytes() const;
   // Lets go of them, so that they take no memory; the next Verify loads and checks them again. By
