@@ -24,23 +24,30 @@ bool RangesFit(std::span<const TokenizedText::Range> ranges, size_t text_bytes) 
   return true;
 }
 
-// Of blocks that Heads reads once and keeps.
+// What Heads reads once and keeps.
+bool IsKept(const SectionEntry& section) {
+  switch (SectionKind{section.kind}) {
+    case SectionKind::kPositions:
+    case SectionKind::kKeyCounts:
+    case SectionKind::kChildren:
+    case SectionKind::kThresholds:
+    case SectionKind::kBlockScores:
+    case SectionKind::kPlainBlockScores:
+    case SectionKind::kFullBlockScores:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Of the blocks that it lies in.
 uint64_t KeptBytes(const ShardReader& shard) {
   std::vector<bool> is_kept(shard.header().num_blocks);
   for (const SectionEntry& section : shard.sections()) {
-    switch (SectionKind{section.kind}) {
-      case SectionKind::kPositions:
-      case SectionKind::kKeyCounts:
-      case SectionKind::kChildren:
-      case SectionKind::kThresholds:
-      case SectionKind::kBlockScores:
-        for (uint64_t at = section.offset / kBlockBytes * kBlockBytes;
-             at < section.offset + section.bytes; at += kBlockBytes) {
-          is_kept[at / kBlockBytes] = true;
-        }
-        break;
-      default:
-        break;
+    if (!IsKept(section)) continue;
+    for (uint64_t at = section.offset / kBlockBytes * kBlockBytes;
+         at < section.offset + section.bytes; at += kBlockBytes) {
+      is_kept[at / kBlockBytes] = true;
     }
   }
   return static_cast<uint64_t>(std::count(is_kept.begin(), is_kept.end(), true)) * kBlockBytes;
@@ -66,7 +73,7 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   auto document = std::make_shared<Document>();
   document->row_ = row;
   LECTERN_ASSIGN(document->lease_, env.LockDirectory(directory, Lease::kShared));
-  const auto open = [&](const std::string& file, ShardKind kind,
+  const auto open = [&](std::unique_ptr<MappedFile> map, const std::string& file, ShardKind kind,
                         uint32_t layer) -> Result<std::unique_ptr<ShardReader>> {
     ShardReader::Expected expected = {.kind = kind,
                                       .layer = layer,
@@ -81,10 +88,12 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Status(Code::kCorrupt, "the catalog knows no " + file + " of document " +
                                         ToHex(row.id) + "; index the document again");
     }
-    return ShardReader::Open(env, directory + "/" + file, expected,
-                             kind == ShardKind::kDocument ? Io::kPread : options.io);
+    return ShardReader::Open(std::move(map), directory + "/" + file, expected);
   };
-  LECTERN_ASSIGN(document->document_shard_, open(kDocumentFile, ShardKind::kDocument, 0));
+  LECTERN_ASSIGN(auto text_file,
+                 ShardReader::Map(env, directory + "/" + kDocumentFile, Io::kPread));
+  LECTERN_ASSIGN(document->document_shard_,
+                 open(std::move(text_file), kDocumentFile, ShardKind::kDocument, 0));
   const ShardReader& shard = *document->document_shard_;
   LECTERN_ASSIGN(const auto text, shard.Section(SectionKind::kText, 0, 0));
   document->text_ = {reinterpret_cast<const char*>(text.data()), text.size()};
@@ -135,9 +144,15 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   if (!prefill_budget) return Corrupt(shard.path(), "how it was prefilled is damaged");
   document->prefill_budget_ = *prefill_budget;
   LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
+  std::vector<std::unique_ptr<MappedFile>> files;  // all are read ahead before one is waited for
+  for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
+    LECTERN_ASSIGN(files.emplace_back(),
+                   ShardReader::Map(env, directory + "/" + LayerFile(layer), options.io));
+  }
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
-    LECTERN_ASSIGN(entry->shard, open(LayerFile(layer), ShardKind::kLayer, layer));
+    LECTERN_ASSIGN(entry->shard,
+                   open(std::move(files[layer]), LayerFile(layer), ShardKind::kLayer, layer));
     if (!IsLayerOf(entry->shard->header(), shard.header())) {
       return Corrupt(entry->shard->path(), "its shape is not the document's");
     }
@@ -230,7 +245,17 @@ Result<std::span<const double>> Document::CosineSums() const {
   return Corrupt(shard.path(), "its sums are not one per chunk and layer");
 }
 
+void Document::ReadHeadsAhead() const {
+  for (const auto& layer : layers_) {
+    if (layer->is_loaded.load(std::memory_order_acquire)) continue;
+    for (const SectionEntry& s : layer->shard->sections()) {
+      if (IsKept(s)) layer->shard->ReadAhead(s.offset, s.bytes);
+    }
+  }
+}
+
 Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool tail) const {
+  ReadHeadsAhead();
   std::vector<double> floors;
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
     if (is_windowed(layer)) continue;
@@ -248,6 +273,7 @@ Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool 
 
 Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                                   bool has_floors) const {
+  ReadHeadsAhead();
   PolicyInput input;  // of the layers that are not windowed
   input.num_layers = num_full_layers();
   input.num_kv_heads = shape().num_kv_heads;

@@ -126,6 +126,7 @@ class Document {
  private:
   Status ReadStatistics();
   Status ReadRetention(const Json& options);
+  void ReadHeadsAhead() const;  // a hint that Heads of all layers follow
   Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
     std::unique_ptr<ShardReader> shard;

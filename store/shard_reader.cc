@@ -287,9 +287,19 @@ ShardReader::~ShardReader() = default;
 
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(Env& env, const std::string& path,
                                                        const Expected& expected, Io io) {
+  LECTERN_ASSIGN(std::unique_ptr<MappedFile> file, Map(env, path, io));
+  return Open(std::move(file), path, expected);
+}
+
+Result<std::unique_ptr<MappedFile>> ShardReader::Map(Env& env, const std::string& path, Io io) {
   LECTERN_ASSIGN(std::unique_ptr<MappedFile> file,
                  io == Io::kMmap ? env.Map(path) : env.Mirror(path));
-  return Open(std::move(file), path, expected);
+  // The header; section table, block table and footer.
+  const uint64_t size = file->size();
+  const uint64_t tables = 2 * kBlockBytes + size / kBlockBytes * sizeof(uint32_t);
+  file->WillNeed(0, std::min<uint64_t>(kHeaderBytes, size));
+  file->WillNeed(size - std::min(tables, size), std::min(tables, size));
+  return file;
 }
 
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(std::unique_ptr<MappedFile> file,

@@ -32,6 +32,8 @@ class ShardReader {
   };
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
                                                    const Expected& expected, Io io = Io::kMmap);
+  // The file, with a hint that Open comes to it: of several files all are then read at a time.
+  static Result<std::unique_ptr<MappedFile>> Map(Env& env, const std::string& path, Io io);
   // The same over a file that is open already; `path` is for messages.
   static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<MappedFile> file,
                                                    const std::string& path,
