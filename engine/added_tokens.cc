@@ -26,7 +26,7 @@ class AddedTokensReader {
     for (const auto& [text, id] : *root_.object()) {
       const auto number = id.unsigned_integer();
       if (!number) return Malformed(Shown(text) + " is " + Shown(id) + ", not a whole number");
-      if (!added_.try_emplace(*number, text, LooksLikeMark(text)).second) {
+      if (!added_.try_emplace(*number, AddedToken{text, LooksLikeMark(text)}).second) {
         return Malformed("two tokens have the id " + std::to_string(*number));
       }
     }
