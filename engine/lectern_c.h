@@ -133,8 +133,8 @@ typedef struct lectern_engine_options {
   uint64_t quota_bytes;
   lectern_io io;
   /* Memory that indexing and asking may take beside the program itself: weights, activations, KV of
-   * conversations, pages of documents in use; 0: any. Not counted: what the C library keeps of
-   * memory that was freed, a few MiB. Pages go when there is no room for them, and are read again.
+   * conversations, pages of documents in use; 0: any. Not counted: the tokenizer, and what malloc
+   * keeps of memory that was freed. Pages go when there is no room for them, and are read again.
    * What cannot be done within it is refused before it begins: LECTERN_OUT_OF_MEMORY says what is
    * needed, taken and allowed. */
   uint64_t max_ram_bytes;

@@ -156,7 +156,8 @@ class CancellingEnv : public ForwardingEnv {
   int countdown_;
 };
 
-TEST_P(PackedWeightsTest, LoadingCanBeCancelledAndLeavesNothing) {
+TEST_P(PackedWeightsTest, LoadingCanBeCancelled) {
+  const uint32_t digest = Digest(*LoadIn(""));
   for (const Io io : {Io::kMmap, Io::kPread}) {
     std::set<std::string> messages;
     for (int at = 0;; ++at) {
@@ -169,8 +170,8 @@ TEST_P(PackedWeightsTest, LoadingCanBeCancelledAndLeavesNothing) {
       if (!model.ok()) {
         EXPECT_EQ(model.status().code(), Code::kCancelled) << model.status().message();
         messages.insert(model.status().message());
-        EXPECT_TRUE(!fs::exists(store_ + "/weights") || fs::is_empty(store_ + "/weights")) << at;
       }
+      EXPECT_EQ(Digest(*LoadIn(store_, io)), digest) << at;
       fs::remove_all(store_ + "/weights");
     }
     EXPECT_EQ(messages.size(), 2u);  // while it was read, and while it was quantised
