@@ -391,13 +391,14 @@ Status Weights::AddTo(Sha256& hash, const CancelFlag* cancel) const {
   for (const Tensor& tensor : tensors_) {
     AddShape(tensor, hash);
     const MappedFile& file = *files_[tensor.file].bytes;
-    LECTERN_RETURN_IF_ERROR(InPieces(tensor.bytes, cancel, [&](uint64_t at, auto piece) -> Status {
+    const auto add = [&](uint64_t at, std::span<const std::byte> piece) -> Status {
       const bool is_loaded = !tensor.packing;  // to stay
       if (!is_loaded) LECTERN_RETURN_IF_ERROR(file.Load(tensor.offset + at, piece.size()));
       hash.Update(piece.data(), piece.size());
       if (!is_loaded) file.DontNeed(tensor.offset + at, piece.size());
       return {};
-    }));
+    };
+    LECTERN_RETURN_IF_ERROR(InPieces(tensor.bytes, cancel, add));
   }
   return {};
 }
