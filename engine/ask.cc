@@ -96,10 +96,6 @@ void AddRuleNote(const SelectionRule& rule, Answer& answer) {
   }
 }
 
-bool IsSet(const CancelFlag* cancel) {
-  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
-}
-
 Status Mismatch(const Document& document, const Model& model) {
   return {Code::kModelMismatch,
           "document \"" + document.row().name + "\" was indexed with model " +

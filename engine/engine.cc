@@ -22,8 +22,9 @@
 namespace lectern {
 namespace {
 
-// A path that means the same from any working directory.
+// A path that means the same from any working directory; empty: none.
 std::string Absolute(const std::string& path) {
+  if (path.empty()) return path;
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   if (error) return path;
@@ -68,9 +69,9 @@ class LocalEngine : public Engine {
   LocalEngine(const EngineOptions& options, const Backend& backend)
       : env_(Env::Default()),
         store_(Absolute(options.store)),
-        model_(options.model.empty() ? "" : Absolute(options.model)),
+        model_(Absolute(options.model)),
         given_model_(options.model),
-        ollama_models_(options.ollama_models),
+        ollama_models_(Absolute(options.ollama_models)),
         backend_(backend),
         quota_bytes_(options.quota_bytes),
         io_(options.io),
@@ -92,7 +93,7 @@ class LocalEngine : public Engine {
     FoundModel found(env_, path, io_);
     // Packed weights are kept in the store, also in one that is made just now.
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
-    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, ""));
+    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, "", options.cancel));
     auto report = IndexDocument(Context(*model), bytes, options);
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
@@ -101,11 +102,11 @@ class LocalEngine : public Engine {
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
-    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, ""));
+    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, "", options.cancel));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
-  Result<std::unique_ptr<Session>> Open(std::string_view name) override {
+  Result<std::unique_ptr<Session>> Open(std::string_view name, const CancelFlag* cancel) override {
     const auto start = std::chrono::steady_clock::now();
     LECTERN_ASSIGN(DocumentRow row, Find(name));
     auto opened = OpenDocument(row);
@@ -117,7 +118,7 @@ class LocalEngine : public Engine {
       opened = OpenDocument(row);
     }
     LECTERN_ASSIGN(const auto document, std::move(opened));
-    LECTERN_ASSIGN(const auto model, ModelOf(*document));
+    LECTERN_ASSIGN(const auto model, ModelOf(*document, cancel));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
     LECTERN_ASSIGN(auto session,
                    DocumentSession::Create(document, model, backend_, threads_, open.count()));
@@ -191,7 +192,7 @@ class LocalEngine : public Engine {
     }
     LECTERN_ASSIGN(const DocumentRow row, Find(name));
     LECTERN_ASSIGN(const auto document, OpenDocument(row));
-    LECTERN_ASSIGN(const auto model, ModelOf(*document));
+    LECTERN_ASSIGN(const auto model, ModelOf(*document, nullptr));
     return lectern::ChangePlan(Context(*model), row.id, change);
   }
 
@@ -350,10 +351,11 @@ class LocalEngine : public Engine {
   }
 
   // Of this engine, or what the document was indexed with.
-  Result<std::shared_ptr<const Model>> ModelOf(const Document& document) {
+  Result<std::shared_ptr<const Model>> ModelOf(const Document& document,
+                                               const CancelFlag* cancel) {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path.empty() ? document.row().model_path : path, io_);
-    return ModelFor(found, document.weights(), document.chat_template());
+    return ModelFor(found, document.weights(), document.chat_template(), cancel);
   }
 
   // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
@@ -374,9 +376,11 @@ class LocalEngine : public Engine {
     return files.ok() && (*files)->HasBlocks();
   }
 
-  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say.
+  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say. Who
+  // waits for a model that another call reads goes on when that call ends.
   Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, WeightsType otherwise,
-                                                const std::string& template_otherwise) {
+                                                const std::string& template_otherwise,
+                                                const CancelFlag* cancel) {
     const std::string& folder = found.path();
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
@@ -397,6 +401,7 @@ class LocalEngine : public Engine {
                                                 .weights = type,
                                                 .quota_bytes = quota_bytes_,
                                                 .threads = threads_.get(),
+                                                .cancel = cancel,
                                                 .chat_template = std::string(format->name)}));
       cached.batch = std::make_shared<StepBatch>(cached.model, backend_, threads_);
       const std::lock_guard batches_lock(batches_mutex_);

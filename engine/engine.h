@@ -3,7 +3,6 @@
 #ifndef LECTERN_ENGINE_ENGINE_H_
 #define LECTERN_ENGINE_ENGINE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/cancel_flag.h"
 #include "engine/chat_history.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer.h"
@@ -24,10 +24,6 @@
 #include "store/store.h"
 
 namespace lectern {
-
-// Set from any thread to make the call that was given it end early with kCancelled. Polled at
-// least once per layer and block of work, so that a call ends within 250 ms.
-using CancelFlag = std::atomic<bool>;
 
 struct EngineOptions {
   std::string store;       // directory; created by the first Index
@@ -301,8 +297,10 @@ class Engine {
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
 
   // `document`: id, name, or empty: the only one (kAmbiguous lists them, kNotFound when none).
-  // kModelMismatch names both sides; kMissingFile, kTruncated, kChecksumMismatch, kCorrupt.
-  virtual Result<std::unique_ptr<Session>> Open(std::string_view document) = 0;
+  // kModelMismatch names both sides; kMissingFile, kTruncated, kChecksumMismatch, kCorrupt;
+  // kCancelled while a model is read.
+  virtual Result<std::unique_ptr<Session>> Open(std::string_view document,
+                                                const CancelFlag* cancel = nullptr) = 0;
 
   // Steps of all models' sessions since the engine was made (engine/step_batch.h).
   struct Counts {

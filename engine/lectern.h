@@ -87,7 +87,7 @@ struct IndexOptions {          // lectern_index_options
   std::string_view prefill = {};                          // "exact"
   double prefill_budget = 0;                              // [0.02, 1] of "sparse"; 0: 0.1
   std::span<const lectern_page> pages = {};               // of the source
-  std::stop_token stop = {};                              // cancels, as Engine::Cancel does
+  std::stop_token stop = {};  // cancels, as Engine::Cancel does: every call of the engine
 };
 
 // What an Index did. Views are valid until the report is destroyed.
@@ -266,10 +266,10 @@ class Engine {
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options = {});
   // What Index would cost. Changes nothing. Codes as Index.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
-  void Cancel();  // ends the Index and Estimate calls that run now, within 250 ms
+  void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
 
-  // kModelMismatch (names both sides), kMissingFile, kTruncated, kChecksumMismatch, kCorrupt. The
-  // session keeps what it needs of the engine.
+  // kModelMismatch (names both sides), kMissingFile, kTruncated, kChecksumMismatch, kCorrupt,
+  // kCancelled. The session keeps what it needs of the engine.
   Result<Session> Open(std::string_view document = {});
 
   lectern_counts counts() const;  // what this engine did since it was made

@@ -188,7 +188,8 @@ lectern_code lectern_session_open(lectern_engine* engine, const char* document, 
     auto object = std::make_shared<SessionObject>();
     LECTERN_ASSIGN(object->engine, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
-    LECTERN_ASSIGN(object->session, object->engine->engine->Open(name));
+    const RunningCalls::Scope scope(object->engine->running);
+    LECTERN_ASSIGN(object->session, object->engine->engine->Open(name, scope.cancel()));
     *session = Issue<lectern_session>(std::move(object));
     return Status();
   });

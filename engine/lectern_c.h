@@ -119,7 +119,8 @@ enum lectern_ios { LECTERN_IO_DEFAULT = 0 /* mmap */, LECTERN_IO_MMAP = 1, LECTE
 typedef struct lectern_engine_options {
   size_t struct_size;
   /* Directory, created by the first index. Required. Of its own: one that holds other things and no
-   * store is left as it is, LECTERN_INVALID_ARGUMENT. */
+   * store is left as it is, LECTERN_INVALID_ARGUMENT. Here and below, what a path without a leading
+   * slash means is settled when the engine is created. */
   const char* store;
   size_t store_len;
   /* A folder as transformers saves it, a .gguf file (any part of one that is split), a folder that
@@ -132,9 +133,10 @@ typedef struct lectern_engine_options {
   uint64_t quota_bytes;
   lectern_io io;
   /* Memory that indexing and asking may take beside the program itself: weights, activations, KV of
-   * conversations, pages of documents in use; 0: any. Pages go when there is no room for them, and
-   * are read again. What cannot be done within it is refused before it begins:
-   * LECTERN_OUT_OF_MEMORY says what is needed, taken and allowed. */
+   * conversations, pages of documents in use; 0: any. Not counted: the tokenizer, and what malloc
+   * keeps of memory that was freed. Pages go when there is no room for them, and are read again.
+   * What cannot be done within it is refused before it begins: LECTERN_OUT_OF_MEMORY says what is
+   * needed, taken and allowed. */
   uint64_t max_ram_bytes;
   /* 1: a model's weights are hashed although their files have the sizes, times and inodes that they
    * had when they were hashed last; 0: then the identity found last time, kept in the store, holds. */
@@ -166,8 +168,9 @@ LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* opt
                                                lectern_engine** engine, lectern_error** error);
 /* Sessions and calls that still use the engine keep it; it goes with the last of them. */
 LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
-/* Ends every lectern_engine_index and _estimate of this engine that runs now, within 250 ms, with
- * LECTERN_CANCELLED. Any thread. Does nothing to calls that begin later. */
+/* Ends every lectern_engine_index, lectern_engine_estimate and lectern_session_open of this engine
+ * that runs now, within 250 ms, with LECTERN_CANCELLED. Any thread. Does nothing to calls that
+ * begin later. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
 /* What an engine did since it was made; numbers only grow. Sessions of one model that generate at
@@ -218,7 +221,8 @@ typedef struct lectern_index_options {
   uint32_t num_levels;             /* of clusters: 1, 2 or 3; 0: 2 */
   uint32_t again;                  /* 1: also when it is there, as a new generation: see below */
   uint64_t seed;                   /* of the clustering; 0: 1234 */
-  lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work */
+  lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work, once a model that
+                                      is new to the store was hashed (1 GB in a second or two) */
   void* progress_user;
   /* The plan of later asks, as in lectern_ask_options. Empty: "uniform" and "global". */
   const char* layer_budget;
@@ -361,9 +365,10 @@ typedef struct lectern_ask_options {
   /* After the answer at most this many rows of the conversation stay for each layer and kv head, in
    * the mean: those that later tokens attended to least go. At least 64; 0: all stay. */
   uint64_t max_session_rows;
-  /* With the first question of a session: what was asked and answered before, elsewhere, and what
-   * holds for all of it. They stand before the question as the chat template has turns; text in
-   * them is text, whatever it looks like. */
+  /* With the first question of a session: what was asked and answered before, elsewhere, oldest
+   * first, and what holds for all of it. They stand before the question as the chat template has
+   * turns; text in them is text, whatever it looks like. With a later question, which has what was
+   * said before anyhow: LECTERN_INVALID_ARGUMENT. */
   const lectern_turn* turns;
   size_t num_turns;
   const char* instructions;
@@ -414,7 +419,8 @@ enum lectern_offset_units {
   LECTERN_OFFSET_CODEPOINT = 2
 };
 
-/* `document`: id, name, or empty: the only one (LECTERN_AMBIGUOUS lists them). */
+/* `document`: id, name, or empty: the only one (LECTERN_AMBIGUOUS lists them). The first session of
+ * a model takes as long as opening it does, and, where it is new to the store, hashing it. */
 LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
                                               size_t document_len, lectern_session** session,
                                               lectern_error** error);
@@ -436,8 +442,9 @@ typedef void (*lectern_tokens_fn)(const lectern_token* tokens, size_t num_tokens
 LECTERN_API lectern_code lectern_session_tokenize(const lectern_session* session, const char* text,
                                                   size_t text_len, lectern_tokens_fn on_tokens,
                                                   void* user, lectern_error** error);
-/* Follow-ups see what was said before. LECTERN_CANCELLED only when nothing was decoded yet. One ask
- * at a time: a second one gets LECTERN_LOCKED. After an error the session stands where it stood. */
+/* Follow-ups see what was said before, also of answers that were cut short. LECTERN_CANCELLED only
+ * when nothing was decoded yet. One ask at a time: a second one gets LECTERN_LOCKED. After an error
+ * the session stands where it stood. */
 LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const char* question,
                                              size_t question_len,
                                              const lectern_ask_options* options,

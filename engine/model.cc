@@ -107,7 +107,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   LECTERN_ASSIGN(TensorFiles* const files, source.Tensors());
   if (options.first_layers > 0) KeepFirstLayers(options.first_layers, &model->config_, files);
   LECTERN_ASSIGN(model->weights_,
-                 Weights::Load(std::move(*files), model->config_, options.weights));
+                 Weights::Load(std::move(*files), model->config_, options.weights, options.cancel));
   if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
     return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
                                              std::to_string(model->tokenizer_->vocab_size()) +
@@ -123,7 +123,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
     model->stored_fingerprint_ = *known;
   } else {
     Sha256 hash;
-    LECTERN_RETURN_IF_ERROR(model->weights_->AddTo(hash));
+    LECTERN_RETURN_IF_ERROR(model->weights_->AddTo(hash, options.cancel));
     model->AddRest(hash);
     model->stored_fingerprint_ = hash.Finish();
     model->hashed_bytes_ = model->weights_->bytes();
@@ -135,7 +135,8 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
                                                   {.store = options.store,
                                                    .quota_bytes = options.quota_bytes,
                                                    .io = options.io,
-                                                   .threads = options.threads}));
+                                                   .threads = options.threads,
+                                                   .cancel = options.cancel}));
   }
   return std::shared_ptr<const Model>(std::move(model));
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/cancel_flag.h"
 #include "engine/chat_template.h"
 #include "engine/config.h"
 #include "engine/tokenizer.h"
@@ -24,6 +25,7 @@ struct ModelOptions {
   WeightsType weights = WeightsType::kStored;
   uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
   // The name of a format (chat_template.h); empty: the model's own.
   std::string chat_template = {};
   uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
@@ -37,7 +39,7 @@ class Model {
   // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights,
   // Tokenizer and chat_template.h can answer; kMalformedModel also when the tokenizer has more
   // pieces than the model has embeddings; kUnsupportedModel when it lacks a token of the chat
-  // template.
+  // template; kCancelled.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
   // Of a source that was found there with options.io; its tensors are moved away.

@@ -70,6 +70,8 @@ std::vector<PackedRows> Views(const Layout& layout, const std::byte* file) {
   return views;
 }
 
+Status Cancelled() { return {Code::kCancelled, "quantising the model was cancelled"}; }
+
 // Takes packed bytes of the file at an offset.
 using Sink = std::function<Status(uint64_t offset, std::span<const std::byte> bytes)>;
 
@@ -87,6 +89,7 @@ class WeightsPacker {
 
   Result<std::unique_ptr<PackedWeights>> Run() {
     if (auto kept = OpenFile()) return kept;
+    if (IsSet(options_.cancel)) return Cancelled();
     if (CanWrite()) {
       LECTERN_RETURN_IF_ERROR(WriteFile());
       if (auto made = OpenFile()) {
@@ -98,11 +101,11 @@ class WeightsPacker {
   }
 
  private:
-  // nullptr: it is not there or cannot be believed.
+  // nullptr: it is not there or cannot be believed, or this was cancelled.
   std::unique_ptr<PackedWeights> OpenFile() {
     if (path_.empty()) return nullptr;
-    auto file = OpenWhole(env_, path_, options_.io);
-    if (!file.ok() || (*file)->size() != layout_.file_bytes || !IsWanted((*file)->data())) {
+    auto file = options_.io == Io::kMmap ? env_.Map(path_) : env_.Mirror(path_);
+    if (!file.ok() || (*file)->size() != layout_.file_bytes || !IsWanted(**file)) {
       return nullptr;
     }
     auto weights = std::make_unique<PackedWeights>();
@@ -112,11 +115,19 @@ class WeightsPacker {
   }
 
   // It begins as we would write it for the matrices that are in it.
-  bool IsWanted(const std::byte* file) const {
-    if (std::memcmp(file, &layout_.header, sizeof(Header)) != 0) return false;
+  bool IsWanted(const MappedFile& file) const {
     Layout wanted = layout_;
-    for (Entry& entry : wanted.entries) entry.crc = Crc32c(0, file + entry.offset, entry.bytes);
-    return std::memcmp(file + sizeof(Header), wanted.entries.data(), wanted.entries_bytes()) == 0;
+    if (!file.Load(0, sizeof(Header) + wanted.entries_bytes()).ok()) return false;
+    if (std::memcmp(file.data(), &layout_.header, sizeof(Header)) != 0) return false;
+    for (Entry& entry : wanted.entries) {
+      for (uint64_t at = 0; at < entry.bytes; at += kChunkBytes) {
+        const uint64_t begin = entry.offset + at, bytes = std::min(kChunkBytes, entry.bytes - at);
+        if (IsSet(options_.cancel) || !file.Load(begin, bytes).ok()) return false;
+        entry.crc = Crc32c(entry.crc, file.data() + begin, bytes);
+      }
+    }
+    return std::memcmp(file.data() + sizeof(Header), wanted.entries.data(),
+                       wanted.entries_bytes()) == 0;
   }
 
   bool CanWrite() const {
@@ -204,6 +215,7 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
   std::vector<float> floats(plain ? num_slots * kPackedColumns * rows.num_cols : 0);
   std::vector<std::byte> packed(std::min(panels_at_once, whole.num_panels()) * whole.panel_bytes());
   for (size_t first = 0; first < whole.num_panels(); first += panels_at_once) {
+    if (IsSet(options_.cancel)) return Cancelled();
     const size_t count = std::min(panels_at_once, whole.num_panels() - first);
     const size_t begin = first * kPackedColumns,
                  end = std::min(begin + count * kPackedColumns, rows.num_rows);

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cancel_flag.h"
 #include "kernels/packed_rows.h"
 #include "kernels/thread_pool.h"
 #include "store/catalog.h"
@@ -39,6 +40,7 @@ struct PackedWeightsOptions {
   uint64_t quota_bytes = 0;       // of the store, as EngineOptions; what does not fit: into memory
   Io io = Io::kMmap;              // of the file
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  const CancelFlag* cancel = nullptr;
 };
 
 // Immutable; thread-safe. Views live as long as the object.
@@ -46,7 +48,7 @@ class PackedWeights {
  public:
   // Opens the file, or quantises: a few rows at a time, straight into the file, and what was read
   // of the source is let go. Every byte of the file is verified. kUnsupportedModel: a value that no
-  // scale holds; kTruncated, kIoError of the source; kOutOfMemory.
+  // scale holds; kTruncated, kIoError of the source; kOutOfMemory; kCancelled.
   static Result<std::unique_ptr<PackedWeights>> Open(Env& env, const Fingerprint& fingerprint,
                                                      const std::vector<PackedSource>& sources,
                                                      const PackedWeightsOptions& options);

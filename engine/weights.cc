@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "weights are used as t
 constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 constexpr std::string_view kFinalNorm = "model.norm.weight";
 constexpr std::string_view kOutput = "lm_head.weight";
-constexpr uint64_t kPieceBytes = uint64_t{4} << 20;  // read at a time where not all is kept
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;  // read or hashed at a time
 
 using Shape = std::vector<uint64_t>;
 using Plan = std::map<std::string, Shape>;  // every tensor the model needs
@@ -200,6 +200,16 @@ void HashNumber(Sha256& hash, uint64_t number) {
   hash.Update(bytes, sizeof(bytes));
 }
 
+// Calls `use(offset in the bytes, piece)` for each of them.
+template <typename Use>
+Status InPieces(std::span<const std::byte> bytes, const CancelFlag* cancel, const Use& use) {
+  for (uint64_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    if (IsSet(cancel)) return {Code::kCancelled, "reading the model was cancelled"};
+    LECTERN_RETURN_IF_ERROR(use(at, bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at))));
+  }
+  return {};
+}
+
 constexpr std::string_view kWeightsNames[] = {"stored", "q8", "q4"};
 
 }  // namespace
@@ -229,7 +239,7 @@ Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& 
 }
 
 Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfig& config,
-                                               WeightsType type) {
+                                               WeightsType type, const CancelFlag* cancel) {
   const Plan plan = MakePlan(config);
   LECTERN_RETURN_IF_ERROR(Check(plan, all, config, type));
 
@@ -247,7 +257,11 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
                    .offset = tensor.begin,
                    .packing = {}};
     if (shape.size() == 2) used.packing = PackingOf(name, used.type, type);
-    if (!used.packing) LECTERN_RETURN_IF_ERROR(map.Load(tensor.begin, bytes));
+    if (!used.packing) {
+      LECTERN_RETURN_IF_ERROR(InPieces(used.bytes, cancel, [&](uint64_t at, auto piece) {
+        return map.Load(tensor.begin + at, piece.size());
+      }));
+    }
     weights->needs_packing_ |= used.packing.has_value();
     weights->bytes_ += bytes;
     weights->tensors_.push_back(std::move(used));
@@ -372,21 +386,19 @@ void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
   HashNumber(hash, tensor.bytes.size());
 }
 
-Status Weights::AddTo(Sha256& hash) const {
+Status Weights::AddTo(Sha256& hash, const CancelFlag* cancel) const {
   HashNumber(hash, tensors_.size());
   for (const Tensor& tensor : tensors_) {
     AddShape(tensor, hash);
-    if (!tensor.packing) {  // loaded, to stay
-      hash.Update(tensor.bytes.data(), tensor.bytes.size());
-      continue;
-    }
     const MappedFile& file = *files_[tensor.file].bytes;
-    for (uint64_t at = 0; at < tensor.bytes.size(); at += kPieceBytes) {
-      const uint64_t bytes = std::min(kPieceBytes, tensor.bytes.size() - at);
-      LECTERN_RETURN_IF_ERROR(file.Load(tensor.offset + at, bytes));
-      hash.Update(tensor.bytes.data() + at, bytes);
-      file.DontNeed(tensor.offset + at, bytes);
-    }
+    const auto add = [&](uint64_t at, std::span<const std::byte> piece) -> Status {
+      const bool is_loaded = !tensor.packing;  // to stay
+      if (!is_loaded) LECTERN_RETURN_IF_ERROR(file.Load(tensor.offset + at, piece.size()));
+      hash.Update(piece.data(), piece.size());
+      if (!is_loaded) file.DontNeed(tensor.offset + at, piece.size());
+      return {};
+    };
+    LECTERN_RETURN_IF_ERROR(InPieces(tensor.bytes, cancel, add));
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/cancel_flag.h"
 #include "engine/config.h"
 #include "engine/packed_weights.h"
 #include "engine/sha256.h"
@@ -47,9 +48,11 @@ class Weights {
   // Every shape is checked against `config` before anything is allocated. What is used as it is
   // stored is loaded; matrices that are packed are no views of anything until Pack.
   // kMalformedModel (file, tensor and offset named), kUnsupportedModel (a type, rows that are not
-  // whole groups, or a tensor that would change the result and is not in `config`), kTruncated.
+  // whole groups, or a tensor that would change the result and is not in `config`), kTruncated,
+  // kCancelled.
   static Result<std::unique_ptr<Weights>> Load(TensorFiles files, const ModelConfig& config,
-                                               WeightsType type = WeightsType::kStored);
+                                               WeightsType type = WeightsType::kStored,
+                                               const CancelFlag* cancel = nullptr);
   // What they will take: of matrices that are packed, when they are. Codes of Load.
   static Result<uint64_t> BytesInUse(const TensorFiles& files, const ModelConfig& config,
                                      WeightsType type);
@@ -68,8 +71,8 @@ class Weights {
   const PackedWeights* packed() const { return packed_.get(); }  // nullptr: no Pack
 
   // Feeds name, type, shape and bytes of every tensor in use, in name order. kTruncated, kIoError
-  // where they are read now.
-  Status AddTo(Sha256& hash) const;
+  // where they are read now; kCancelled.
+  Status AddTo(Sha256& hash, const CancelFlag* cancel = nullptr) const;
   // The same without the bytes; in their place which files hold them, and their sizes, times and
   // inodes as they were when they were opened. False: they are others by now, or were written to
   // less than 2 s ago, so that a change need not show in their times.

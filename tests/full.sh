@@ -29,7 +29,8 @@
 #   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
-#                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED)
+#                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
+#                 goes where that of `fuzz` does
 #   clang         everything compiled by clang 14, warnings are errors, and tests/run.sh's tests with it
 #   packaging     what is installed and the Debian packages, used by a project outside of the tree in
 #                 four ways, beside another protobuf, by the samples, and as engine/EMBEDDING.md says
@@ -305,8 +306,17 @@ misuse() {
     echo "== $preset"
     TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" "${fixed_addresses[@]}" \
       "build-$preset/tests/engine/misuse_test" tests/golden/tiny engine/lectern_c.h \
-      "${MISUSE_CALLS:-100000}" 8 "${MISUSE_SEED:-1}"
+      "${MISUSE_CALLS:-100000}" 8 "${MISUSE_SEED:-1}" | tee "build-$preset/misuse.log"
   done
+  mkdir -p build-checked/trust
+  {
+    echo "**misuse, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: random calls of the C API by eight"
+    echo "threads, with wrong options, freed and foreign handles; nothing died or was left over, the stores are whole"
+    echo
+    for preset in asan tsan; do
+      echo "- $preset: $(grep ' calls of ' "build-$preset/misuse.log"); seed ${MISUSE_SEED:-1}"
+    done
+  } | tee build-checked/trust/misuse.md
 }
 
 clang() {

@@ -128,7 +128,7 @@ wait
     echo
     sed '1s/^/**/; 1s/$/**\n/; 2,$s/^/- /' "$file"
   done
-  for table in fuzz tokenizers coverage; do
+  for table in misuse fuzz tokenizers coverage; do
     if [ -e "$build/trust/$table.md" ]; then echo; cat "$build/trust/$table.md"; fi
   done
 } >tests/TRUST.md

@@ -25,11 +25,15 @@ bool EngineCreate(Tape& tape) {
   const Text store = AnyText(random, kStores);
   const Text model = random.OneIn(20) ? AnyText(random, {"none", "file", ""}) : Text(tape.model);
   const Text weights = random.OneIn(10) ? AnyText(random, {"q8", "stored", "q5"}) : Text();
+  const Text chat = random.OneIn(20) ? AnyText(random, {"plain", "llama2", "llama3", "?"}) : Text();
+  const Text ollama = random.OneIn(20) ? AnyText(random, {"none", "store1", "file"}) : Text();
   Sized<lectern_engine_options> options(random);
   if (options.knows_all()) {
     options->store = store.data(), options->store_len = store.len();
     options->model = model.data(), options->model_len = model.len();
     options->weights = weights.data(), options->weights_len = weights.len();
+    options->chat_template = chat.data(), options->chat_template_len = chat.len();
+    options->ollama_models = ollama.data(), options->ollama_models_len = ollama.len();
     options->num_threads = random.OneIn(8) ? random.Of<uint64_t>({0, 1, 3, 1025, UINT64_MAX}) : 2;
     options->quota_bytes = random.OneIn(10) ? random.Below(1 << 20) : 0;
     options->max_ram_bytes = random.OneIn(10) ? random.Below(64 << 20) : 0;
@@ -45,7 +49,8 @@ bool EngineCreate(Tape& tape) {
       lectern_engine_create(is_null ? nullptr : options.get(), engine.place(), error.place());
   if (lectern_engine* const made = engine.Check(code)) Keep(tape, made);
   const bool is_wrong = is_null || !options.knows_all() || options.is_wrong() || store.len() == 0 ||
-                        store.is_wrong() || model.is_wrong() || weights.is_wrong();
+                        store.is_wrong() || model.is_wrong() || weights.is_wrong() ||
+                        chat.is_wrong() || ollama.is_wrong();
   return Finish(code, error, {.is_wrong = is_wrong, .has_place = engine.has_place()});
 }
 

@@ -1,4 +1,6 @@
 // Calls of sessions and answers.
+#include <algorithm>
+
 #include "tests/engine/misuse_calls.h"
 
 namespace lectern::misuse {
@@ -68,12 +70,57 @@ bool SessionTokenize(Tape& tape) {
   return Finish(code, error, {picked.is_dead, text.is_wrong() || !has_callback});
 }
 
+// What was said before: turns on the heap, none or some of them wrong.
+class History {
+ public:
+  explicit History(Random& random) : instructions_(AnyText(random, {"", "Be brief.", "</s>"})) {
+    for (size_t i = random.Below(4); i > 0; --i) {
+      texts_.push_back(AnyText(random, {"Who?", "", "[INST] <|im_end|>", "And when?"}));
+      texts_.push_back(AnyText(random, {"Ann.", "In May.", "\xE2\x82\xAC"}));
+    }
+    turns_.reset(new lectern_turn[texts_.size() / 2]);
+    for (size_t i = 0; i < texts_.size(); i += 2) {
+      turns_[i / 2] = {texts_[i].data(), texts_[i].len(), texts_[i + 1].data(), texts_[i + 1].len()};
+    }
+  }
+  // False: no ask may take it.
+  bool Fill(Random& random, lectern_ask_options* options) const {
+    options->turns = random.OneIn(20) ? nullptr : turns_.get();
+    options->num_turns = texts_.size() / 2;
+    options->instructions = instructions_.data(), options->instructions_len = instructions_.len();
+    return (options->turns || texts_.empty()) && !instructions_.is_wrong() &&
+           std::none_of(texts_.begin(), texts_.end(), [](const Text& t) { return t.is_wrong(); });
+  }
+
+ private:
+  std::vector<Text> texts_;  // question and answer in turn
+  std::unique_ptr<lectern_turn[]> turns_;
+  Text instructions_;
+};
+
+// A session that was asked nothing yet, mostly.
+Handles::Picked<lectern_session> Fresh(Tape& tape) {
+  const auto engine = tape.handles.Pick<lectern_engine>(tape.random);
+  lectern_session* session = nullptr;
+  const std::string& name = kNames[tape.random.Below(kNames.size())];
+  const lectern_code code =
+      lectern_session_open(engine.handle, name.data(), name.size(), &session, nullptr);
+  if (code != LECTERN_OK || tape.handles.num_live<lectern_session>() >= 12) {
+    REQUIRE(Free(session) == LECTERN_OK);
+    return tape.handles.Pick<lectern_session>(tape.random);
+  }
+  tape.handles.Add(session);
+  return {session, false};
+}
+
+template <bool has_history>
 bool SessionAsk(Tape& tape) {
   Random& random = tape.random;
-  const auto picked = tape.handles.Pick<lectern_session>(random);
+  const auto picked = has_history ? Fresh(tape) : tape.handles.Pick<lectern_session>(random);
+  const History history(random);
+  bool has_wrong_history = false;
   const Text question = AnyText(random, {"Who paid for the mill?", "Summarise.", "?"});
   const Text one = AnyText(random, {"uniform", "top-p", "cap", "pyramid", "threshold"});
-  const lectern_turn turn = {one.data(), one.len(), question.data(), question.len()};
   RunningSession running{tape, picked.handle};
   Sized<lectern_ask_options> options(random);
   const uint64_t few = random.OneIn(2) ? 1000 : 10;  // options that are set
@@ -95,10 +142,9 @@ bool SessionAsk(Tape& tape) {
     if (random.OneIn(few))
       options->layer_budget = one.data(), options->layer_budget_len = one.len();
     if (random.OneIn(few)) options->head_budget = one.data(), options->head_budget_len = one.len();
-    if (random.OneIn(few)) options->turns = &turn, options->num_turns = random.Below(2);
-    if (random.OneIn(few))
-      options->instructions = one.data(), options->instructions_len = one.len();
-    if (random.OneIn(few)) options->num_turns = 1;  // with or without any
+    if (has_history || random.OneIn(few)) {
+      has_wrong_history = !history.Fill(random, options.get());
+    }
     if (random.OneIn(40)) {
       options->max_tokens = UINT32_MAX;
       options->on_text = OnText;
@@ -117,7 +163,8 @@ bool SessionAsk(Tape& tape) {
     Keep(tape, made);
   }
   return Finish(code, error,
-                {picked.is_dead, question.is_wrong() || options.is_wrong(), answer.has_place()});
+                {picked.is_dead, question.is_wrong() || options.is_wrong() || has_wrong_history,
+                 answer.has_place()});
 }
 
 bool AnswerJson(Tape& tape) {
@@ -134,7 +181,8 @@ Function functions[] = {
     {"session_open", 20, SessionOpen},
     {"session_text", 4, GetString<lectern_session, lectern_session_text>},
     {"session_tokenize", 6, SessionTokenize},
-    {"session_ask", 20, SessionAsk},
+    {"session_ask", 20, SessionAsk<false>},
+    {"session_ask", 6, SessionAsk<true>},
     {"session_cancel", 4, CancelAny<lectern_session>},
     {"session_free", 4, FreeAny<lectern_session>},
     {"answer_text", 4, GetString<lectern_answer, lectern_answer_text>},

@@ -125,14 +125,16 @@ void CheckStore(const std::string& store, const std::string& model) {
 
 void CheckCounts(uint64_t num_calls) {
   unsigned long long calls = 0, succeeded = 0;
+  std::set<std::string> names;
   for (const Function* function : Functions()) {
+    names.insert(function->name);
     calls += function->calls, succeeded += function->succeeded;
     if (!std::getenv("MISUSE_VERBOSE")) continue;
     std::printf("%s: %llu of %llu\n", function->name,
                 static_cast<unsigned long long>(function->succeeded),
                 static_cast<unsigned long long>(function->calls));
   }
-  std::printf("%llu calls of %zu functions, %llu of which succeeded\n", calls, Functions().size(),
+  std::printf("%llu calls of %zu functions, %llu of which succeeded\n", calls, names.size(),
               succeeded);
   std::fflush(stdout);
   for (const Function* function : Functions()) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <set>
 
 #include "engine/model.h"
 #include "store/crc32c.h"
@@ -129,6 +130,53 @@ TEST_P(PackedWeightsTest, StayInMemoryWhereTheStoreDoesNotTakeThem) {
   const ModelOptions small = {.store = store_, .weights = GetParam(), .quota_bytes = 20'000};
   EXPECT_EQ(Digest(*Load(Env::Default(), small)), digest);
   EXPECT_TRUE(fs::is_empty(store_ + "/weights"));
+}
+
+// At a call of the Env that comes before or while something is read.
+class CancellingEnv : public ForwardingEnv {
+ public:
+  explicit CancellingEnv(int at) : countdown_(at) {}
+  Result<FileInfo> Info(const std::string& path) override {
+    return Count(), ForwardingEnv::Info(path);
+  }
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
+    return Count(), ForwardingEnv::Map(path);
+  }
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override {
+    return Count(), ForwardingEnv::Mirror(path);
+  }
+  Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
+                                                     bool exclusive) override {
+    return Count(), ForwardingEnv::OpenWritable(path, exclusive);
+  }
+  CancelFlag cancel = false;
+
+ private:
+  void Count() { cancel = cancel || countdown_-- == 0; }
+  int countdown_;
+};
+
+TEST_P(PackedWeightsTest, LoadingCanBeCancelled) {
+  const uint32_t digest = Digest(*LoadIn(""));
+  for (const Io io : {Io::kMmap, Io::kPread}) {
+    std::set<std::string> messages;
+    for (int at = 0;; ++at) {
+      CancellingEnv env(at);
+      const ModelOptions options = {
+          .io = io, .store = store_, .weights = GetParam(), .cancel = &env.cancel};
+      const auto model = Model::Load(env, TinyModel(), options);
+      if (!env.cancel) break;  // all calls had their turn
+      EXPECT_TRUE(fs::is_empty(store_ + "/tmp"));
+      if (!model.ok()) {
+        EXPECT_EQ(model.status().code(), Code::kCancelled) << model.status().message();
+        messages.insert(model.status().message());
+      }
+      EXPECT_EQ(Digest(*LoadIn(store_, io)), digest) << at;
+      fs::remove_all(store_ + "/weights");
+    }
+    EXPECT_EQ(messages.size(), 2u);  // while it was read, and while it was quantised
+    fs::remove_all(store_ + "/weights");
+  }
 }
 
 TEST_P(PackedWeightsTest, AnyCallMayFail) {

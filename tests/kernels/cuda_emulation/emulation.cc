@@ -339,8 +339,8 @@ class Block {
   std::vector<size_t> at_barrier_;
   size_t num_at_barrier_ = 0, current_ = 0;
   context::fiber scheduler_;
-  const void* scheduler_bottom_ = nullptr;
-  size_t scheduler_size_ = 0;
+  [[maybe_unused]] const void* scheduler_bottom_ = nullptr;  // for AddressSanitizer
+  [[maybe_unused]] size_t scheduler_size_ = 0;
   std::string report_;
 };
 

@@ -59,6 +59,8 @@ class Window : public QWidget {
     if (!session.ok()) return Fail(session.error());
     Post([this, opened = std::make_shared<api::Session>(std::move(*session))] {
       session_ = opened;
+      // Into which passages point: of bytes that were no UTF-8 it has replacements.
+      text_.setPlainText(QString::fromUtf8(opened->text().data(), qsizetype(opened->text().size())));
       progress_.hide();
       question_.setEnabled(true);
       if (!question_.text().isEmpty()) Ask();
