@@ -18,11 +18,12 @@ struct AssignShape {
 
 struct AssignPlan {
   size_t dim = 0;
-  size_t num_heads = 0;  // at the same time, >= 1
-  bool holds_points =
-      true;                 // false: not even one head's points fit; they are copied block by block
-  uint64_t head_bytes = 0;  // of device memory, for each head
-  uint64_t rows_bytes = 0;  // of these, for points, centroids and results
+  size_t num_heads = 0;      // at the same time, >= 1
+  size_t block_rows = 0;     // points that are assigned at a time, >= 1
+  bool holds_points = true;  // false: a head's points do not fit; blocks of them are copied
+  uint64_t head_bytes = 0;   // of device memory, for each head
+  uint64_t rows_bytes = 0;   // of these, for points, centroids and results
+  uint64_t temp_bytes = 0;   // of the rest, FAISS's
   uint64_t total_bytes() const { return num_heads * head_bytes; }
 };
 
@@ -35,10 +36,8 @@ Result<AssignPlan> PlanFaissGpuAssign(const AssignShape& shape, uint64_t device_
 // Of device memory, for a head: points, labels and products, centroids, each aligned.
 inline constexpr size_t kAssignAlign = 256;
 uint64_t AssignRowsBytes(size_t num_points, size_t num_centroids, size_t dim);
-// Temporary memory of a search by FAISS: two tiles of products, and results.
-uint64_t FaissGpuTempBytes(size_t num_points, size_t num_centroids);
-
 inline constexpr size_t kLeastAssignRows = 1024;  // points that a plan has room for at least
+inline constexpr size_t kMostAssignRows = 65536;  // that are assigned at a time: milliseconds
 
 }  // namespace lectern
 

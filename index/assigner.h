@@ -3,6 +3,7 @@
 #ifndef LECTERN_INDEX_ASSIGNER_H_
 #define LECTERN_INDEX_ASSIGNER_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -45,6 +46,18 @@ class HeldPoints {
  private:
   Assigner& assigner_;
 };
+
+// How many rows of those that are held come before these points; kNotHeld: these are others.
+inline constexpr size_t kNotHeld = SIZE_MAX;
+inline size_t HeldBefore(Rows<const float> held, Rows<const float> points) {
+  const auto begin = reinterpret_cast<uintptr_t>(held.data);
+  const auto at = reinterpret_cast<uintptr_t>(points.data);
+  const size_t row_bytes = points.num_cols * sizeof(float);
+  if (held.num_rows == 0 || held.num_cols != points.num_cols || at < begin) return kNotHeld;
+  const size_t rows = (at - begin) / row_bytes;
+  if ((at - begin) % row_bytes != 0 || rows + points.num_rows > held.num_rows) return kNotHeld;
+  return rows;
+}
 
 // One for each head that is clustered at the same time, at least one.
 using Assigners = std::vector<std::unique_ptr<Assigner>>;

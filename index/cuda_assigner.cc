@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <functional>
 #include <string>
 
 #include "kernels/cuda/device.h"
@@ -37,10 +36,10 @@ class CudaAssigner : public Assigner {
     LECTERN_RETURN_IF_ERROR(FromCuda(CudaStream::Create(kernels, device, assigner->stream_)));
     LECTERN_RETURN_IF_ERROR(
         FromCuda(DeviceBuffer<float>::Create(assigner->stream_, size, assigner->memory_)));
+    LECTERN_RETURN_IF_ERROR(FromCuda(
+        PinnedBuffer<uint32_t>::Create(assigner->stream_, plan.block_rows, assigner->labels_)));
     LECTERN_RETURN_IF_ERROR(
-        FromCuda(PinnedBuffer<uint32_t>::Create(assigner->stream_, kBlockRows, assigner->labels_)));
-    LECTERN_RETURN_IF_ERROR(
-        FromCuda(PinnedBuffer<float>::Create(assigner->stream_, kBlockRows, assigner->dots_)));
+        FromCuda(PinnedBuffer<float>::Create(assigner->stream_, plan.block_rows, assigner->dots_)));
     made = std::move(assigner);
     return {};
   }
@@ -75,11 +74,9 @@ class CudaAssigner : public Assigner {
     return status;
   }
 
-  size_t block_rows() const override { return kBlockRows; }
+  size_t block_rows() const override { return labels_.size(); }
 
  private:
-  static constexpr size_t kBlockRows = 65536;
-  static constexpr size_t kNotHeld = SIZE_MAX;
   static constexpr size_t kAlign = kAssignAlign / sizeof(float);
 
   static size_t Aligned(size_t floats) { return (floats + kAlign - 1) / kAlign * kAlign; }
@@ -88,8 +85,8 @@ class CudaAssigner : public Assigner {
   }
 
   Status AssignRows(Rows<const float> points, std::span<uint32_t> labels, std::span<float> dots) {
-    const size_t block = std::min(kBlockRows, room_);
-    const size_t skipped = HeldBefore(points);
+    const size_t block = std::min(block_rows(), room_);
+    const size_t skipped = HeldBefore(held_, points);
     const bool is_held = skipped != kNotHeld && held_.num_rows <= room_;
     if (is_held) LECTERN_RETURN_IF_ERROR(UploadHeld());
     for (size_t begin = 0; begin < points.num_rows; begin += block) {
@@ -123,18 +120,6 @@ class CudaAssigner : public Assigner {
     num_centroids_ = num_centroids;
     room_ = (size - of_centroids - 3 * kAlign) / (dim_ + 2);
     return {};
-  }
-
-  // Rows of what is held before these; kNotHeld where they are others.
-  size_t HeldBefore(Rows<const float> points) const {
-    const std::less_equal<const float*> is_up_to;
-    const float* const end = held_.data + held_.num_rows * dim_;
-    if (held_.num_rows == 0 || !is_up_to(held_.data, points.data) ||
-        !is_up_to(points.data + points.num_rows * dim_, end)) {
-      return kNotHeld;
-    }
-    const auto floats = static_cast<size_t>(points.data - held_.data);
-    return floats % dim_ == 0 ? floats / dim_ : kNotHeld;
   }
 
   Status UploadHeld() {

@@ -47,6 +47,12 @@ TEST_P(AssignPlanTest, OneHeadInPartsWhereItDoesNotFitWhole) {
   EXPECT_FALSE(part.holds_points);
   EXPECT_EQ(part.total_bytes(), whole.head_bytes - 1);
   EXPECT_EQ(part.rows_bytes, whole.rows_bytes - 1);
+  EXPECT_EQ(part.block_rows, kMostAssignRows);
+  // Blocks shrink with what there is.
+  const uint64_t few = AssignRowsBytes(5000, kHeads.num_centroids, kHeads.dim);
+  const AssignPlan least = Plan(kHeads, whole.head_bytes - whole.rows_bytes + few);
+  EXPECT_EQ(least.rows_bytes, few);
+  EXPECT_EQ(least.block_rows, 5000u);
 }
 
 TEST_P(AssignPlanTest, TooLittleIsRefusedWithTheBytes) {
