@@ -103,7 +103,6 @@ class CudaAssigner : public Assigner {
   // Cuts the memory for so many centroids.
   Status MakeRoom(size_t num_centroids) {
     num_centroids_ = 0;
-    is_uploaded_ = false;
     const size_t size = memory_.size() / kAlign * kAlign;
     const size_t of_centroids = Aligned(num_centroids * dim_);
     // Three pieces are aligned beside them: points, labels and products.
@@ -119,6 +118,7 @@ class CudaAssigner : public Assigner {
     }
     num_centroids_ = num_centroids;
     room_ = (size - of_centroids - 3 * kAlign) / (dim_ + 2);
+    is_uploaded_ = is_uploaded_ && held_.num_rows <= room_;  // they lie where they lay
     return {};
   }
 
