@@ -66,7 +66,10 @@ class Builder {
   Result<CentroidTree> Run() {
     std::vector<Members> leaves;
     LECTERN_ASSIGN(leaves, Partition(AllKeys(), Count(options_.fractions.back())));
-    if (keys_.num_rows > kFlatKeys) LECTERN_RETURN_IF_ERROR(Refine(leaves));
+    if (keys_.num_rows > kFlatKeys) {
+      LECTERN_RETURN_IF_ERROR(options_.assigner != nullptr ? RefineWithAll(leaves)
+                                                           : Refine(leaves));
+    }
     LECTERN_RETURN_IF_ERROR(SplitLarge(leaves));
 
     // Bottom up: each level groups the nodes of the one below it by direction.
@@ -114,6 +117,7 @@ class Builder {
     kmeans.num_iterations = options_.num_iterations;
     kmeans.seed = options_.seed;
     kmeans.is_cancelled = options_.is_cancelled;
+    kmeans.assigner = options_.assigner;
     LECTERN_ASSIGN(const std::vector<uint32_t> labels, KMeans(backend_, points, kmeans));
     std::vector<Members> clusters(num_clusters);
     for (uint32_t i = 0; i < labels.size(); ++i) clusters[labels[i]].push_back(i);
@@ -227,8 +231,37 @@ class Builder {
     return parents;
   }
 
-  // Clusters made inside blocks stop at the blocks' borders. Lloyd iterations over all of them, in
-  // which a key looks at the clusters of its nearest few groups of clusters only.
+  // Clusters made inside blocks stop at the blocks' borders. Lloyd iterations over all of them.
+  Status RefineWithAll(std::vector<Members>& leaves) {
+    const Rows<const float> points(unit_.data(), keys_.num_rows, dim());
+    const HeldPoints held(*options_.assigner, points);
+    const size_t block = std::min(options_.assigner->block_rows(), points.num_rows);
+    std::vector<uint32_t> labels(block);
+    std::vector<float> dots(block);
+    for (int iteration = 0; iteration < kRefinements; ++iteration) {
+      std::vector<Node> nodes;
+      for (Members& leaf : leaves) nodes.push_back({DirectionSum(leaf), {}});
+      const std::vector<float> directions = UnitDirections(nodes);
+      LECTERN_RETURN_IF_ERROR(
+          options_.assigner->SetCentroids({directions.data(), nodes.size(), dim()}));
+      std::vector<Members> refined(nodes.size());
+      for (size_t begin = 0; begin < points.num_rows; begin += block) {
+        if (IsCancelled()) return {Code::kCancelled, "clustering was cancelled"};
+        const size_t end = std::min(begin + block, points.num_rows);
+        LECTERN_RETURN_IF_ERROR(options_.assigner->Assign(points.Slice(begin, end), labels, dots));
+        for (size_t i = begin; i < end; ++i) {
+          refined[labels[i - begin]].push_back(static_cast<uint32_t>(i));
+        }
+      }
+      std::erase_if(refined, [](const Members& leaf) { return leaf.empty(); });
+      leaves = std::move(refined);
+    }
+    return {};
+  }
+
+  bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
+
+  // The same, in which a key looks at the clusters of its nearest few groups of clusters only.
   Status Refine(std::vector<Members>& leaves) {
     for (int iteration = 0; iteration < kRefinements; ++iteration) {
       std::vector<Node> nodes;
@@ -238,9 +271,7 @@ class Builder {
                                group_rows = UnitDirections(groups);
       std::vector<Members> refined(nodes.size());
       for (size_t begin = 0; begin < keys_.num_rows; begin += kRefineTile) {
-        if (options_.is_cancelled && options_.is_cancelled()) {
-          return {Code::kCancelled, "clustering was cancelled"};
-        }
+        if (IsCancelled()) return {Code::kCancelled, "clustering was cancelled"};
         RefineTile(begin, std::min(begin + kRefineTile, keys_.num_rows), groups, group_rows,
                    leaf_rows, refined);
       }
@@ -401,6 +432,12 @@ std::vector<double> LevelFractions(uint32_t num_levels) {
     default:
       return {0.001, 0.005, 0.02};
   }
+}
+
+size_t MostCentroids(size_t num_keys, const std::vector<double>& fractions) {
+  // Shares of blocks are rounded up.
+  return static_cast<size_t>(fractions.back() * static_cast<double>(num_keys)) +
+         num_keys / kBlockKeys + 1;
 }
 
 Result<CentroidTree> BuildTree(const Backend& backend, Rows<const float> keys,

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "index/assigner.h"
 #include "index/centroid_tree.h"
 #include "kernels/backend.h"
 #include "store/status.h"
@@ -20,8 +21,12 @@ struct BuildOptions {
   // [n, head_dim]: what puts keys into clusters in the place of themselves; no rows: nothing does.
   // Centroids, radii, variances and codes are those of the keys.
   Rows<const float> assigned_by = {};
-  std::function<bool()> is_cancelled;
+  std::function<bool()> is_cancelled = {};
+  Assigner* assigner = nullptr;  // of K-means and refinement; nullptr: the backend's kernels
 };
+
+// Centroids that are assigned to at the same time, about: what PlanCudaAssign asks for.
+size_t MostCentroids(size_t num_keys, const std::vector<double>& fractions);
 
 // The usual fractions for 1, 2 or 3 levels.
 std::vector<double> LevelFractions(uint32_t num_levels);
@@ -32,10 +37,11 @@ std::vector<double> LevelFractions(uint32_t num_levels);
 // Above kFlatKeys keys the finest clusters are made inside blocks of similar keys, top down, and
 // then refined over all keys by four Lloyd iterations with a beam: cost per key is (blocks +
 // clusters of a block) for each iteration of K-means and a fifth of the clusters for each
-// refinement, instead of all clusters each time. Finest clusters hold at most kMaxFinestKeys keys:
+// refinement, instead of all clusters each time; a GPU's assigner refines with all clusters in less
+// time than a beam would take. Finest clusters hold at most kMaxFinestKeys keys:
 // a larger one could never fit a small budget. Neighbouring clusters are similar (greedy chain),
-// keys inside a cluster in document order. Single-threaded; deterministic for a backend.
-// kCancelled, kOutOfMemory, kInternal.
+// keys inside a cluster in document order. Single-threaded; deterministic for a backend
+// and kind of assigner. kCancelled, kOutOfMemory, kInternal, and what the assigner says.
 inline constexpr size_t kFlatKeys = 8192;
 inline constexpr size_t kBlockKeys = 4096;
 inline constexpr size_t kMaxFinestKeys = 128;

@@ -13,52 +13,80 @@
 namespace lectern {
 namespace {
 
-struct Cancelled {};
+// FAISS is left by throwing: cancelled, or what the assigner said.
+struct Stopped {
+  Status status;
+};
 
 using idx_t = decltype(faiss::Index::ntotal);  // nested up to FAISS 1.7.3, faiss::idx_t after it
 
-// What faiss::Clustering asks of an index: take centroids, find the best one of each point. A
-// stock IndexFlatIP would start OpenMP and BLAS threads inside each of ours.
+// A stock IndexFlatIP would start OpenMP and BLAS threads inside each of ours.
+class CpuAssigner : public Assigner {
+ public:
+  explicit CpuAssigner(const Backend& backend) : backend_(backend) {}
+
+  void Hold(Rows<const float>) override {}
+  Status SetCentroids(Rows<const float> centroids) override {
+    centroids_.assign(centroids.data, centroids.data + centroids.num_rows * centroids.num_cols);
+    scratch_.resize(AssignScratch(centroids.num_rows, centroids.num_cols));
+    return {};
+  }
+  Status Assign(Rows<const float> points, std::span<uint32_t> labels,
+                std::span<float> dots) override {
+    const size_t cols = points.num_cols;
+    backend_.assign_nearest({.points = points,
+                             .centroids = {centroids_.data(), centroids_.size() / cols, cols},
+                             .labels = labels,
+                             .dots = dots,
+                             .scratch = scratch_});
+    return {};
+  }
+  size_t block_rows() const override { return 4096; }
+
+ private:
+  const Backend& backend_;
+  std::vector<float> centroids_, scratch_;
+};
+
+// What faiss::Clustering asks of an index: take centroids, find the best one of each point.
 class AssignIndex : public faiss::Index {
  public:
-  AssignIndex(const Backend& backend, int dim, const KMeansOptions& options)
+  AssignIndex(Assigner& assigner, int dim, const KMeansOptions& options)
       : faiss::Index(dim, faiss::METRIC_INNER_PRODUCT),
-        backend_(backend),
+        assigner_(assigner),
         options_(options),
-        scratch_(AssignScratch(options.num_clusters, static_cast<size_t>(dim))) {
+        block_labels_(assigner.block_rows()) {
     is_trained = true;
   }
 
   void add(idx_t n, const float* x) override {
-    centroids_.assign(x, x + n * d);
+    Check(assigner_.SetCentroids({x, static_cast<size_t>(n), static_cast<size_t>(d)}));
     ntotal = n;
   }
-  void reset() override {
-    centroids_.clear();
-    ntotal = 0;
-  }
+  void reset() override { ntotal = 0; }
   void search(idx_t n, const float* x, idx_t /*k = 1*/, float* distances, idx_t* labels,
               const faiss::SearchParameters* = nullptr) const override {
     const size_t cols = static_cast<size_t>(d), total = static_cast<size_t>(n);
-    uint32_t block_labels[kBlock];
-    for (size_t begin = 0; begin < total; begin += kBlock) {
-      if (options_.is_cancelled && options_.is_cancelled()) throw Cancelled();
-      const size_t rows = std::min(kBlock, total - begin);
-      backend_.assign_nearest({.points = {x + begin * cols, rows, cols},
-                               .centroids = {centroids_.data(), static_cast<size_t>(ntotal), cols},
-                               .labels = {block_labels, rows},
-                               .dots = {distances + begin, rows},
-                               .scratch = scratch_});
-      std::copy_n(block_labels, rows, labels + begin);
+    const size_t block = block_labels_.size();
+    for (size_t begin = 0; begin < total; begin += block) {
+      if (options_.is_cancelled && options_.is_cancelled()) {
+        throw Stopped{{Code::kCancelled, "clustering was cancelled"}};
+      }
+      const size_t rows = std::min(block, total - begin);
+      Check(assigner_.Assign({x + begin * cols, rows, cols}, {block_labels_.data(), rows},
+                             {distances + begin, rows}));
+      std::copy_n(block_labels_.begin(), rows, labels + begin);
     }
   }
 
  private:
-  static constexpr size_t kBlock = 4096;
-  const Backend& backend_;
+  static void Check(Status status) {
+    if (!status.ok()) throw Stopped{std::move(status)};
+  }
+
+  Assigner& assigner_;
   const KMeansOptions& options_;
-  std::vector<float> centroids_;
-  mutable std::vector<float> scratch_;
+  mutable std::vector<uint32_t> block_labels_;
 };
 
 // The update step of faiss::Clustering is an OpenMP region; the setting is this thread's own.
@@ -81,7 +109,10 @@ std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
   parameters.min_points_per_centroid = 1;                                    // no warning to stderr
   parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;  // no subsampling
   const int d = static_cast<int>(points.num_cols);
-  AssignIndex index(backend, d, options);
+  CpuAssigner cpu(backend);
+  Assigner& assigner = options.assigner == nullptr ? cpu : *options.assigner;
+  const HeldPoints held(assigner, points);
+  AssignIndex index(assigner, d, options);
   faiss::Clustering clustering(d, static_cast<int>(options.num_clusters), parameters);
   const auto n = static_cast<idx_t>(points.num_rows);
   clustering.train(n, points.data, index);
@@ -106,8 +137,8 @@ Result<std::vector<uint32_t>> KMeans(const Backend& backend, Rows<const float> p
     }
     if (options.num_clusters == 1) return std::vector<uint32_t>(points.num_rows, 0u);
     return Train(backend, points, options);
-  } catch (const Cancelled&) {
-    return Status(Code::kCancelled, "clustering was cancelled");
+  } catch (const Stopped& stopped) {
+    return stopped.status;
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "not enough memory to cluster the keys");
   } catch (const faiss::FaissException& error) {

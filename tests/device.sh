@@ -12,14 +12,15 @@ build=build-cuda
 
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
-cmake --build "$build" --target kernels_cuda_test cuda_bench
+cmake --build "$build" --target kernels_cuda_test index_cuda_test cuda_bench cluster_bench
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-test=$build/tests/kernels/kernels_cuda_test
+tests=("$build/tests/kernels/kernels_cuda_test" "$build/tests/index/index_cuda_test")
+of_gpu='*/gpu:FaissGpuTest.*'
 
 echo "== tests on the GPU"
-"$test" --gtest_filter='*/gpu' | tee "$build/gpu.log"
+for test in "${tests[@]}"; do "$test" --gtest_filter="$of_gpu"; done | tee "$build/gpu.log"
 ran=$(grep -c '^\[       OK \].*/gpu' "$build/gpu.log" || true)
 if [ "$ran" -eq 0 ]; then echo "$0: no test ran on a GPU" >&2; exit 1; fi
 
@@ -28,7 +29,9 @@ checked=()
 if [ -n "$sanitizer" ]; then
   for tool in memcheck racecheck synccheck initcheck; do
     echo "== compute-sanitizer $tool"
-    "$sanitizer" --tool "$tool" --error-exitcode 1 "$test" --gtest_filter='*/gpu' --gtest_brief=1
+    for test in "${tests[@]}"; do
+      "$sanitizer" --tool "$tool" --error-exitcode 1 "$test" --gtest_filter="$of_gpu" --gtest_brief=1
+    done
     checked+=("$tool")
   done
 else
@@ -37,6 +40,7 @@ fi
 
 echo "== benches"
 "$build/tests/bench/cuda_bench" | tee "$build/bench.md"
+"$build/tests/bench/cluster_bench" | tee "$build/cluster.md"
 : >"$build/sdpa.md"
 if "${PYTHON:-python3}" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
   "${PYTHON:-python3}" tests/bench/sdpa_bench.py | tee "$build/sdpa.md"
@@ -54,6 +58,8 @@ fi
   echo "$ran tests passed; compute-sanitizer: ${checked[*]:-not run}."
   echo
   cat "$build/bench.md"
+  printf '\nThe keys of 32 heads clustered:\n\n'
+  cat "$build/cluster.md"
   if [ -s "$build/sdpa.md" ]; then
     printf '\nThe same shapes, dense, by PyTorch:\n\n'
     cat "$build/sdpa.md"

@@ -116,6 +116,43 @@ class DeviceBuffer {
   size_t size_ = 0;
 };
 
+// Memory of the host that a device copies to and from at full speed: `size` elements, contents
+// undefined.
+template <typename T>
+class PinnedBuffer {
+ public:
+  static CudaStatus Create(const CudaStream& stream, size_t size, PinnedBuffer& buffer) {
+    buffer = PinnedBuffer();
+    if (size > SIZE_MAX / sizeof(T)) return {CudaCode::kFailed, "allocate pinned", "too large"};
+    void* data = nullptr;
+    const CudaStatus status = stream.kernels().allocate_pinned(size * sizeof(T), &data);
+    if (!status.ok()) return status;
+    buffer.kernels_ = &stream.kernels();
+    buffer.data_ = static_cast<T*>(data);
+    buffer.size_ = size;
+    return {};
+  }
+  PinnedBuffer() = default;
+  PinnedBuffer(PinnedBuffer&& from) noexcept { *this = std::move(from); }
+  PinnedBuffer& operator=(PinnedBuffer&& from) noexcept {
+    std::swap(kernels_, from.kernels_);
+    std::swap(data_, from.data_);
+    std::swap(size_, from.size_);
+    return *this;
+  }
+  ~PinnedBuffer() {
+    if (data_ != nullptr) kernels_->release_pinned(data_);
+  }
+
+  T* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  const CudaKernels* kernels_ = nullptr;
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // What was enqueued on a stream between Begin and End, to be enqueued again by one call: a decode
 // step is some hundred small kernels, each a few microseconds of launching.
 class CudaGraph {

@@ -15,6 +15,7 @@ struct CudaMatMulArgs {
 };
 // Products summed in float on tensor cores, in an order that is cuBLAS's own: the same for the same
 // shapes on the same device.
+inline constexpr size_t kCudaMatMulBytes = size_t{32} << 20;  // of device memory, of every stream
 CudaStatus CudaMatMul(const CudaStream& stream, const CudaMatMulArgs& args);
 
 }  // namespace lectern

@@ -5,9 +5,6 @@
 namespace lectern {
 namespace {
 
-// What cuBLAS asks for on Hopper; given by us, it allocates nothing while a graph is recorded.
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-
 CudaStatus FromBlas(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS:
@@ -25,16 +22,18 @@ cudaDataType_t TypeOf(Dtype dtype) {
 
 }  // namespace
 
+// The workspace is what cuBLAS asks for on Hopper; given by us, it allocates nothing while a graph
+// is recorded.
 CudaStatus PrepareMatMul(CudaStreamHandle* handle) {
   cublasHandle_t blas = nullptr;
   cublasStatus_t status = cublasCreate(&blas);
   if (status != CUBLAS_STATUS_SUCCESS) return FromBlas(status);
   handle->blas = blas;
-  const cudaError_t error = cudaMalloc(&handle->workspace, kWorkspaceBytes);
+  const cudaError_t error = cudaMalloc(&handle->workspace, kCudaMatMulBytes);
   if (error != cudaSuccess) return ToStatus(error, "allocate for matmul");
   status = cublasSetStream(blas, handle->stream);
   if (status == CUBLAS_STATUS_SUCCESS) {
-    status = cublasSetWorkspace(blas, handle->workspace, kWorkspaceBytes);
+    status = cublasSetWorkspace(blas, handle->workspace, kCudaMatMulBytes);
   }
   return FromBlas(status);
 }

@@ -20,7 +20,7 @@ namespace lectern {
 
 enum class CudaMachine { kEmulated, kEmulatedShuffled, kGpu };
 
-inline std::string CudaMachineName(const testing::TestParamInfo<CudaMachine>& info) {
+inline std::string CudaMachineName(const ::testing::TestParamInfo<CudaMachine>& info) {
   switch (info.param) {
     case CudaMachine::kEmulated:
       return "emulated";
@@ -31,7 +31,7 @@ inline std::string CudaMachineName(const testing::TestParamInfo<CudaMachine>& in
   }
 }
 
-class CudaTest : public testing::TestWithParam<CudaMachine> {
+class CudaTest : public ::testing::TestWithParam<CudaMachine> {
  public:
   void SetUp() override {
     std::string why;
@@ -93,11 +93,11 @@ class CudaTest : public testing::TestWithParam<CudaMachine> {
   CudaStream stream_;
 };
 
-#define LECTERN_CUDA_TESTS(Suite)                                                                 \
-  INSTANTIATE_TEST_SUITE_P(                                                                       \
-      Machines, Suite,                                                                            \
-      testing::Values(CudaMachine::kEmulated, CudaMachine::kEmulatedShuffled, CudaMachine::kGpu), \
-      CudaMachineName)
+#define LECTERN_CUDA_TESTS(Suite)                                                                \
+  INSTANTIATE_TEST_SUITE_P(Machines, Suite,                                                      \
+                           ::testing::Values(CudaMachine::kEmulated,                             \
+                                             CudaMachine::kEmulatedShuffled, CudaMachine::kGpu), \
+                           CudaMachineName)
 
 }  // namespace lectern
 

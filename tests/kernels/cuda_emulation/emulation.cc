@@ -14,6 +14,9 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
+#if defined(LECTERN_TSAN_FIBERS)  // not __SANITIZE_THREAD__: this file is compiled without it
+#include <sanitizer/tsan_interface.h>
+#endif
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -49,8 +52,20 @@ class StackPool {
 #endif
     free_.push_back(bottom);
   }
+  // What ThreadSanitizer takes the code on a stack for, as if for a thread.
+  void* TsanFiber(const char* bottom) {
+#if defined(LECTERN_TSAN_FIBERS)
+    void*& fiber = tsan_fibers_[bottom];
+    if (fiber == nullptr) fiber = __tsan_create_fiber(0);
+    return fiber;
+#else
+    (void)bottom;
+    return nullptr;
+#endif
+  }
 
  private:
+  std::map<const char*, void*> tsan_fibers_;
   std::vector<std::unique_ptr<char[]>> memory_;
   std::vector<char*> free_;
 };
@@ -77,6 +92,7 @@ struct Thread {
   context::fiber fiber;
   const char* stack_bottom = nullptr;
   void* fake_stack = nullptr;  // AddressSanitizer's
+  void* tsan_fiber = nullptr;  // ThreadSanitizer's
   dim3 index;
   const char* waits_for = "its turn";
   bool is_done = false;
@@ -202,6 +218,7 @@ class Block {
                                     body();
                                     return End(i);
                                   });
+    thread.tsan_fiber = pool_.TsanFiber(thread.stack_bottom);
     MakeReady(i);
   }
 
@@ -246,12 +263,16 @@ class Block {
     return thread;
   }
 
-  // ---- Switches. AddressSanitizer is told which stack it is on.
+  // ---- Switches. Sanitizers are told which stack they are on.
 
   void Resume(Thread& thread) {
 #if defined(__SANITIZE_ADDRESS__)
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, thread.stack_bottom, kStackBytes);
+#endif
+#if defined(LECTERN_TSAN_FIBERS)
+    scheduler_fiber_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(thread.tsan_fiber, 0);
 #endif
     thread.fiber = std::move(thread.fiber).resume();
 #if defined(__SANITIZE_ADDRESS__)
@@ -275,6 +296,9 @@ class Block {
     __sanitizer_start_switch_fiber(fake, scheduler_bottom_, scheduler_size_);
 #else
     (void)fake;
+#endif
+#if defined(LECTERN_TSAN_FIBERS)
+    __tsan_switch_to_fiber(scheduler_fiber_, 0);
 #endif
   }
   void Wait(const char* what) {
@@ -341,6 +365,7 @@ class Block {
   context::fiber scheduler_;
   [[maybe_unused]] const void* scheduler_bottom_ = nullptr;  // for AddressSanitizer
   [[maybe_unused]] size_t scheduler_size_ = 0;
+  [[maybe_unused]] void* scheduler_fiber_ = nullptr;  // ThreadSanitizer's
   std::string report_;
 };
 
