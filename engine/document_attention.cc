@@ -424,7 +424,8 @@ double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelect
       sum += weight * (std::isnan(share) ? 1 : share);
     }
   }
-  return sum / static_cast<double>(selections.size());
+  // Weights sum to 1 but for their rounding.
+  return std::min(1.0, sum / static_cast<double>(selections.size()));
 }
 
 // The states of all heads as they were.
