@@ -222,7 +222,7 @@ typedef struct lectern_index_options {
   uint32_t again;                  /* 1: also when it is there, as a new generation: see below */
   uint64_t seed;                   /* of the clustering; 0: 1234 */
   lectern_progress_fn on_progress; /* may be NULL; at least every 250 ms of work, once a model that
-                                      is new to the store was hashed (1 GB in a second or two) */
+                                      is new to the store was hashed, which reads all of it */
   void* progress_user;
   /* The plan of later asks, as in lectern_ask_options. Empty: "uniform" and "global". */
   const char* layer_budget;
