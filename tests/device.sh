@@ -12,14 +12,16 @@ build=build-cuda
 
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
-cmake --build "$build" --target kernels_cuda_test cuda_bench
+cmake --build "$build" --target kernels_cuda_test device_test cuda_bench
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 test=$build/tests/kernels/kernels_cuda_test
+asks=$build/tests/engine/device_test
 
 echo "== tests on the GPU"
 "$test" --gtest_filter='*/gpu' | tee "$build/gpu.log"
+"$asks" --gtest_filter='*/gpu' | tee -a "$build/gpu.log"
 ran=$(grep -c '^\[       OK \].*/gpu' "$build/gpu.log" || true)
 if [ "$ran" -eq 0 ]; then echo "$0: no test ran on a GPU" >&2; exit 1; fi
 
@@ -28,7 +30,9 @@ checked=()
 if [ -n "$sanitizer" ]; then
   for tool in memcheck racecheck synccheck initcheck; do
     echo "== compute-sanitizer $tool"
-    "$sanitizer" --tool "$tool" --error-exitcode 1 "$test" --gtest_filter='*/gpu' --gtest_brief=1
+    for program in "$test" "$asks"; do
+      "$sanitizer" --tool "$tool" --error-exitcode 1 "$program" --gtest_filter='*/gpu' --gtest_brief=1
+    done
     checked+=("$tool")
   done
 else
