@@ -25,6 +25,8 @@ bool EngineCreate(Tape& tape) {
   const Text store = AnyText(random, kStores);
   const Text model = random.OneIn(20) ? AnyText(random, {"none", "file", ""}) : Text(tape.model);
   const Text weights = random.OneIn(10) ? AnyText(random, {"q8", "stored", "q5"}) : Text();
+  const Text device = random.OneIn(10) ? AnyText(random, {"cpu", "cuda", "cuda:9", "auto", "gpu"})
+                                       : Text();
   Sized<lectern_engine_options> options(random);
   if (options.knows_all()) {
     options->store = store.data(), options->store_len = store.len();
@@ -35,6 +37,8 @@ bool EngineCreate(Tape& tape) {
     options->max_ram_bytes = random.OneIn(10) ? random.Below(64 << 20) : 0;
     options->io = random.OneIn(2) ? 0 : random.Of<int32_t>({1, 2, 2, 2, 3, -1});
     options->rehash_model = random.OneIn(4);
+    options->device = device.data(), options->device_len = device.len();
+    options->device_memory_bytes = random.OneIn(10) ? random.Of<uint64_t>({1, UINT64_MAX}) : 0;
     options->nice = random.OneIn(8) ? random.Of<int32_t>({1, 19, 20, -1, INT32_MIN}) : 0;
   }
   options.SetUnknownField(random);
