@@ -33,10 +33,6 @@ uint64_t DeviceActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
          c.vocab_size * sizeof(float);
 }
 
-uint64_t DeviceRowBytes(const ModelConfig& c, Dtype dtype, uint64_t num_rows) {
-  return 2 * num_rows * RowBytes(dtype, c.head_dim);
-}
-
 uint64_t LeastDeviceBytes(const ModelConfig& c) {
   return DeviceWeightBytes(c) + DeviceActivationBytes(c, kPlannedTokens);
 }

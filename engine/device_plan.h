@@ -7,7 +7,6 @@
 
 #include "engine/config.h"
 #include "engine/ram_limit.h"
-#include "kernels/dtype.h"
 
 namespace lectern {
 
@@ -16,8 +15,6 @@ namespace lectern {
 uint64_t DeviceWeightBytes(const ModelConfig& config);
 // Of a step over so many tokens: activations, and the logits of one of them.
 uint64_t DeviceActivationBytes(const ModelConfig& config, uint64_t num_tokens);
-// Keys and values of one layer's rows, over all kv heads.
-uint64_t DeviceRowBytes(const ModelConfig& config, Dtype dtype, uint64_t num_rows);
 
 // How many rows of the document are brought to the device at a time where its layers do not stay
 // there.

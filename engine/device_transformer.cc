@@ -105,11 +105,6 @@ class DeviceTransformer::Step {
     Wait();
   }
 
-  void FetchResidual() {
-    Download(d().residual, num_tokens_ * config_.hidden_size, a_.residual.data());
-    Wait();
-  }
-
  private:
   DeviceActivations& d() { return *a_.device; }
   CudaStream& stream() { return a_.stream->stream(); }
@@ -283,12 +278,6 @@ Status DeviceTransformer::Logits(size_t first, size_t num_tokens, Activations& a
                                  Rows<float> logits) const {
   Step step(*this, num_tokens, a);
   step.Logits(first, logits);
-  return step.status();
-}
-
-Status DeviceTransformer::FetchResidual(size_t num_tokens, Activations& a) const {
-  Step step(*this, num_tokens, a);
-  step.FetchResidual();
   return step.status();
 }
 

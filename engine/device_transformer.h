@@ -52,8 +52,6 @@ class DeviceTransformer {
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
-  // -> Activations::residual.
-  Status FetchResidual(size_t num_tokens, Activations& a) const;
 
  private:
   class Step;
