@@ -132,11 +132,13 @@ struct DocumentSession::LayerStates {
 
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
-                                 std::shared_ptr<ThreadPool> threads)
+                                 std::shared_ptr<ThreadPool> threads, const SessionDevice& device)
     : document_(std::move(document)),
       model_(std::move(model)),
       threads_(std::move(threads)),
-      transformer_(*model_, backend, *threads_, document_->shape().num_tokens),
+      device_(device),
+      transformer_(*model_, backend, *threads_, document_->shape().num_tokens,
+                   device_.transformer.get()),
       rows_(size_t{model_->config().num_layers} * model_->config().num_kv_heads,
             document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype(),
             model_->config().head_dim) {
@@ -146,7 +148,8 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
 
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
-    const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms) {
+    const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,
+    const SessionDevice& device) {
   const ModelConfig& config = model->config();
   const ShardHeader& shape = document->shape();
   if (model->fingerprint() != document->row().fingerprint) return Mismatch(*document, *model);
@@ -164,7 +167,15 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     }
   }
   std::unique_ptr<DocumentSession> session(
-      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads)));
+      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads),
+                          device));
+  if (device.transformer) {
+    LECTERN_ASSIGN(session->stream_, DeviceStream::Create(device.transformer->device()));
+  }
+  if (device.document) {
+    session->device_attention_ =
+        std::make_unique<DeviceAttention>(session->stream_, device.document, backend);
+  }
   session->dense_bytes_ = session->document_->LayerBytes();
   session->open_ms_ = open_ms;
   return session;
@@ -284,7 +295,8 @@ Status DocumentSession::AttendLayer(const Document& document, uint32_t layer, si
                       .row_weights = weights,
                       .workspace = workspace_,
                       .rule = rule,
-                      .observed = observed},
+                      .observed = observed,
+                      .device = &document == document_.get() ? device_attention_.get() : nullptr},
                      read));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = states.all[head];
@@ -368,6 +380,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   if (!activations_ || activations_->max_tokens < ids.size()) {
     activations_ =
         std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
+    activations_->stream = stream_;
   }
   if (ids.size() > 1) document_->ReadAhead(0);
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
@@ -376,14 +389,15 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     return AttendStep(layer, ids.size(), kv_budget, tail, cancel, read_fraction);
   };
   const bool is_shared = batch_ && ids.size() == 1;
-  const Status status = is_shared ? batch_->Run(seat_, *activations_, logits_, attend, cancel)
-                                  : transformer_.RunLayers(ids.size(), *activations_, attend);
+  Status status = is_shared ? batch_->Run(seat_, *activations_, logits_, attend, cancel)
+                            : transformer_.RunLayers(ids.size(), *activations_, attend);
+  if (status.ok() && !is_shared) {
+    status = transformer_.Logits(ids.size() - 1, 1, *activations_,
+                                 {logits_.data(), 1, logits_.size()});
+  }
   if (!status.ok()) {
     Truncate(past);
     return status;
-  }
-  if (!is_shared) {
-    transformer_.Logits(ids.size() - 1, 1, *activations_, {logits_.data(), 1, logits_.size()});
   }
   num_past_ = past + ids.size();
   if (in_prefill_) {
@@ -693,6 +707,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
                           "densely");
   }
   AddEvidence(options, answer);
+  if (!device_.fallback.empty()) {
+    answer.warnings.push_back("cpu_fallback");
+    AddNote(answer, device_.fallback);
+  }
   return answer;
 }
 

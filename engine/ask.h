@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/device_transformer.h"
 #include "engine/document_attention.h"
 #include "engine/engine.h"
 #include "engine/evidence.h"
@@ -19,6 +20,14 @@ namespace lectern {
 // A question of up to this many tokens goes through a layer at once: one selection for all of it.
 inline constexpr size_t kMaxQuestionTokens = 8192;
 
+// Where a session's work is done; empty: on the CPU.
+struct SessionDevice {
+  std::shared_ptr<const DeviceTransformer> transformer;
+  // nullptr: attention is the CPU's, as kernels do not take the document's rows.
+  std::shared_ptr<DeviceDocument> document;
+  std::string fallback;  // why the CPU does what was left to choose; said with each answer
+};
+
 class DocumentSession : public Session {
  public:
   // Borrows `backend`; shares everything else, so that a session may outlive its engine.
@@ -27,7 +36,8 @@ class DocumentSession : public Session {
                                                          std::shared_ptr<const Model> model,
                                                          const Backend& backend,
                                                          std::shared_ptr<ThreadPool> threads,
-                                                         double open_ms);
+                                                         double open_ms,
+                                                         const SessionDevice& device = {});
 
   // Steps of one token are taken with those of other sessions of the same model; nullptr, as at
   // first: alone. Not while it asks.
@@ -92,7 +102,8 @@ class DocumentSession : public Session {
 
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
-                  const Backend& backend, std::shared_ptr<ThreadPool> threads);
+                  const Backend& backend, std::shared_ptr<ThreadPool> threads,
+                  const SessionDevice& device);
 
   struct LayerStates;
   Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
@@ -126,7 +137,10 @@ class DocumentSession : public Session {
   const std::shared_ptr<const Document> document_;
   const std::shared_ptr<const Model> model_;
   const std::shared_ptr<ThreadPool> threads_;
+  const SessionDevice device_;
   const Transformer transformer_;
+  std::shared_ptr<DeviceStream> stream_;  // with a device; shared by what is made of it
+  std::unique_ptr<DeviceAttention> device_attention_;
   std::shared_ptr<StepBatch> batch_;
   StepBatch::Seat seat_;
   uint64_t dense_bytes_ = 0;

@@ -99,6 +99,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
                  Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
   LECTERN_ASSIGN(options.chat_template,
                  Copy(read.chat_template, read.chat_template_len, "chat_template"));
+  LECTERN_ASSIGN(options.device, Copy(read.device, read.device_len, "device"));
+  options.device_memory_bytes = read.device_memory_bytes;
   return options;
 }
 

@@ -115,9 +115,9 @@ Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const R
 // Part of one kv head's work: runs [run_begin, run_end) for query rows [row_begin, row_end).
 struct Item {
   uint32_t head;
-  size_t run_begin, run_end;
-  size_t row_begin, row_end;
-  size_t state;  // index into the partial states, or npos: straight into the caller's
+  size_t run_begin = 0, run_end = 0;
+  size_t row_begin = 0, row_end = 0;
+  size_t state = 0;  // index into the partial states, or npos: straight into the caller's
 };
 constexpr size_t kDirect = static_cast<size_t>(-1);
 
@@ -131,7 +131,10 @@ struct LayerArgs {
         states(args.states),
         is_cancelled(args.is_cancelled),
         workspace(args.workspace),
-        observed(args.observed) {}
+        observed(args.observed),
+        device(args.device),
+        layer(args.layer),
+        num_tokens(args.num_tokens) {}
   LayerArgs(const ClusterAttentionArgs& args)  // NOLINT
       : backend(args.backend),
         threads(args.threads),
@@ -148,6 +151,9 @@ struct LayerArgs {
   const std::function<bool()>& is_cancelled;
   AttentionWorkspace& workspace;
   ObservedLogits* observed = nullptr;
+  DeviceAttention* device = nullptr;
+  uint32_t layer = 0;  // with a device
+  size_t num_tokens = 1;
 };
 
 class LayerAttention {
@@ -190,7 +196,60 @@ class LayerAttention {
     return {};
   }
 
+  // The same of stored rows, by the device; what is observed of them is found here.
+  Status AttendOnDevice() {
+    if (args_.is_cancelled && args_.is_cancelled()) {
+      return {Code::kCancelled, "the answer was cancelled"};
+    }
+    ArenaVector<DeviceAttention::Part> parts(&args_.workspace.arena);
+    for (uint32_t h = 0; h < heads_.size(); ++h) {
+      for (const Run& run : runs_[h]) {
+        parts.push_back({h, run.range});
+        if (run.kind == Run::Kind::kGathered) parts.back().chosen = Selection(h)->rows;
+      }
+    }
+    LECTERN_RETURN_IF_ERROR(args_.device->Attend({.layer = args_.layer,
+                                                  .heads = heads_,
+                                                  .queries = args_.queries,
+                                                  .num_tokens = args_.num_tokens,
+                                                  .softcap = args_.softcap,
+                                                  .states = args_.states,
+                                                  .observed = FromDevice()},
+                                                 parts));
+    if (args_.observed == nullptr) return {};
+    if (FromDevice() != nullptr && !FromDevice()->empty()) {
+      TakeObserved();
+      return {};
+    }
+    only_observes_ = true;
+    return Attend();
+  }
+
  private:
+  // Where the device puts what is observed: of one token's rows; nullptr: that is not wanted.
+  std::vector<std::vector<float>>* FromDevice() {
+    const bool is_wanted = args_.observed != nullptr &&
+                           args_.observed->num_queries * args_.num_tokens == NumRows();
+    return is_wanted ? &args_.workspace.observed : nullptr;
+  }
+
+  // Of the columns of all runs, each to its own place.
+  void TakeObserved() {
+    const size_t num_queries = args_.observed->num_queries;
+    for (uint32_t h = 0; h < heads_.size(); ++h) {
+      const std::vector<float>& logits = args_.workspace.observed[h];
+      const size_t stride = logits.size() / num_queries;
+      size_t column = 0;
+      for (const Run& run : runs_[h]) {
+        const Rows<float> to = Observed({.head = h, .row_end = NumRows()}, run);
+        for (size_t r = 0; r < num_queries; ++r) {
+          std::copy_n(logits.data() + r * stride + column, run.range.size(), to[r]);
+        }
+        column += run.range.size();
+      }
+    }
+  }
+
   size_t HeadDim() const { return args_.queries.front().num_cols; }
   size_t NumRows() const { return args_.queries.front().num_rows; }
   const HeadSelection* Selection(uint32_t head) const {
@@ -261,16 +320,19 @@ class LayerAttention {
     if (run.kind == Run::Kind::kTail) return AttendTail(item, run, state, workspace);
     const Rows<const float> queries = args_.queries[item.head].Slice(item.row_begin, item.row_end);
     const size_t num_rows = queries.num_rows;
-    LECTERN_RETURN_IF_ERROR(ReadBlocks(head, Selection(item.head), run, num_rows, workspace));
     const Rows<float> observed = Observed(item, run);
-    const bool all_observed = observed.num_rows == num_rows;
-    args_.backend.attend_blocks({.queries = queries,
-                                 .blocks = workspace.blocks,
-                                 .scale = scale_,
-                                 .softcap = args_.softcap,
-                                 .state = state,
-                                 .logits = all_observed ? observed : Rows<float>(),
-                                 .scratch = workspace.scratch});
+    if (only_observes_ && observed.data == nullptr) return {};
+    LECTERN_RETURN_IF_ERROR(ReadBlocks(head, Selection(item.head), run, num_rows, workspace));
+    const bool all_observed = !only_observes_ && observed.num_rows == num_rows;
+    if (!only_observes_) {
+      args_.backend.attend_blocks({.queries = queries,
+                                   .blocks = workspace.blocks,
+                                   .scale = scale_,
+                                   .softcap = args_.softcap,
+                                   .state = state,
+                                   .logits = all_observed ? observed : Rows<float>(),
+                                   .scratch = workspace.scratch});
+    }
     if (observed.data == nullptr || all_observed) return {};
     size_t column = 0;
     for (const KvBlock& block : workspace.blocks) {
@@ -344,6 +406,7 @@ class LayerAttention {
   ArenaVector<Item> items_;
   std::span<float> partial_;  // states of items that are merged
   size_t num_partial_floats_ = 0;
+  bool only_observes_ = false;  // states are left as they are
 };
 
 // One call of LayerAttention each: what add_runs says.
@@ -353,18 +416,26 @@ Status AttendRuns(const LayerArgs& args, std::span<const HeadIndex> heads,
   return LayerAttention(args, heads, selections, add_runs).Attend();
 }
 
+// Of stored rows alone, wherever they are.
+template <typename AddRuns>
+Status AttendStored(const LayerArgs& args, std::span<const HeadIndex> heads,
+                    std::span<const HeadSelection> selections, const AddRuns& add_runs) {
+  LayerAttention attention(args, heads, selections, add_runs);
+  return args.device != nullptr ? attention.AttendOnDevice() : attention.Attend();
+}
+
 Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads) {
-  return AttendRuns(args, heads, {}, [&](size_t h, Runs& runs) { AddExact(heads[h], runs); });
+  return AttendStored(args, heads, {}, [&](size_t h, Runs& runs) { AddExact(heads[h], runs); });
 }
 
 Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads) {
-  return AttendRuns(args, heads, {}, [&](size_t h, Runs& runs) { AddAll(heads[h], runs); });
+  return AttendStored(args, heads, {}, [&](size_t h, Runs& runs) { AddAll(heads[h], runs); });
 }
 
 Status AttendRows(const LayerArgs& args, std::span<const HeadIndex> heads,
                   std::span<const HeadSelection> selections) {
-  return AttendRuns(args, heads, selections,
-                    [&](size_t h, Runs& runs) { AddGathered(heads[h], selections[h], runs); });
+  return AttendStored(args, heads, selections,
+                      [&](size_t h, Runs& runs) { AddGathered(heads[h], selections[h], runs); });
 }
 
 Status AttendTails(const LayerArgs& args, std::span<const HeadIndex> heads,
@@ -501,6 +572,16 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
   for (const HeadIndex& head : heads) {
     LECTERN_RETURN_IF_ERROR(head.VerifyRows({0, num_stored_rows}));
     read.window_bytes += head.dense_bytes();
+  }
+  if (args.device != nullptr) {
+    return args.device->AttendWindow({.layer = args.layer,
+                                      .heads = heads,
+                                      .queries = args.queries,
+                                      .num_tokens = args.num_tokens,
+                                      .softcap = args.softcap,
+                                      .states = args.states},
+                                     args.first_position - first_token,
+                                     static_cast<uint32_t>(window));
   }
   args.workspace.PrepareSlots(args.threads.num_threads(), AttendScratch(kQueryRowsPerItem, dim));
   const size_t blocks = (num_rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "engine/device_attention.h"
 #include "engine/document.h"
 #include "index/lookup.h"
 #include "kernels/backend.h"
@@ -55,6 +56,7 @@ struct AttentionWorkspace {
   Arena arena;  // all else
   std::vector<Slot> slots;
   Reused<float> partial;  // states of items of work that are merged
+  std::vector<std::vector<float>> observed;  // by a device, per kv head
   LookupWorkspace lookup;
   std::vector<HeadSelection> selections;               // of AttendClusters
   std::vector<std::vector<float>> known_lse, all_lse;  // per kv head [R]
@@ -94,12 +96,15 @@ struct DocumentAttentionArgs {
   AttentionWorkspace& workspace;
   SelectionRule rule = {};             // of Lookup
   ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
+  // Where stored rows are attended to: of this document; nullptr: here. Lookups, tails and observed
+  // logits are the host's all the same.
+  DeviceAttention* device = nullptr;
 };
 
 // A windowed layer is read whole whatever the budget, and not observed.
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
 // order: the same bits for any number of threads. `read` keeps its memory; after an error it holds
-// anything. kChecksumMismatch, kCancelled.
+// anything. kChecksumMismatch, kCancelled, errors of DeviceAttention.
 Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read);
 
 struct ClusterAttentionArgs {

@@ -66,7 +66,7 @@ class FoundModel {
 
 class LocalEngine : public Engine {
  public:
-  LocalEngine(const EngineOptions& options, const Backend& backend)
+  LocalEngine(const EngineOptions& options, const Backend& backend, DeviceChoice device)
       : env_(Env::Default()),
         store_(Absolute(options.store)),
         model_(Absolute(options.model)),
@@ -81,7 +81,9 @@ class LocalEngine : public Engine {
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(
-            options.num_threads > 0 ? options.num_threads : DefaultThreads(), options.nice)) {}
+            options.num_threads > 0 ? options.num_threads : DefaultThreads(), options.nice)),
+        device_(std::move(device)),
+        is_device_left_to_us_(options.device == "auto") {}
 
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) override {
     std::unique_lock lock(index_mutex_, std::try_to_lock);
@@ -120,10 +122,20 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const auto document, std::move(opened));
     LECTERN_ASSIGN(const auto model, ModelOf(*document, cancel));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
-    LECTERN_ASSIGN(auto session,
-                   DocumentSession::Create(document, model, backend_, threads_, open.count()));
-    session->ShareSteps(BatchOf(*model));
-    return std::unique_ptr<Session>(std::move(session));
+    LECTERN_ASSIGN(Placed placed, PlacedOf(document, model));
+    const auto create = [&] {
+      return DocumentSession::Create(document, model, backend_, threads_, open.count(),
+                                     placed.device);
+    };
+    auto session = create();
+    if (!session.ok() && is_device_left_to_us_ && placed.device.transformer) {
+      // The device is full or lost. Alone: those who share steps take them there.
+      placed = {{nullptr, nullptr, OnTheCpu(session.status().message())}, nullptr};
+      session = create();
+    }
+    if (!session.ok()) return std::move(session).status();
+    session.value()->ShareSteps(placed.batch);
+    return std::unique_ptr<Session>(std::move(session).value());
   }
 
   Counts counts() override {
@@ -246,6 +258,15 @@ class LocalEngine : public Engine {
   }
 
  private:
+  struct OpenModel {
+    std::shared_ptr<const Model> model;
+    RamLimit::Share ram;
+    // From its first session on.
+    std::shared_ptr<const DeviceTransformer> device;
+    std::string fallback;  // SessionDevice's
+    std::shared_ptr<StepBatch> batch;
+  };
+
   IndexContext Context(const Model& model) {
     return {.env = env_,
             .store = store_,
@@ -403,9 +424,6 @@ class LocalEngine : public Engine {
                                                 .threads = threads_.get(),
                                                 .cancel = cancel,
                                                 .chat_template = std::string(format->name)}));
-      cached.batch = std::make_shared<StepBatch>(cached.model, backend_, threads_);
-      const std::lock_guard batches_lock(batches_mutex_);
-      batches_.push_back(cached.batch);
     }
     return cached.model;
   }
@@ -420,13 +438,61 @@ class LocalEngine : public Engine {
     return format;
   }
 
-  // Of all sessions of a model that ModelFor returned.
-  std::shared_ptr<StepBatch> BatchOf(const Model& model) {
+  // Where a session's work is done, and with whom it shares steps.
+  struct Placed {
+    SessionDevice device;
+    std::shared_ptr<StepBatch> batch;
+  };
+  // Of a model that ModelFor returned. Its weights go to the device with its first session.
+  Result<Placed> PlacedOf(const std::shared_ptr<const Document>& document,
+                          const std::shared_ptr<const Model>& model) {
     std::lock_guard lock(mutex_);
-    for (const auto& [key, open] : models_) {
-      if (open.model.get() == &model) return open.batch;
+    OpenModel* open = nullptr;
+    for (auto& [key, other] : models_) {
+      if (other.model == model) open = &other;
     }
-    return nullptr;
+    assert(open != nullptr);
+    LECTERN_RETURN_IF_ERROR(BringModel(*open));
+    Placed placed{{open->device, nullptr, open->fallback}, open->batch};
+    if (!open->device) return placed;
+    if (!HasDeviceAttention(document->kv_dtype(), document->shape().head_dim)) {
+      placed.device.fallback =
+          "the CPU attends to this document, as the GPU's kernels take keys of f16, bf16 and q8 "
+          "and heads of up to 256 numbers";
+      return placed;
+    }
+    const auto found = device_documents_.find(document.get());
+    if (found != device_documents_.end()) placed.device.document = found->second.lock();
+    if (!placed.device.document) {
+      std::erase_if(device_documents_, [](const auto& other) { return other.second.expired(); });
+      placed.device.document = std::make_shared<DeviceDocument>(device_.device, document);
+      device_documents_[document.get()] = placed.device.document;
+    }
+    return placed;
+  }
+
+  static std::string OnTheCpu(const std::string& why) { return "answered on the CPU: " + why; }
+
+  // To the device, if there is one and it is not there. With mutex_ held.
+  Status BringModel(OpenModel& open) {
+    if (open.batch) return {};
+    open.fallback = device_.fallback;
+    if (device_.device) {
+      auto brought = DeviceTransformer::Load(device_.device, open.model, backend_, *threads_);
+      if (brought.ok()) {
+        open.device = std::move(brought).value();
+      } else if (is_device_left_to_us_) {
+        open.fallback = brought.status().message();
+      } else {
+        return std::move(brought).status();
+      }
+    }
+    if (!open.fallback.empty()) open.fallback = OnTheCpu(open.fallback);
+    open.batch = std::make_shared<StepBatch>(open.model, backend_, threads_, StepBatch::Limits(),
+                                             open.device);
+    const std::lock_guard batches_lock(batches_mutex_);
+    batches_.push_back(open.batch);
+    return {};
   }
 
   // Every layer uses its weights in every step: all of them stay.
@@ -449,17 +515,16 @@ class LocalEngine : public Engine {
   const std::string chat_template_;           // empty: the document's
   const std::shared_ptr<RamLimit> ram_;       // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
+  const DeviceChoice device_;
+  const bool is_device_left_to_us_;  // "auto"
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards what follows
-  struct OpenModel {
-    std::shared_ptr<const Model> model;
-    std::shared_ptr<StepBatch> batch;
-    RamLimit::Share ram;
-  };
   std::map<std::tuple<std::string, WeightsType, const ChatFormat*>, OpenModel>
       models_;                                                   // by folder
   std::map<std::string, const ChatFormat*> own_formats_;         // of folders; under mutex_
   std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
+  // Of sessions that are open.
+  std::map<const Document*, std::weak_ptr<DeviceDocument>> device_documents_;
   std::mutex batches_mutex_;  // the other one is held while a model is loaded
   std::vector<std::shared_ptr<const StepBatch>> batches_;  // of models_
 };
@@ -490,7 +555,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
                   "LECTERN_BACKEND names no backend of this machine; it has scalar and simd")
         .WithParam("LECTERN_BACKEND");
   }
-  return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(options, *backend));
+  LECTERN_ASSIGN(DeviceChoice device, ChooseDevice(options.device, options.device_memory_bytes,
+                                                   options.cuda_kernels));
+  return std::unique_ptr<Engine>(
+      std::make_unique<LocalEngine>(options, *backend, std::move(device)));
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to start");
 } catch (const std::system_error& error) {

@@ -25,6 +25,8 @@
 
 namespace lectern {
 
+struct CudaKernels;
+
 struct EngineOptions {
   std::string store;       // directory; created by the first Index
   // A folder as transformers saves it, a .gguf file (any part of one that is split), a folder that
@@ -56,6 +58,13 @@ struct EngineOptions {
   // The chat template (engine/chat_template.h), part of a document's fingerprint. Empty: for asking
   // the one that the document was indexed with, for indexing the model's own.
   std::string chat_template = {};
+  // Where questions are answered: "cpu" or empty, "cuda" (the first GPU), "cuda:N", or "auto": the
+  // first GPU, or, where there is none that will do, the CPU; answers then warn "cpu_fallback". What
+  // a GPU computes lies within a stated tolerance of what the CPU does (engine/device_transformer.h)
+  // and is no part of a document; indexing is the CPU's.
+  std::string device = {};
+  uint64_t device_memory_bytes = 0;  // of the GPU; 0: what is free when the engine is made, nearly
+  const CudaKernels* cuda_kernels = nullptr;  // for tests; nullptr: those of liblectern_cuda.so.1
 };
 
 // --- indexing ---------------------------------------------------------------------------------
@@ -255,7 +264,8 @@ struct Answer {
   } timings_ms;
   KvReceipt kv;
   std::vector<Evidence> evidence;     // by mass, largest first
-  std::vector<std::string> warnings;  // names that stay: "whole_document", "no_evidence"
+  // Names that stay: "whole_document", "no_evidence", "cpu_fallback".
+  std::vector<std::string> warnings;
   std::string note;                   // what to tell the user, warnings in words; or empty
 };
 

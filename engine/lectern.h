@@ -251,6 +251,8 @@ struct EngineOptions {          // lectern_engine_options
   // Ollama's folder of models; empty: its names are not looked up
   std::string_view ollama_models = {};
   std::string_view chat_template = {};  // "llama3", …; empty: the document's
+  std::string_view device = {};         // of questions: "cpu", "cuda", "cuda:N", "auto"; empty: cpu
+  uint64_t device_memory_bytes = 0;     // of the GPU; 0: nearly what is free
 };
 
 // A store and the models that its documents need. `document` is an id, a name, or empty for the

@@ -161,6 +161,17 @@ typedef struct lectern_engine_options {
    * model's own ("plain" where it has none; LECTERN_UNSUPPORTED_MODEL where it is not known). */
   const char* chat_template;
   size_t chat_template_len;
+  /* Where questions are answered: "cpu" or empty; "cuda", the first NVIDIA GPU of compute capability
+   * 8.0 or later; "cuda:N"; "auto", the first such GPU, or the CPU where there is none or the model
+   * does not fit: answers then have the warning "cpu_fallback", and their note says why. A GPU that
+   * was named and cannot be had is LECTERN_INVALID_ARGUMENT, param "device". Needs
+   * liblectern_cuda.so.1 beside this library. Indexing is the CPU's. */
+  const char* device;
+  size_t device_len;
+  /* Of the GPU's memory; 0: what is free when the engine is made, but for a reserve. What does not fit
+   * is LECTERN_OUT_OF_MEMORY, param "device_memory", but for the documents' keys and values: those are
+   * brought to the GPU when they are read. */
+  uint64_t device_memory_bytes;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */
@@ -461,7 +472,8 @@ LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answe
 LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t* len);
 /* Names that do not change; more may come:
  *   "whole_document"  the question draws on much of the document, and the budget on little
- *   "no_evidence"     no passage stands out: there is no evidence for the answer */
+ *   "no_evidence"     no passage stands out: there is no evidence for the answer
+ *   "cpu_fallback"    the CPU did what was left to choose or what the GPU's kernels do not do */
 LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
 /* NULL: no such index. */
 LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,

@@ -348,6 +348,8 @@ inline Result<Engine> Engine::Create(const EngineOptions& options) {
   c.nice = options.nice;
   internal::Put(options.ollama_models, c.ollama_models, c.ollama_models_len);
   internal::Put(options.chat_template, c.chat_template, c.chat_template_len);
+  internal::Put(options.device, c.device, c.device_len);
+  c.device_memory_bytes = options.device_memory_bytes;
   auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
     return lectern_engine_create(&c, out, error);
   });

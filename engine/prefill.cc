@@ -103,7 +103,7 @@ class DocumentPrefill {
     FindWindows(begin);
     for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
       if (IsCancelled()) return Cancelled();
-      transformer_.Project(layer, num_tokens, activations_);
+      LECTERN_RETURN_IF_ERROR(transformer_.Project(layer, num_tokens, activations_));
       const size_t kv_cols = size_t{config_.num_kv_heads} * config_.head_dim;
       LECTERN_RETURN_IF_ERROR(spill_.Append(transformer_.backend(), layer, begin,
                                             {activations_.keys.data(), num_tokens, kv_cols},
@@ -118,9 +118,11 @@ class DocumentPrefill {
       LECTERN_RETURN_IF_ERROR(Attend(layer, begin, end, is_squared ? 0 : first));
       if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
       if (is_counted) residual_ = activations_.residual;
-      transformer_.AddAttention(layer, num_tokens, activations_);
+      LECTERN_RETURN_IF_ERROR(transformer_.AddAttention(layer, num_tokens, activations_));
       if (is_counted) CountCosines(layer, first, num_tokens);
-      if (!is_last) transformer_.AddMlp(layer, num_tokens, activations_);
+      if (!is_last) {
+        LECTERN_RETURN_IF_ERROR(transformer_.AddMlp(layer, num_tokens, activations_));
+      }
       if (!options_.keeps_spills) spill_.LetGo(layer);
       if (!options_.keeps_spills && ReadsClusters(layer)) clusters_->LetGo(layer);
     }

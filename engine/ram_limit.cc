@@ -1,11 +1,8 @@
 #include "engine/ram_limit.h"
 
 namespace lectern {
-namespace {
 
 std::string Mebibytes(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20); }
-
-}  // namespace
 
 Result<RamLimit::Share> RamLimit::Reserve(uint64_t bytes, const std::string& what,
                                           const std::string& way_out) {
@@ -17,13 +14,21 @@ Result<RamLimit::Share> RamLimit::Reserve(uint64_t bytes, const std::string& wha
 Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
                         const std::string& way_out) {
   const std::lock_guard lock(mutex_);
-  const uint64_t taken = reserved_ - share.bytes_;  // by others
-  if (bytes > bytes_ || taken > bytes_ - bytes) {
-    return Status(Code::kOutOfMemory, what + " needs " + Mebibytes(bytes) +
-                                          " MiB of memory beside " + Mebibytes(taken) +
-                                          " MiB that are taken; the limit (max_ram) is " +
-                                          Mebibytes(bytes_) + " MiB: allow more, or " + way_out)
-        .WithParam("max_ram");
+  uint64_t taken = reserved_ - share.bytes_;  // by others
+  const auto fits = [&] { return bytes <= bytes_ && taken <= bytes_ - bytes; };
+  if (!fits()) {  // layers of documents on a device are shares
+    for (const auto& [owner, drop] : owners_) drop();
+    taken = reserved_ - share.bytes_;
+  }
+  if (!fits()) {
+    const bool is_device = kind_ == Kind::kDevice;
+    const std::string option = is_device ? "device_memory" : "max_ram";
+    return Status(Code::kOutOfMemory,
+                  what + " needs " + Mebibytes(bytes) + " MiB of " +
+                      (is_device ? "the GPU's memory" : "memory") + " beside " + Mebibytes(taken) +
+                      " MiB that are taken; the limit (" + option + ") is " + Mebibytes(bytes_) +
+                      " MiB: allow more, or " + way_out)
+        .WithParam(option);
   }
   reserved_ += bytes - share.bytes_;
   share.limit_ = shared_from_this();

@@ -24,10 +24,12 @@ struct StepBatch::Step {
 };
 
 StepBatch::StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
-                     std::shared_ptr<ThreadPool> threads, const Limits& limits)
+                     std::shared_ptr<ThreadPool> threads, const Limits& limits,
+                     std::shared_ptr<const DeviceTransformer> device)
     : model_(std::move(model)),
       threads_(std::move(threads)),
-      transformer_(*model_, backend, *threads_),
+      device_(std::move(device)),
+      transformer_(*model_, backend, *threads_, 0, device_.get()),
       limits_(limits) {}
 
 StepBatch::Counts StepBatch::counts() const {
@@ -90,7 +92,8 @@ Status StepBatch::RunAlone(Step& step) {
     step.attention += Clock::now() - start;
     return status;
   }));
-  transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, step.logits.size()});
+  LECTERN_RETURN_IF_ERROR(
+      transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, step.logits.size()}));
   step.seat.Took(step.attention);
   return {};
 }
@@ -112,9 +115,7 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   try {
     is_over = RunLayers(leader);
   } catch (...) {
-    for (Step*& step : running_) {
-      if (step != nullptr) GiveUp(step, {}, std::current_exception());
-    }
+    GiveUpAll({}, std::current_exception());
   }
   lock.lock();
   is_led_ = false;
@@ -129,12 +130,18 @@ bool StepBatch::RunLayers(const Step& leader) {
   Activations& a = num_rows > 1 ? *together_ : running_.front()->own;
   for (; layer_ < model_->config().num_layers; ++layer_) {
     if (leader.is_done) return false;
-    transformer_.Project(layer_, num_rows, a);
-    AttendAll();
-    if (std::ranges::count(running_, nullptr) == std::ssize(running_)) return true;
-    transformer_.Finish(layer_, num_rows, a);
+    Status status = transformer_.Project(layer_, num_rows, a);
+    if (status.ok()) {
+      AttendAll();
+      if (std::ranges::count(running_, nullptr) == std::ssize(running_)) return true;
+      status = transformer_.Finish(layer_, num_rows, a);
+    }
+    if (!status.ok()) {
+      GiveUpAll(status, nullptr);
+      return true;
+    }
   }
-  GiveLogits();
+  if (const Status status = GiveLogits(); !status.ok()) GiveUpAll(status, nullptr);
   return true;
 }
 
@@ -157,6 +164,7 @@ void StepBatch::Embedded() {
       std::copy_n(from.sine.data(), half, to.sine.data() + row * half);
     }
   }
+  together_->is_embedded = true;
 }
 
 void StepBatch::AttendAll() {
@@ -193,6 +201,13 @@ void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
   changed_.notify_all();
 }
 
+// What they have in common went wrong.
+void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown) {
+  for (Step*& step : running_) {
+    if (step != nullptr) GiveUp(step, status, thrown);
+  }
+}
+
 // Queries, keys and values: together -> its own.
 void StepBatch::Scatter(size_t row) {
   const ModelConfig& config = model_->config();
@@ -218,17 +233,18 @@ void StepBatch::Gather(size_t row) {
   }
 }
 
-void StepBatch::GiveLogits() {
+Status StepBatch::GiveLogits() {
   const size_t num_rows = running_.size(), vocab = model_->config().vocab_size;
   if (num_rows == 1) {
     Step& step = *running_.front();
     return transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, vocab});
   }
   const Rows<float> logits(logits_.data(), num_rows, vocab);
-  transformer_.Logits(0, num_rows, *together_, logits);
+  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *together_, logits));
   for (size_t row = 0; row < num_rows; ++row) {
     if (running_[row] != nullptr) std::copy_n(logits[row], vocab, running_[row]->logits.data());
   }
+  return {};
 }
 
 // With mutex_ held.

@@ -41,8 +41,10 @@ class StepBatch {
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
             std::shared_ptr<ThreadPool> threads)
       : StepBatch(std::move(model), backend, std::move(threads), Limits()) {}
+  // `device`: where the linear part is done; nullptr: here.
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
-            std::shared_ptr<ThreadPool> threads, const Limits& limits);
+            std::shared_ptr<ThreadPool> threads, const Limits& limits,
+            std::shared_ptr<const DeviceTransformer> device = nullptr);
 
   // What the batch knows of a session between its steps.
   class Seat {
@@ -77,6 +79,7 @@ class StepBatch {
   bool IsEmpty() const { return running_.empty() && waiting_.empty() && num_due_ == 0; }
   void Return(Seat& seat);
   Status RunAlone(Step& step);
+  void GiveUpAll(const Status& status, const std::exception_ptr& thrown);
   void Lead(const Step& leader, std::unique_lock<std::mutex>& lock);
   bool RunLayers(const Step& leader);
   void Embedded();
@@ -84,11 +87,12 @@ class StepBatch {
   void Scatter(size_t row);
   void Gather(size_t row);
   void GiveUp(Step*& step, Status status, std::exception_ptr thrown);
-  void GiveLogits();
+  Status GiveLogits();
   void End();
 
   const std::shared_ptr<const Model> model_;
   const std::shared_ptr<ThreadPool> threads_;
+  const std::shared_ptr<const DeviceTransformer> device_;
   const Transformer transformer_;
   const Limits limits_;
 

@@ -79,8 +79,8 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
 }
 
 Transformer::Transformer(const Model& model, const Backend& backend, ThreadPool& threads,
-                         uint64_t length)
-    : model_(model), backend_(backend), threads_(threads) {
+                         uint64_t length, const DeviceTransformer* device)
+    : model_(model), backend_(backend), threads_(threads), device_(device) {
   const ModelConfig& config = model.config();
   rope_[0] = MakeRopeTable(config.rope, length);
   if (NumRopeTables(config) == 2) rope_[1] = MakeRopeTable(config.local_rope, length);
@@ -110,6 +110,7 @@ void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Act
       angles.sine[i] = std::sin(angle) * table.attention_factor;
     }
   }
+  a.is_embedded = true;
 }
 
 void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
@@ -200,7 +201,8 @@ void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight,
   AddRows(part, residual);
 }
 
-void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
+// In a.projected, a.keys and a.values.
+void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
   const size_t hidden = config.hidden_size, dim = config.head_dim;
@@ -234,16 +236,28 @@ void Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const
   if (config.query_scale != 1) {
     for (size_t i = 0; i < num_tokens * q_cols; ++i) q.data[i] *= config.query_scale;
   }
-  const size_t group_cols = config.query_group() * dim;
+}
+
+Status Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
+  if (device_ != nullptr) {
+    LECTERN_RETURN_IF_ERROR(device_->Project(layer, num_tokens, a));
+  } else {
+    ProjectHere(layer, num_tokens, a);
+  }
+  const ModelConfig& config = model_.config();
+  const size_t q_cols = size_t{config.num_heads} * config.head_dim;
+  const size_t group_cols = size_t{config.query_group()} * config.head_dim;
+  const Rows<float> q(a.projected.data(), num_tokens, q_cols);
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     float* to = Grouped(a.queries, head, num_tokens).data;
     for (size_t t = 0; t < num_tokens; ++t) {
       std::copy_n(q[t] + head * group_cols, group_cols, to + t * group_cols);
     }
   }
+  return {};
 }
 
-void Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
+Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
   const size_t q_cols = size_t{config.num_heads} * config.head_dim;
   const size_t group_cols = size_t{config.query_group()} * config.head_dim;
@@ -254,11 +268,14 @@ void Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) 
       std::copy_n(from + t * group_cols, group_cols, attention[t] + head * group_cols);
     }
   }
+  if (device_ != nullptr) return device_->AddAttention(layer, num_tokens, a);
   const LayerWeights& weights = model_.weights().layer(layer);
   AddPart(attention, weights.o, weights.o_bias, weights.attention_post_norm, a);
+  return {};
 }
 
-void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
+Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
+  if (device_ != nullptr) return device_->AddMlp(layer, num_tokens, a);
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
   const size_t hidden = config.hidden_size, ffn = config.intermediate_size;
@@ -277,20 +294,22 @@ void Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const 
   });
   AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
           weights.mlp_post_norm, a);
+  return {};
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,
                               FunctionRef<Status(uint32_t layer)> attend) const {
   for (uint32_t layer = 0; layer < model_.config().num_layers; ++layer) {
-    Project(layer, num_tokens, a);
+    LECTERN_RETURN_IF_ERROR(Project(layer, num_tokens, a));
     LECTERN_RETURN_IF_ERROR(attend(layer));
-    Finish(layer, num_tokens, a);
+    LECTERN_RETURN_IF_ERROR(Finish(layer, num_tokens, a));
   }
   return {};
 }
 
-void Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
-                         Rows<float> logits) const {
+Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
+                           Rows<float> logits) const {
+  if (device_ != nullptr) return device_->Logits(first, num_tokens, a, logits);
   const ModelConfig& config = model_.config();
   const size_t hidden = config.hidden_size;
   const Rows<float> normed(a.normed.data(), num_tokens, hidden);
@@ -301,6 +320,7 @@ void Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
        .output = normed});
   MatMul(normed, model_.weights().output(), logits, false, a);
   Softcap(backend_, logits, config.logit_softcap);
+  return {};
 }
 
 }  // namespace lectern

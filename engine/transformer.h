@@ -4,8 +4,10 @@
 #define LECTERN_ENGINE_TRANSFORMER_H_
 
 #include <array>
+#include <memory>
 #include <vector>
 
+#include "engine/device_transformer.h"
 #include "engine/model.h"
 #include "kernels/backend.h"
 #include "kernels/function_ref.h"
@@ -37,13 +39,19 @@ struct Activations {
   std::vector<float> scales, sums;  // [tokens, columns / kPackedGroup]
   std::vector<float> scratch;       // [threads][scratch_per_thread]
   size_t scratch_per_thread;
+  // Of a transformer on a device: the residual stream and what follows from it until queries, keys
+  // and values, and where these are worked out; both made at the first step.
+  std::shared_ptr<DeviceStream> stream;
+  std::shared_ptr<DeviceActivations> device;
+  bool is_embedded = false;  // residual and angles are newer than the device's
 };
 
 class Transformer {
  public:
-  // Borrows all three. `length`: of the text that angles are frozen for, where the recipe depends
-  // on it.
-  Transformer(const Model& model, const Backend& backend, ThreadPool& threads, uint64_t length = 0);
+  // Borrows all of them. `length`: of the text that angles are frozen for, where the recipe depends
+  // on it. `device`: where matrices are multiplied; nullptr: here.
+  Transformer(const Model& model, const Backend& backend, ThreadPool& threads, uint64_t length = 0,
+              const DeviceTransformer* device = nullptr);
 
   const Model& model() const { return model_; }
   const Backend& backend() const { return backend_; }
@@ -51,20 +59,21 @@ class Transformer {
 
   // Sets residual to the embeddings of `ids`, and the RoPE angles of positions first_position ….
   void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
-  // residual -> queries (grouped), keys, values of the layer; queries and keys after RoPE.
-  void Project(size_t layer, size_t num_tokens, Activations& a) const;
+  // residual -> queries (grouped), keys, values of the layer; queries and keys after RoPE. This and
+  // the next ones fail on a device alone, with the codes of DeviceTransformer.
+  Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // attended (grouped) -> residual, through the output projection and then the MLP.
-  void Finish(size_t layer, size_t num_tokens, Activations& a) const {
-    AddAttention(layer, num_tokens, a);
-    AddMlp(layer, num_tokens, a);
+  Status Finish(size_t layer, size_t num_tokens, Activations& a) const {
+    LECTERN_RETURN_IF_ERROR(AddAttention(layer, num_tokens, a));
+    return AddMlp(layer, num_tokens, a);
   }
-  void AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
-  void AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
+  Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
+  Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   // Every layer: `attend` turns queries, keys and values into attended; its first error ends it.
   Status RunLayers(size_t num_tokens, Activations& a,
                    FunctionRef<Status(uint32_t layer)> attend) const;
   // Logits [num_tokens, vocab] of the residuals from row `first` on.
-  void Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
+  Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
 
   // Rows of one kv head in Activations::queries or attended.
   Rows<float> Grouped(std::vector<float>& grouped, size_t kv_head, size_t num_tokens) const {
@@ -74,6 +83,7 @@ class Transformer {
   }
 
  private:
+  void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
   void MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
               bool accumulate, Activations& a) const;
   // In a.steps and a.scales, until the next call.
@@ -88,6 +98,7 @@ class Transformer {
   const Model& model_;
   const Backend& backend_;
   ThreadPool& threads_;
+  const DeviceTransformer* const device_;
   std::array<RopeTable, 2> rope_;  // as Activations::angles
 };
 

@@ -12,11 +12,12 @@ build=build-cuda
 
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
-cmake --build "$build" --target kernels_cuda_test index_cuda_test cuda_bench cluster_bench
+cmake --build "$build" --target kernels_cuda_test index_cuda_test device_test cuda_bench cluster_bench
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-tests=("$build/tests/kernels/kernels_cuda_test" "$build/tests/index/index_cuda_test")
+tests=("$build/tests/kernels/kernels_cuda_test" "$build/tests/index/index_cuda_test"
+  "$build/tests/engine/device_test")
 of_gpu='*/gpu:FaissGpuTest.*'
 
 echo "== tests on the GPU"

@@ -102,6 +102,7 @@ void AddAnswerFlags(CLI::App& app, AskFlags& flags) {
 void AddFlags(CLI::App& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
+  AddDeviceFlags(app, flags.engine);
   app.add_option("--document", flags.document, "Name or id (else the only one of the store)")
       ->type_name("NAME");
   AddReadingFlags(app, flags);

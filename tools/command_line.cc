@@ -147,6 +147,19 @@ void AddModelFlags(CLI::App& app, EngineFlags& flags) {
                "Hash the model's weights although their files look as they did last time");
 }
 
+void AddDeviceFlags(CLI::App& app, EngineFlags& flags) {
+  flags.has_device = true;
+  app.add_option("--device", flags.device,
+                 "Where to answer: cpu, cuda or cuda:N for an NVIDIA GPU, auto for one if there is "
+                 "any (LECTERN_DEVICE; else cpu)")
+      ->type_name("D");
+  app.add_option("--device-memory", flags.device_memory,
+                 "Memory of the GPU to take, as 8GB or 20GiB (LECTERN_DEVICE_MEMORY; else nearly "
+                 "what is free)")
+      ->type_name("SIZE")
+      ->check(Size);
+}
+
 void AddVersionFlag(CLI::App& app) {
   app.set_version_flag("--version", app.get_name() + " " + lectern_version(),
                        "Print the version and exit");
@@ -196,6 +209,11 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   auto max_ram = ReadSize(flags.max_ram, "LECTERN_MAX_RAM");
   if (!max_ram.ok()) return max_ram.error();
   flags.max_ram_bytes = *max_ram;
+  if (flags.has_device) {
+    auto device_memory = ReadSize(flags.device_memory, "LECTERN_DEVICE_MEMORY");
+    if (!device_memory.ok()) return device_memory.error();
+    flags.device_memory_bytes = *device_memory;
+  }
   auto io = ReadIo(flags.io);
   if (!io.ok()) return io.error();
   flags.io = *io;
@@ -203,6 +221,7 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   if (!weights.ok()) return weights.error();
   flags.weights = *weights;
   if (flags.chat_template.empty()) flags.chat_template = Variable("LECTERN_CHAT_TEMPLATE");
+  if (flags.has_device && flags.device.empty()) flags.device = Variable("LECTERN_DEVICE");
   if (flags.num_threads == 0) {
     auto threads = ThreadsFromEnvironment();
     if (!threads.ok()) return threads.error();

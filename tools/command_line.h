@@ -29,6 +29,10 @@ struct EngineFlags {
   std::string weights;         // --weights, LECTERN_WEIGHTS, empty: the document's
   std::string ollama_models;   // OLLAMA_MODELS, else where Ollama keeps them
   std::string chat_template;   // --chat-template, LECTERN_CHAT_TEMPLATE, empty: the document's
+  bool has_device = false;     // the tool asks: AddDeviceFlags
+  std::string device;          // --device, LECTERN_DEVICE, empty: the CPU
+  std::string device_memory;   // --device-memory, LECTERN_DEVICE_MEMORY, empty: nearly what is free
+  uint64_t device_memory_bytes = 0;  // `device_memory`; set by WithEnvironment
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
@@ -43,15 +47,18 @@ struct EngineFlags {
             weights,
             /*nice=*/0,
             ollama_models,
-            chat_template};
+            chat_template,
+            device,
+            device_memory_bytes};
   }
 };
 
 // Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
-// --threads, --io and --max-ram; --version.
+// --threads, --io and --max-ram; --device and --device-memory, for tools that ask; --version.
 void AddStoreFlags(CLI::App& app, EngineFlags& flags);
 void AddQuotaFlag(CLI::App& app, EngineFlags& flags);
 void AddModelFlags(CLI::App& app, EngineFlags& flags);
+void AddDeviceFlags(CLI::App& app, EngineFlags& flags);
 void AddVersionFlag(CLI::App& app);
 
 // Checks for Option::check: a number in (0, 1]; in (0, 1); in [low, high]; one of `names`; a key of

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/assign.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/key_logits.h"
 #include "kernels/cuda/lookup.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/rows.h"
@@ -53,7 +54,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 1;
+inline constexpr uint32_t kCudaKernelsVersion = 2;
 struct CudaKernels {
   uint32_t version;
 
@@ -98,6 +99,7 @@ struct CudaKernels {
   CudaLaunch<CudaLookupPass>* lookup_sums;
   CudaLaunch<CudaSelectRowsArgs>* select_rows;
   CudaLaunch<CudaCutItemsArgs>* cut_items;
+  CudaLaunch<CudaKeyLogitsArgs>* key_logits;
 };
 
 }  // namespace lectern

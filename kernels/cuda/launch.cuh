@@ -71,6 +71,7 @@ CudaLaunch<CudaLookupPass> LaunchLookupLse;
 CudaLaunch<CudaLookupPass> LaunchLookupSums;
 CudaLaunch<CudaSelectRowsArgs> LaunchSelectRows;
 CudaLaunch<CudaCutItemsArgs> LaunchCutItems;
+CudaLaunch<CudaKeyLogitsArgs> LaunchKeyLogits;
 
 }  // namespace lectern
 

@@ -178,6 +178,7 @@ CudaKernels MakeTable() {
   table.lookup_sums = LaunchLookupSums;
   table.select_rows = LaunchSelectRows;
   table.cut_items = LaunchCutItems;
+  table.key_logits = LaunchKeyLogits;
   return table;
 }
 

@@ -27,6 +27,8 @@ bool EngineCreate(Tape& tape) {
   const Text weights = random.OneIn(10) ? AnyText(random, {"q8", "stored", "q5"}) : Text();
   const Text chat = random.OneIn(20) ? AnyText(random, {"plain", "llama2", "llama3", "?"}) : Text();
   const Text ollama = random.OneIn(20) ? AnyText(random, {"none", "store1", "file"}) : Text();
+  const Text device = random.OneIn(10) ? AnyText(random, {"cpu", "cuda", "cuda:9", "auto", "gpu"})
+                                       : Text();
   Sized<lectern_engine_options> options(random);
   if (options.knows_all()) {
     options->store = store.data(), options->store_len = store.len();
@@ -39,6 +41,8 @@ bool EngineCreate(Tape& tape) {
     options->max_ram_bytes = random.OneIn(10) ? random.Below(64 << 20) : 0;
     options->io = random.OneIn(2) ? 0 : random.Of<int32_t>({1, 2, 2, 2, 3, -1});
     options->rehash_model = random.OneIn(4);
+    options->device = device.data(), options->device_len = device.len();
+    options->device_memory_bytes = random.OneIn(10) ? random.Of<uint64_t>({1, UINT64_MAX}) : 0;
     options->nice = random.OneIn(8) ? random.Of<int32_t>({1, 19, 20, -1, INT32_MIN}) : 0;
   }
   options.SetUnknownField(random);
@@ -50,7 +54,7 @@ bool EngineCreate(Tape& tape) {
   if (lectern_engine* const made = engine.Check(code)) Keep(tape, made);
   const bool is_wrong = is_null || !options.knows_all() || options.is_wrong() || store.len() == 0 ||
                         store.is_wrong() || model.is_wrong() || weights.is_wrong() ||
-                        chat.is_wrong() || ollama.is_wrong();
+                        chat.is_wrong() || ollama.is_wrong() || device.is_wrong();
   return Finish(code, error, {.is_wrong = is_wrong, .has_place = engine.has_place()});
 }
 

@@ -313,8 +313,8 @@ class StepBatchTest : public ::testing::Test {
       };
       if (batch != nullptr) return batch->Run(seat, activations, logits, attend, cancel);
       const Status status = transformer.RunLayers(1, activations, attend);
-      transformer.Logits(0, 1, activations, {logits.data(), 1, logits.size()});
-      return status;
+      if (!status.ok()) return status;
+      return transformer.Logits(0, 1, activations, {logits.data(), 1, logits.size()});
     }
     Activations activations;
     std::vector<float> logits;

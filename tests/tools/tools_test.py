@@ -192,6 +192,13 @@ class CommandLineTest(ToolsTest):
         self.check_error(2, "LECTERN_WEIGHTS.*none of stored, q8 and q4", "ask-document", "q",
                          env={"LECTERN_WEIGHTS": "int8"})
         self.check_error(2, "--weights", "index-document", "--weights", "q5", self.lease)
+        for value in ("0", "1 XB"):
+            self.check_error(2, "LECTERN_DEVICE_MEMORY.*not a size", "ask-document", "q",
+                             env={"LECTERN_DEVICE_MEMORY": value})
+            self.check_error(2, "not a size", "ask-document", "--device-memory=" + value, "q")
+        for flags, env in ((("--device", "gpu"), {}), ((), {"LECTERN_DEVICE": "gpu"})):
+            self.check_error(2, "none of cpu, cuda, cuda:N and auto", "ask-document", *flags, "q",
+                             env=env)
 
     def test_flag_beats_environment_beats_default(self):
         other = self.path("other")

@@ -49,6 +49,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   tools::AddStoreFlags(app, flags.engine);
   tools::AddQuotaFlag(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
+  tools::AddDeviceFlags(app, flags.engine);
   app.add_option("--host", flags.guard.host, "Address to listen on (else 127.0.0.1)")
       ->type_name("ADDRESS");
   app.add_option("--port", flags.guard.port, "Port (else 8017); 0: any free one")->type_name("N");
@@ -172,6 +173,8 @@ api::Result<Flags> Complete(Flags flags) {
 // that model would answer from no document of another.
 api::Result<api::Engine> Indexer(const Flags& flags) {
   tools::EngineFlags engine = flags.engine;
+  engine.device.clear();  // it indexes
+  engine.device_memory_bytes = 0;
   if (engine.model.empty()) {
     auto reader = tools::BundledReader();
     if (!reader.ok()) return reader.error();

@@ -374,6 +374,7 @@ class Block {
 struct State {
   std::recursive_mutex mutex;
   Machine machine;
+  Faults faults;
   uint64_t seed = 0, num_launches = 0, allocated = 0;
   std::string report;
   std::map<void*, size_t> allocations;
@@ -389,6 +390,8 @@ Block* block = nullptr;
 cudaError_t RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& body) {
   State& state = Global();
   const std::lock_guard lock(state.mutex);
+  if (state.faults.launches_left == 0) return cudaErrorLaunchFailure;
+  if (state.faults.launches_left != Faults::kNever) --state.faults.launches_left;
   const uint64_t launch = ++state.num_launches;
   gridDim = config.gridDim;
   blockDim = config.blockDim;
@@ -439,11 +442,30 @@ uint32_t VoteOf(uint32_t mask, bool vote) {
   return ballot.result;
 }
 
-void SetSeed(uint64_t seed) { Global().seed = seed; }
-void SetMachine(const Machine& machine) { Global().machine = machine; }
-std::string TakeReport() { return std::exchange(Global().report, {}); }
-uint64_t AllocatedBytes() { return Global().allocated; }
-uint64_t NumLaunches() { return Global().num_launches; }
+void SetSeed(uint64_t seed) {
+  const std::lock_guard lock(Global().mutex);
+  Global().seed = seed;
+}
+void SetMachine(const Machine& machine) {
+  const std::lock_guard lock(Global().mutex);
+  Global().machine = machine;
+}
+void SetFaults(const Faults& faults) {
+  const std::lock_guard lock(Global().mutex);
+  Global().faults = faults;
+}
+std::string TakeReport() {
+  const std::lock_guard lock(Global().mutex);
+  return std::exchange(Global().report, {});
+}
+uint64_t AllocatedBytes() {
+  const std::lock_guard lock(Global().mutex);
+  return Global().allocated;
+}
+uint64_t NumLaunches() {
+  const std::lock_guard lock(Global().mutex);
+  return Global().num_launches;
+}
 
 }  // namespace cuda_emulation
 
@@ -474,6 +496,7 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
                    std::function<void()> body) {
   const auto& [grid, threads, shared, stream] = config;
   const size_t count = size_t{threads.x} * threads.y * threads.z;
+  const std::lock_guard lock(Global().mutex);
   const auto allowed = Global().shared_allowed.find(kernel);
   const size_t most =
       allowed == Global().shared_allowed.end() ? 48 << 10 : static_cast<size_t>(allowed->second);
@@ -487,6 +510,7 @@ cudaError_t AllowShared(const void* kernel, int bytes) {
   if (bytes < 0 || static_cast<uint32_t>(bytes) > Global().machine.shared_bytes) {
     return cudaErrorInvalidValue;
   }
+  const std::lock_guard lock(Global().mutex);
   Global().shared_allowed[kernel] = bytes;
   return cudaSuccess;
 }
@@ -540,6 +564,7 @@ cudaError_t cudaSetDevice(int device) {
                                                               : cudaErrorInvalidDevice;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const std::lock_guard lock(Global().mutex);
   *total = Global().machine.memory_bytes;
   *free = *total - std::min<uint64_t>(*total, Global().allocated);
   return cudaSuccess;
@@ -548,6 +573,10 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   auto& state = Global();
   const std::lock_guard lock(state.mutex);
   if (bytes > state.machine.memory_bytes - state.allocated) return cudaErrorMemoryAllocation;
+  if (state.faults.allocations_left == 0) return cudaErrorMemoryAllocation;
+  if (state.faults.allocations_left != cuda_emulation::Faults::kNever) {
+    --state.faults.allocations_left;
+  }
   // Exactly so many bytes, so that AddressSanitizer finds reads past them.
   *data = ::operator new(std::max<size_t>(bytes, 1), std::align_val_t(256));
   std::memset(*data, 0xFF, bytes);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 
+// Thread-safe, as the runtime is; launches run one after the other.
 namespace cuda_emulation {
 
 // 0: threads and blocks in ascending order; else drawn by it. Of all launches from now on.
@@ -31,7 +32,14 @@ struct Machine {
   uint32_t shared_bytes = 232448;  // 227 KiB, as of an H100; 166912 of an A100
   uint32_t num_multiprocessors = 4;
 };
-void SetMachine(const Machine& machine);
+void SetMachine(const Machine& machine);  // not while it runs
+// What goes wrong from now on. Defaults: nothing.
+struct Faults {
+  static constexpr uint64_t kNever = ~uint64_t{0};
+  uint64_t allocations_left = kNever;  // then there is no memory
+  uint64_t launches_left = kNever;     // then the device is lost: every launch and wait fails
+};
+void SetFaults(const Faults& faults);
 uint64_t AllocatedBytes();  // of the device, now
 uint64_t NumLaunches();     // so far
 

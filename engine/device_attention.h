@@ -1,0 +1,90 @@
+// Attention of a step's query rows over rows of the document on a device: the part of
+// engine/document_attention.h that reads keys and values. What is read is chosen by the host, as
+// without a device; stand-ins of the tail are its own.
+//
+// Queries are rounded to the type of the rows (f16 or bf16), products are summed in float: outputs
+// lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU.
+#ifndef LECTERN_ENGINE_DEVICE_ATTENTION_H_
+#define LECTERN_ENGINE_DEVICE_ATTENTION_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/device_document.h"
+#include "index/lookup.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/key_logits.h"
+
+namespace lectern {
+
+// Of one session; one thread at a time. Device memory stays from call to call.
+class DeviceAttention {
+ public:
+  // Shares stream and document, borrows the backend, which rounds.
+  DeviceAttention(std::shared_ptr<DeviceStream> stream, std::shared_ptr<DeviceDocument> document,
+                  const Backend& backend)
+      : stream_(std::move(stream)), document_(std::move(document)), backend_(backend) {}
+
+  // Some stored rows of a kv head: [rows.begin, rows.end), of `chosen` where that is given (its
+  // row numbers are then those of the head), else of the head.
+  struct Part {
+    uint32_t head;
+    IndexRange rows;
+    std::span<const uint32_t> chosen = {};
+  };
+  struct LayerArgs {
+    uint32_t layer;
+    std::span<const HeadIndex> heads;
+    std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
+    size_t num_tokens;                           // R = num_tokens * query group
+    float softcap;
+    std::span<const AttentionState> states;      // per kv head, R rows; in/out
+    // Of Attend: logits of the last token's query rows, per kv head [query group][rows of its parts
+    // side by side], where the layer is resident; else empty. nullptr: not wanted.
+    std::vector<std::vector<float>>* observed = nullptr;
+  };
+  // Adds attention over the parts, each head's in their order. kChecksumMismatch, errors of
+  // DeviceArray and Device::Check; states are then anything.
+  Status Attend(const LayerArgs& args, std::span<const Part> parts);
+  // Of a windowed layer: query row r of token t = r / group stands at position `first_position` + t
+  // of the stored rows (which begin at 0) and sees the `window` up to itself.
+  Status AttendWindow(const LayerArgs& args, uint64_t first_position, uint32_t window);
+
+  const DeviceDocument& document() const { return *document_; }
+
+ private:
+  Status BringQueries(const LayerArgs& args);
+  Status AttendRows(const LayerArgs& args, const DeviceKv& rows,
+                    const std::vector<AttentionRange>& ranges);
+  Status Observe(const LayerArgs& args, const DeviceKv& rows,
+                 const std::vector<AttentionRange>& ranges);
+  Status AttendTokens(const LayerArgs& args, const DeviceKv& rows, const AttentionWork& work,
+                      size_t first_token, size_t num_tokens);
+  Status AttendResident(const LayerArgs& args, const DeviceDocument::Layer& layer,
+                        std::span<const Part> parts);
+  Status AttendStaged(const LayerArgs& args, std::span<const Part> parts);
+
+  const std::shared_ptr<DeviceStream> stream_;
+  const std::shared_ptr<DeviceDocument> document_;
+  const Backend& backend_;
+
+  KvStaging staging_;
+  DeviceKvRows staged_;  // where layers do not stay
+  std::vector<uint16_t> host_queries_;
+  DeviceArray<uint16_t> queries_;  // [tokens, heads * head_dim]
+  std::vector<uint32_t> host_rows_;
+  DeviceArray<uint32_t> rows_;  // chosen ones
+  DeviceArray<AttentionItem> items_;
+  DeviceArray<uint32_t> item_begin_;
+  DeviceArray<float> partial_out_, partial_max_, partial_sum_;  // states of items
+  DeviceArray<float> output_, lse_;
+  std::vector<float> host_output_, host_lse_;
+  DeviceArray<KeyLogitsHead> logits_heads_;
+  DeviceArray<float> logits_;
+  std::vector<std::byte> keys_, values_;  // gathered
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DEVICE_ATTENTION_H_

@@ -1,0 +1,66 @@
+// The steps of engine/transformer.h on a device. What depends on positions is the host's:
+// embeddings are looked up and angles found there, by the same code for both, and queries, keys and
+// values come back to it, as the lookup, the conversation and the evidence are its own.
+//
+// Matrices are multiplied in f16 or bf16 with float sums; the residual stream stays in f32, on the
+// device from a step's first layer to its last. The tests hold logits to those of the CPU: where
+// everything is read within 1.5e-2 of their spread (4e-2 with bf16), else within 6e-2, as rows of
+// nearly the same score may change places at the end of what a budget reads.
+#ifndef LECTERN_ENGINE_DEVICE_TRANSFORMER_H_
+#define LECTERN_ENGINE_DEVICE_TRANSFORMER_H_
+
+#include <memory>
+
+#include "engine/device.h"
+#include "engine/device_weights.h"
+#include "engine/model.h"
+#include "kernels/backend.h"
+#include "kernels/thread_pool.h"
+
+namespace lectern {
+
+struct Activations;
+
+// Of up to so many tokens; made by a step for Activations that have none. One thread at a time.
+struct DeviceActivations {
+  size_t max_tokens = 0;
+  DeviceArray<float> residual;            // [tokens, hidden]
+  DeviceArray<float> part;                // [tokens, hidden]: what is normed before it is added
+  DeviceArray<uint16_t> input;            // [tokens, …], of the weights' type
+  DeviceArray<float> projected;           // [tokens, heads * head_dim]
+  DeviceArray<float> keys, values;        // [tokens, kv heads * head_dim]
+  DeviceArray<float> gate, up;            // [tokens, intermediate]
+  DeviceArray<float> cosine[2], sine[2];  // [tokens, dims / 2], as Activations::angles
+  DeviceArray<float> logits;              // [tokens, vocab]
+};
+
+// Immutable; thread-safe, with Activations of their own each.
+class DeviceTransformer {
+ public:
+  // Shares the device, borrows the model until it returns. Codes of DeviceWeights::Load.
+  static Result<std::shared_ptr<const DeviceTransformer>> Load(std::shared_ptr<Device> device,
+                                                               std::shared_ptr<const Model> model,
+                                                               const Backend& backend,
+                                                               ThreadPool& threads);
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+
+  // As Transformer's, between what is on the host: Activations::residual and angles, where they are
+  // new, -> projected (after RoPE, scaled), keys, values. Errors of DeviceArray and Device::Check.
+  Status Project(size_t layer, size_t num_tokens, Activations& a) const;
+  // `projected`, then the attention's output in the order of query heads -> the residual stream.
+  Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
+  Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
+  Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
+
+ private:
+  class Step;
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<const DeviceWeights> weights_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DEVICE_TRANSFORMER_H_
