@@ -1,5 +1,7 @@
 #include "index/faiss_gpu.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "index/build.h"
