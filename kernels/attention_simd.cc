@@ -69,7 +69,7 @@ HWY_INLINE float Largest(const float* dots, size_t num_visible) {
     const auto seen = hn::FirstN(d, num_visible - j);
     max = hn::Max(max, hn::IfThenElse(seen, hn::LoadU(d, dots + j), hn::Set(d, kNothing)));
   }
-  return hn::GetLane(hn::MaxOfLanes(d, max));
+  return LargestLane(max);
 }
 
 // dots[j] <- exp(scale * dots[j] - max) for j < num_visible, 0 up to kTileKeys. Returns their sum.

@@ -149,7 +149,7 @@ void AddRowLse(const AddRowLseArgs& args) {
     for (size_t j = 0; j < bias.size(); j += kLanes) {
       largest = hn::Max(largest, Biased(logits[r], bias, j));
     }
-    const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+    const float max = LargestLane(largest);
     if (max == kNoMass) continue;  // nothing to add
     const double sum = std::exp(static_cast<double>(lse[r]) - max) + SumExp(logits[r], bias, max);
     lse[r] = static_cast<float>(max + std::log(sum));
@@ -272,7 +272,7 @@ HWY_INLINE void UpdateNearest(const float* dots, size_t first, size_t num_column
   for (size_t j = kLanes; j < num_columns; j += kLanes) {
     largest = hn::Max(largest, hn::LoadU(d, dots + j));
   }
-  const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+  const float max = LargestLane(largest);
   if (!(max > best)) return;
   best = max;
   label = static_cast<uint32_t>(

@@ -45,6 +45,19 @@ using FloatVector = hn::Vec<FloatTag>;
 
 constexpr size_t kLanes = HWY_LANES(float);
 constexpr size_t kPanel = 2 * kLanes;
+
+// Highway's emulated target takes no lane for less than the lowest finite number.
+HWY_INLINE float LargestLane(FloatVector v) {
+  const FloatTag d;
+#if HWY_TARGET == HWY_EMU128
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(v, d, lanes);
+  return *std::max_element(lanes, lanes + kLanes);
+#else
+  return hn::GetLane(hn::MaxOfLanes(d, v));
+#endif
+}
+
 // Rows of the tile: with two vectors of B and one of A, 6 rows fill 16 registers, 12 fill 32.
 #if HWY_TARGET == HWY_NEON || HWY_TARGET <= HWY_AVX3
 constexpr size_t kMaxRows = 12;
