@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "index/cuda_status.h"
+
 namespace lectern {
 namespace {
 
@@ -86,19 +88,12 @@ Result<std::shared_ptr<Device>> Device::Open(const CudaKernels& kernels, int ind
 }
 
 Status Device::Check(const CudaStatus& status) const {
-  switch (status.code) {
-    case CudaCode::kOk:
-      return {};
-    case CudaCode::kOutOfDeviceMemory:
-      return Status(Code::kOutOfMemory, CudaMessage(status)).WithParam("device_memory");
-    case CudaCode::kInvalidArgument:
-      return {Code::kInternal, CudaMessage(status)};
-    default:
-      is_lost_ = true;
-      return {Code::kIoError, CudaMessage(status) + "; " + name() + " (" + info_.name +
-                                  ") is lost to this process: start it again, or run on the CPU "
-                                  "(--device cpu)"};
-  }
+  Status checked = FromCuda(status);
+  if (checked.code() != Code::kIoError) return checked;
+  is_lost_ = true;
+  return {Code::kIoError, checked.message() + "; " + name() + " (" + info_.name +
+                              ") is lost to this process: start it again, or run on the CPU "
+                              "(--device cpu)"};
 }
 
 Status Device::CheckAlive() const {

@@ -5,23 +5,11 @@
 #include <cstring>
 #include <string>
 
+#include "index/cuda_status.h"
 #include "kernels/cuda/device.h"
 
 namespace lectern {
 namespace {
-
-Status FromCuda(const CudaStatus& status) {
-  switch (status.code) {
-    case CudaCode::kOk:
-      return {};
-    case CudaCode::kOutOfDeviceMemory:
-      return Status(Code::kOutOfMemory, CudaMessage(status)).WithParam("device_memory");
-    case CudaCode::kInvalidArgument:
-      return {Code::kInternal, CudaMessage(status)};
-    default:
-      return {Code::kIoError, CudaMessage(status)};
-  }
-}
 
 // All of a head's device memory is one piece of floats: points from the front, results after them,
 // centroids at the end. It is cut anew when the number of centroids changes; where what is held no

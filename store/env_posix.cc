@@ -180,7 +180,8 @@ class PosixMappedFile : public MappedFile {
   const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
   uint64_t size() const override { return size_; }
   void WillNeed(uint64_t offset, uint64_t bytes) const override {
-    ForEachAdvised(offset, bytes, [&](uint64_t begin, uint64_t n) { Advise(begin, n, MADV_WILLNEED); });
+    ForEachAdvised(offset, bytes,
+                   [&](uint64_t begin, uint64_t n) { Advise(begin, n, MADV_WILLNEED); });
   }
   void DontNeed(uint64_t offset, uint64_t bytes) const override {
     Advise(offset, bytes, MADV_DONTNEED);

@@ -229,7 +229,8 @@ struct ShardReader::Impl {
   }
 
   void ReadAhead(uint64_t offset, uint64_t bytes) const {
-    const uint64_t end = std::min((offset + bytes + kBlockBytes - 1) / kBlockBytes, header.num_blocks);
+    const uint64_t end =
+        std::min((offset + bytes + kBlockBytes - 1) / kBlockBytes, header.num_blocks);
     for (uint64_t block = offset / kBlockBytes; block < end;) {
       const uint64_t begin = block;
       while (block < end && !HasBit(verified, block)) ++block;

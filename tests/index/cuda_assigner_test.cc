@@ -16,14 +16,9 @@ namespace {
 using testing::Blobs;
 using testing::NormalRows;
 using testing::OwnRows;
+using testing::UnitRows;
 
 constexpr uint64_t kPlenty = uint64_t{1} << 30;
-
-OwnRows UnitRows(size_t n, size_t d, unsigned seed) {
-  OwnRows rows = NormalRows(n, d, seed);
-  Normalize(rows);
-  return rows;
-}
 
 struct Assigned {
   explicit Assigned(size_t n) : labels(n), dots(n) {}

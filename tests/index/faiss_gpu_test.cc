@@ -11,16 +11,10 @@
 namespace lectern {
 namespace {
 
-using testing::NormalRows;
 using testing::OwnRows;
+using testing::UnitRows;
 
 constexpr uint64_t kPlenty = uint64_t{1} << 30;
-
-OwnRows UnitRows(size_t n, size_t d, unsigned seed) {
-  OwnRows rows = NormalRows(n, d, seed);
-  Normalize(rows);
-  return rows;
-}
 
 AssignPlan Plan(size_t n, size_t k, size_t d, size_t heads = 1) {
   return *PlanFaissGpuAssign({.num_points = n, .num_centroids = k, .dim = d, .num_heads = heads},

@@ -55,6 +55,12 @@ inline void Normalize(OwnRows& rows) {
   }
 }
 
+inline OwnRows UnitRows(size_t n, size_t d, unsigned seed) {
+  OwnRows rows = NormalRows(n, d, seed);
+  Normalize(rows);
+  return rows;
+}
+
 }  // namespace lectern::testing
 
 #endif  // LECTERN_TESTS_INDEX_RANDOM_KEYS_H_

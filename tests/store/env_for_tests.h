@@ -59,21 +59,25 @@ class BytesEnv : public ForwardingEnv {
   explicit BytesEnv(std::string b) : bytes(std::move(b)) {}
 
   Result<std::unique_ptr<MappedFile>> Map(const std::string&) override {
-    return std::unique_ptr<MappedFile>(new File(bytes));
+    return std::unique_ptr<MappedFile>(new File(*this));
   }
   Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override { return Map(path); }
 
   std::string bytes;
+  std::vector<std::pair<uint64_t, uint64_t>> will_need;  // offsets and bytes of hints
 
  private:
   struct File : MappedFile {
-    explicit File(const std::string& b) : bytes(b) {}
+    explicit File(BytesEnv& e) : env(e), bytes(e.bytes) {}
     const std::byte* data() const override {
       return reinterpret_cast<const std::byte*>(bytes.data());
     }
     uint64_t size() const override { return bytes.size(); }
-    void WillNeed(uint64_t, uint64_t) const override {}
+    void WillNeed(uint64_t offset, uint64_t size) const override {
+      env.will_need.emplace_back(offset, size);
+    }
     void DontNeed(uint64_t, uint64_t) const override {}
+    BytesEnv& env;
     const std::string& bytes;
   };
 };

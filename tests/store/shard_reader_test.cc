@@ -171,6 +171,35 @@ TEST(ShardReaderTest, VerifiesARangeOnceAndVerifyAllAgain) {
   EXPECT_EQ((*reader)->VerifyAll().code(), Code::kChecksumMismatch);
 }
 
+TEST(ShardReaderTest, ReadsAheadWhatIsNotVerified) {
+  using Hints = std::vector<std::pair<uint64_t, uint64_t>>;
+  BytesEnv env(ShardBytes(SampleHeader(), ManySections()));
+  const auto opened = ShardReader::Open(env, "x.shard", SampleExpected());
+  ASSERT_TRUE(opened.ok());
+  const ShardReader& reader = **opened;
+  const uint64_t num_blocks = reader.header().num_blocks;
+  ASSERT_GE(num_blocks, 9u);
+  // Opening came to the header, and to what is at the end: the tables and the footer.
+  ASSERT_EQ(env.will_need.size(), 2u);
+  EXPECT_EQ(env.will_need[0], (std::pair<uint64_t, uint64_t>(0, kHeaderBytes)));
+  EXPECT_LE(env.will_need[1].first, reader.header().section_table_offset);
+  EXPECT_EQ(env.will_need[1].first + env.will_need[1].second, env.bytes.size());
+
+  const double share = reader.verified_share();
+  ASSERT_TRUE(reader.Verify(3 * kBlockBytes, 2 * kBlockBytes).ok());
+  EXPECT_NEAR(reader.verified_share() - share, 2.0 / static_cast<double>(num_blocks), 1e-12);
+  env.will_need.clear();
+  reader.ReadAhead(2 * kBlockBytes + 7, 4 * kBlockBytes);  // blocks 2 to 6, without 3 and 4
+  EXPECT_EQ(env.will_need,
+            (Hints{{2 * kBlockBytes, kBlockBytes}, {5 * kBlockBytes, 2 * kBlockBytes}}));
+
+  ASSERT_TRUE(reader.Verify(0, num_blocks * kBlockBytes).ok());
+  EXPECT_EQ(reader.verified_share(), 1);
+  env.will_need.clear();
+  reader.ReadAhead(0, num_blocks * kBlockBytes);
+  EXPECT_EQ(env.will_need, Hints());
+}
+
 TEST(ShardReaderTest, WhatIsDroppedIsLoadedAndVerifiedAgain) {
   TempDirectory dir;
   const std::string bytes = ShardBytes(SampleHeader(), ManySections());
