@@ -121,8 +121,8 @@ fuzz_table() {
 coverage() {
   local work=$PWD/build-coverage/run binaries=() name binary targets status=0
   local tests=(store_test store_catalog_test store_damage_test store_system_calls_test
-    store_every_call_test store_env_errors_test config_test json_test kv_spill_test
-    safetensors_test text_test bpe_tokenizer_test tokenizer_test ingest_test request_head_test)
+    store_every_call_test store_env_errors_test kv_spill_test model_test
+    ingest_test request_head_test)
   install_packages "${fuzz_packages[@]}"
   targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^./||; s/_fuzz.cc//')
   # shellcheck disable=SC2046,SC2086

@@ -83,11 +83,10 @@ if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
   echo "== NOT BUILT: liblectern_cuda.so.1, for want of nvcc 12 or later; its kernels ran emulated"
 fi
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
-suite asan 'tests/kernels/all tests/store/all tests/fuzz/all config_test json_test
-  safetensors_test text_test bpe_tokenizer_test tokenizer_test weights_test ingest_test' --tests-regex \
-  '^(kernels|store)_|_fuzz_replay$|^(config|json|safetensors|text|bpe_tokenizer|tokenizer|weights|ingest)_test$'
-suite tsan 'kernels_thread_pool_test concurrent_asks_test step_batch_test' \
-  --tests-regex '^(kernels_thread_pool|concurrent_asks|step_batch)_test$'
+suite asan 'tests/kernels/all tests/store/all tests/fuzz/all model_test ingest_test' \
+  --tests-regex '^(kernels|store)_|_fuzz_replay$|^(model|ingest)_test$'
+suite tsan 'kernels_thread_pool_test sessions_test' \
+  --tests-regex '^(kernels_thread_pool|sessions)_test$'
 
 printf '\n%s\n' "$table"
 echo "$passed passed, $failed failed$([ $skipped -eq 0 ] || echo ", $skipped skipped")"

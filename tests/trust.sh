@@ -52,7 +52,7 @@ install_packages "${product_packages[@]}" "${test_packages[@]}"
 fuzz_targets=$(cd tests/fuzz && ls ./*_fuzz.cc | sed 's|^\./||; s/\.cc$/_replay/')
 declare -A targets=(
   [crashes]=crash_states_test [errors]="crash_states_test store_every_call_test" [calls]="store_system_calls_test index_system_calls_test"
-  [damage]=store_damage_test [allocations]=allocations_test [input]="$fuzz_targets config_test safetensors_test store_test"
+  [damage]=store_damage_test [allocations]=allocations_test [input]="$fuzz_targets model_test store_test"
   [processes]=store_processes_test)
 [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
 wanted=$(for part in "${parts[@]}"; do echo "${targets[$part]}"; done)
@@ -77,7 +77,7 @@ allocations() {
 }
 input() {
   local target test
-  for test in engine/config_test engine/safetensors_test store/store_test; do
+  for test in engine/model_test store/store_test; do
     "$build/tests/$test" --gtest_filter='*EveryField*:*EverySection*:*NoName*'
   done
   for target in $fuzz_targets; do

@@ -20,18 +20,6 @@ using testing::TempFolder;
 using testing::TinyModel;
 using testing::WriteWholeFile;
 
-// Files are an hour older here than they are.
-class LaterEnv : public ForwardingEnv {
- public:
-  Result<FileInfo> Info(const std::string& path) override {
-    LECTERN_ASSIGN(FileInfo info, ForwardingEnv::Info(path));
-    info.modified_ns -= age_ns;
-    info.changed_ns -= age_ns;
-    return info;
-  }
-  int64_t age_ns = int64_t{3600} * 1'000'000'000;
-};
-
 class DigestCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -216,17 +216,17 @@ INSTANTIATE_TEST_SUITE_P(All, FormatsTest, ::testing::ValuesIn(kFormats), [](con
 
 // ---- Byte pairs
 
-struct Family {
+struct ByteFamily {
   const char* name;  // of tests/golden/bpe
   const char* pre;   // tokenizer.ggml.pre
   int64_t bos;       // -1: none is put before a text
 };
-constexpr Family kFamilies[] = {{"gpt2", "gpt-2", -1},    {"llama3", "llama-bpe", 1200},
+constexpr ByteFamily kFamilies[] = {{"gpt2", "gpt-2", -1},    {"llama3", "llama-bpe", 1200},
                                 {"qwen2", "qwen2", -1},   {"tekken", "tekken", 1},
                                 {"smollm", "smollm", -1}, {"gpt_4o", "gpt-4o", -1}};
 
 // A model with the vocabulary of `family`, as the file that is returned.
-std::string BytePairModel(const Family& family, const std::string& folder) {
+std::string BytePairModel(const ByteFamily& family, const std::string& folder) {
   Json::Object fields = Fields("qwen2", TensorType::kF16);
   fields["vocab_size"] = Json(1210);
   const Json model = testing::WithFields(*Files::Cases().Find("qwen2"), fields);
@@ -244,7 +244,7 @@ std::string BytePairModel(const Family& family, const std::string& folder) {
   return path;
 }
 
-class BytePairsTest : public ::testing::TestWithParam<Family> {};
+class BytePairsTest : public ::testing::TestWithParam<ByteFamily> {};
 
 // PyPI's tokenizers made the cases, from the tokenizer.json that the arrays are of.
 TEST_P(BytePairsTest, OfAGgufFileAreThoseOfTokenizerJson) {

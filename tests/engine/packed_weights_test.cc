@@ -241,17 +241,6 @@ TEST(WeightsTypeTest, IsPartOfTheFingerprintAndNamed) {
   EXPECT_EQ(ParseWeightsName("int8"), std::nullopt);
 }
 
-// Files are an hour older here than they are, so that a digest of theirs is kept.
-class LaterEnv : public ForwardingEnv {
- public:
-  Result<FileInfo> Info(const std::string& path) override {
-    LECTERN_ASSIGN(FileInfo info, ForwardingEnv::Info(path));
-    info.modified_ns -= int64_t{3600} * 1'000'000'000;
-    info.changed_ns -= int64_t{3600} * 1'000'000'000;
-    return info;
-  }
-};
-
 TEST(WeightsTypeTest, WeightsThatWereHashedOnceAreNotHashedForAnotherType) {
   LaterEnv env;
   const TempFolder store;

@@ -20,7 +20,7 @@ using testing::TinyModel;
 const std::string kQuestion = "Which quiet farmer crossed the river?";
 
 // One document, which no test changes.
-Engine& SharedEngine() {
+Engine& TwoPlansEngine() {
   static const TempFolder store;
   static const std::unique_ptr<Engine> engine = [] {
     auto created = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
@@ -107,7 +107,7 @@ TEST(StatisticsTest, CosinesAndSquaresAreThoseOfTheDenseOracle) {
 }
 
 TEST(StatisticsTest, BlockScoresOfEveryHeadEndWithSinksAndWindow) {
-  const auto session = OpenSession(SharedEngine());
+  const auto session = OpenSession(TwoPlansEngine());
   for (uint32_t layer = 0; layer < session->indexed().num_layers(); ++layer) {
     const auto heads = session->indexed().Heads(layer);
     ASSERT_TRUE(heads.ok());
@@ -126,7 +126,7 @@ TEST(StatisticsTest, BlockScoresOfEveryHeadEndWithSinksAndWindow) {
 
 // Interrupted and resumed with one thread, the sums are those of two threads in one go.
 TEST(StatisticsTest, FullStatisticsHaveTheSameBitsForAnyThreadsAndResumed) {
-  const auto before = OpenSession(SharedEngine());
+  const auto before = OpenSession(TwoPlansEngine());
   const TempFolder store;
   const auto engine =
       Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 1});
@@ -155,7 +155,7 @@ TEST(StatisticsTest, FullStatisticsHaveTheSameBitsForAnyThreadsAndResumed) {
 class PlansTest : public ::testing::TestWithParam<PlanPolicies> {};
 
 TEST_P(PlansTest, EveryStepReadsTheBudget) {
-  const auto answer = Ask(SharedEngine(), Options(GetParam(), 0.2f));
+  const auto answer = Ask(TwoPlansEngine(), Options(GetParam(), 0.2f));
   ASSERT_TRUE(answer.ok()) << answer.status().message();
   EXPECT_EQ(answer->kv.layer_budget, GetParam().layers);
   EXPECT_EQ(answer->kv.head_budget, GetParam().heads);
@@ -168,7 +168,7 @@ TEST_P(PlansTest, EveryStepReadsTheBudget) {
 
 // Each layer, and with a policy for heads each head, reads its share of the plan.
 TEST_P(PlansTest, LayersAndHeadsReadTheirShares) {
-  const auto session = OpenSession(SharedEngine());
+  const auto session = OpenSession(TwoPlansEngine());
   const Document& document = session->indexed();
   const auto plan = document.Plan(GetParam(), 0.2f, true, true);
   ASSERT_TRUE(plan.ok());
@@ -195,8 +195,8 @@ TEST_P(PlansTest, LayersAndHeadsReadTheirShares) {
 }
 
 TEST_P(PlansTest, BudgetOneIsExact) {
-  const auto exact = Ask(SharedEngine(), Options({}, 1));
-  const auto answer = Ask(SharedEngine(), Options(GetParam(), 1));
+  const auto exact = Ask(TwoPlansEngine(), Options({}, 1));
+  const auto answer = Ask(TwoPlansEngine(), Options(GetParam(), 1));
   ASSERT_TRUE(exact.ok() && answer.ok());
   EXPECT_EQ(answer->text, exact->text);
   EXPECT_EQ(answer->kv.rule, "exact");
@@ -208,7 +208,7 @@ TEST_P(PlansTest, BudgetOneIsExact) {
 TEST_P(PlansTest, ALimitOfWhatIsMissedIsKept) {
   AskOptions options = Options(GetParam(), 0.2f);
   options.max_missed = 0.2;
-  const auto answer = Ask(SharedEngine(), options);
+  const auto answer = Ask(TwoPlansEngine(), options);
   ASSERT_TRUE(answer.ok());
   if (GetParam() != PlanPolicies()) {
     EXPECT_EQ(answer->kv.max_missed_by, "bound");
@@ -238,27 +238,27 @@ INSTANTIATE_TEST_SUITE_P(AllPairs, PlansTest, ::testing::ValuesIn(AllPairs()),
                          });
 
 TEST(PlanErrorsTest, UnknownPoliciesAreRefusedAndTheOthersListed) {
-  const auto layers = Ask(SharedEngine(), Options({"pyramids", "global"}, 0.2f));
+  const auto layers = Ask(TwoPlansEngine(), Options({"pyramids", "global"}, 0.2f));
   EXPECT_EQ(layers.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(layers.status().param(), "layer_budget");
   EXPECT_NE(layers.status().message().find("pyramid,"), std::string::npos);
-  const auto heads = Ask(SharedEngine(), Options({"pyramid", "squeeze"}, 1));
+  const auto heads = Ask(TwoPlansEngine(), Options({"pyramid", "squeeze"}, 1));
   EXPECT_EQ(heads.status().param(), "head_budget");
   IndexOptions options;
   options.layer_budget = "none";
-  EXPECT_EQ(SharedEngine().Index("text", options).status().param(), "layer_budget");
+  EXPECT_EQ(TwoPlansEngine().Index("text", options).status().param(), "layer_budget");
   options = {};
   options.stats = "half";
-  EXPECT_EQ(SharedEngine().Index("text", options).status().param(), "stats");
+  EXPECT_EQ(TwoPlansEngine().Index("text", options).status().param(), "stats");
 }
 
 TEST(PlanErrorsTest, TheSmallestBudgetIsThatOfTheFloors) {
   for (const PlanPolicies& policies : AllPairs()) {
-    const auto refused = Ask(SharedEngine(), Options(policies, 0.01f));
+    const auto refused = Ask(TwoPlansEngine(), Options(policies, 0.01f));
     ASSERT_EQ(refused.status().code(), Code::kBudgetTooSmall) << policies.layers;
     const std::string& message = refused.status().message();
     const float smallest = std::stof(message.substr(message.rfind(' ')));
-    const auto answer = Ask(SharedEngine(), Options(policies, smallest));
+    const auto answer = Ask(TwoPlansEngine(), Options(policies, smallest));
     ASSERT_TRUE(answer.ok()) << answer.status().message();
     EXPECT_LE(answer->kv.read_fraction_prefill, smallest * 1.0001);
   }
@@ -280,7 +280,7 @@ TEST(PlanErrorsTest, ADocumentWithoutStatisticsServesWhatNeedsNone) {
 // --- a head that is read whole ---
 
 TEST(HeadBudgetsTest, AShareOfOneReadsTheWholeHead) {
-  const auto session = OpenSession(SharedEngine());
+  const auto session = OpenSession(TwoPlansEngine());
   const auto heads = *session->indexed().Heads(1);
   std::vector<float> query(heads[0].Keys({0, 1}).num_cols, 0.5f);
   const std::vector<Rows<const float>> queries(heads.size(), {query.data(), 1, query.size()});
@@ -302,7 +302,7 @@ TEST(HeadBudgetsTest, AShareOfOneReadsTheWholeHead) {
 
 // Heads that are looked up alone choose the same on any number of threads, in any workspace.
 TEST(HeadBudgetsTest, ThreadsDoNotMatter) {
-  const auto session = OpenSession(SharedEngine());
+  const auto session = OpenSession(TwoPlansEngine());
   const auto heads = *session->indexed().Heads(1);
   std::vector<float> query(heads[0].Keys({0, 1}).num_cols, 0.5f);
   const std::vector<Rows<const float>> queries(heads.size(), {query.data(), 1, query.size()});
@@ -341,7 +341,7 @@ TEST(HeadBudgetsTest, ThreadsDoNotMatter) {
 
 // Where all attention goes elsewhere every score is 0, and equals are not more than the budget.
 TEST(HeadBudgetsTest, RowsOfEqualScoreKeepTheBudget) {
-  const auto session = OpenSession(SharedEngine());
+  const auto session = OpenSession(TwoPlansEngine());
   const auto heads = *session->indexed().Heads(1);
   constexpr size_t kRows = 9;  // fewer read less than the budget
   const size_t dim = heads[0].Keys({0, 1}).num_cols;

@@ -198,7 +198,7 @@ TEST(WeightsTest, OldRotaryTablesAreIgnored) {
   EXPECT_TRUE(LoadTiny(tensors).ok());
 }
 
-struct BadModel {
+struct BadWeights {
   std::function<void(FakeTensors&)> spoil;
   Code code;
   std::vector<std::string> words;
@@ -206,7 +206,7 @@ struct BadModel {
 
 TEST(WeightsTest, RefusesWhatDoesNotFitTheConfigNamingTheTensor) {
   const std::string q = "model.layers.1.self_attn.q_proj.weight";
-  const BadModel cases[] = {
+  const BadWeights cases[] = {
       {[&](auto& t) { t.erase(q); }, Code::kMalformedModel, {q, "missing"}},
       {[](auto& t) { t.erase("lm_head.weight"); },
        Code::kMalformedModel,
@@ -249,7 +249,7 @@ TEST(WeightsTest, RefusesWhatDoesNotFitTheConfigNamingTheTensor) {
        Code::kUnsupportedModel,
        {"vision.weight\\n"}},
   };
-  for (const BadModel& bad : cases) {
+  for (const BadWeights& bad : cases) {
     FakeTensors tensors = TinyTensors();
     bad.spoil(tensors);
     const auto weights = LoadTiny(tensors);

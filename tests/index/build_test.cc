@@ -19,29 +19,29 @@ using testing::Blobs;
 using testing::NormalRows;
 using testing::OwnRows;
 
-constexpr size_t kDim = 32;
-constexpr size_t kMeanBytes = RowBytes(CentroidDtype(kDim), kDim);
+constexpr size_t kHeadDim = 32;
+constexpr size_t kMeanBytes = RowBytes(CentroidDtype(kHeadDim), kHeadDim);
 
 // A stored centroid or mean value.
 std::vector<float> MeanOf(const std::vector<std::byte>& stored, size_t cluster) {
-  std::vector<float> mean(kDim);
-  ToFloatRowsScalar({stored.data() + cluster * kMeanBytes, CentroidDtype(kDim), 1, kDim},
-                    {mean.data(), 1, kDim});
+  std::vector<float> mean(kHeadDim);
+  ToFloatRowsScalar({stored.data() + cluster * kMeanBytes, CentroidDtype(kHeadDim), 1, kHeadDim},
+                    {mean.data(), 1, kHeadDim});
   return mean;
 }
 
 // Keys of unequal density and length, as post-RoPE keys have, rounded for storage.
 OwnRows Keys(size_t n) {
-  OwnRows keys = Blobs(n, kDim, std::max<size_t>(1, n / 60), 1, 0.4f);
+  OwnRows keys = Blobs(n, kHeadDim, std::max<size_t>(1, n / 60), 1, 0.4f);
   for (size_t i = 0; i < n; ++i) {
-    for (size_t c = 0; c < kDim; ++c) keys[i][c] *= 1 + 0.5f * static_cast<float>(i % 7);
+    for (size_t c = 0; c < kHeadDim; ++c) keys[i][c] *= 1 + 0.5f * static_cast<float>(i % 7);
   }
   RoundToF16(keys);
   return keys;
 }
 
 OwnRows Values(size_t n) {
-  OwnRows values = NormalRows(n, kDim, 2);
+  OwnRows values = NormalRows(n, kHeadDim, 2);
   RoundToF16(values);
   return values;
 }
@@ -88,14 +88,14 @@ void ExpectPartition(const CentroidTree& tree, size_t n) {
 
 // Mean of rows in double, then as stored.
 std::vector<std::byte> Mean(const OwnRows& rows, std::span<const uint32_t> members) {
-  std::vector<double> sum(kDim);
+  std::vector<double> sum(kHeadDim);
   for (const uint32_t i : members) {
-    for (size_t c = 0; c < kDim; ++c) sum[c] += rows[i][c];
+    for (size_t c = 0; c < kHeadDim; ++c) sum[c] += rows[i][c];
   }
   std::vector<float> mean;
   for (const double x : sum) mean.push_back(static_cast<float>(x / double(members.size())));
   std::vector<std::byte> stored(kMeanBytes);
-  FromFloatRowsScalar({mean.data(), 1, kDim}, CentroidDtype(kDim), stored.data());
+  FromFloatRowsScalar({mean.data(), 1, kHeadDim}, CentroidDtype(kHeadDim), stored.data());
   return stored;
 }
 
@@ -114,7 +114,7 @@ void ExpectDescribed(const CentroidTree& tree, const OwnRows& keys, const OwnRow
       double largest = 0, sum = 0;
       for (const uint32_t member : members) {
         double squares = 0;
-        for (size_t c = 0; c < kDim; ++c) {
+        for (size_t c = 0; c < kHeadDim; ++c) {
           const double x = double{keys[member][c]} - centroid[c];
           squares += x * x;
         }
@@ -123,7 +123,7 @@ void ExpectDescribed(const CentroidTree& tree, const OwnRows& keys, const OwnRow
         sum += squares;
       }
       ASSERT_NEAR(level.radii[i], largest, 1e-6 * largest + 1e-37);  // and no larger than needed
-      const double variance = sum / double(members.size()) / double(kDim);
+      const double variance = sum / double(members.size()) / double(kHeadDim);
       ASSERT_NEAR(level.variances[i], variance, 1e-6 * variance);
     }
   }
@@ -175,14 +175,14 @@ TEST_P(BuildTest, RowCodesAreThoseOfTheKeysInOrder) {
   const OwnRows keys = Keys(n), values = Values(n);
   const CentroidTree tree = Build(keys, values, options_);
   const TreeLevel& finest = tree.levels.back();
-  constexpr size_t kBytes = RowCodeBytes(kDim), kFineBytes = FineCodeBytes(kDim);
+  constexpr size_t kBytes = RowCodeBytes(kHeadDim), kFineBytes = FineCodeBytes(kHeadDim);
   ASSERT_EQ(tree.row_codes.size(), n * kBytes);
   ASSERT_EQ(tree.fine_codes.size(), n * kFineBytes);
   for (size_t i = 0; i < finest.num_clusters(); ++i) {
     const std::vector<float> centroid = MeanOf(finest.centroids, i);
     for (uint32_t row = finest.children[i]; row < finest.children[i + 1]; ++row) {
       std::byte code[kBytes], fine[kFineBytes];
-      EncodeRow({keys[tree.order[row]], kDim}, centroid, code, fine);
+      EncodeRow({keys[tree.order[row]], kHeadDim}, centroid, code, fine);
       ASSERT_EQ(0, std::memcmp(code, &tree.row_codes[row * kBytes], kBytes)) << "row " << row;
       ASSERT_EQ(0, std::memcmp(fine, &tree.fine_codes[row * kFineBytes], kFineBytes));
     }
@@ -237,9 +237,9 @@ TEST(BuildTreeTest, SameBitsOnRepeatAndFromManyThreadsAtOnce) {
 // The clustering is by direction: keys that differ in length alone belong together.
 TEST(BuildTreeTest, DirectionsMakeClustersWhateverTheLength) {
   constexpr size_t kBlobs = 5, kKeys = 600;
-  OwnRows keys = Blobs(kKeys, kDim, kBlobs, 5, 0.05f);
+  OwnRows keys = Blobs(kKeys, kHeadDim, kBlobs, 5, 0.05f);
   for (size_t i = 0; i < kKeys; ++i) {
-    for (size_t c = 0; c < kDim; ++c) keys[i][c] *= i / kBlobs % 2 == 0 ? 0.1f : 10.0f;
+    for (size_t c = 0; c < kHeadDim; ++c) keys[i][c] *= i / kBlobs % 2 == 0 ? 0.1f : 10.0f;
   }
   BuildOptions options;
   options.fractions = {0.03};
@@ -256,7 +256,7 @@ TEST(BuildTreeTest, DirectionsMakeClustersWhateverTheLength) {
 TEST(BuildTreeTest, KeysAreAssignedByOtherRows) {
   constexpr size_t kBlobs = 7;
   for (const size_t n : {600, 9000}) {
-    const OwnRows keys = Keys(n), values = Values(n), points = Blobs(n, kDim, kBlobs, 5, 0.05f);
+    const OwnRows keys = Keys(n), values = Values(n), points = Blobs(n, kHeadDim, kBlobs, 5, 0.05f);
     BuildOptions options;
     options.fractions = {0.01, 0.03};
     const auto mixed = [&](const CentroidTree& tree) {
@@ -284,11 +284,11 @@ TEST(BuildTreeTest, NeighbouringClustersAreSimilar) {
   options.fractions = {0.05};
   const TreeLevel level = Build(keys, values, options).levels[0];
   const size_t n = level.num_clusters();
-  OwnRows directions(n, kDim);
-  ToFloatRowsScalar(level.Centroids(kDim), {directions.data.data(), n, kDim});
+  OwnRows directions(n, kHeadDim);
+  ToFloatRowsScalar(level.Centroids(kHeadDim), {directions.data.data(), n, kHeadDim});
   Normalize(directions);
   const auto cosine = [&](size_t a, size_t b) {
-    return std::inner_product(directions[a], directions[a] + kDim, directions[b], 0.0);
+    return std::inner_product(directions[a], directions[a] + kHeadDim, directions[b], 0.0);
   };
   double neighbours = 0, others = 0;
   for (size_t i = 0; i + 1 < n; ++i) {
@@ -301,7 +301,7 @@ TEST(BuildTreeTest, NeighbouringClustersAreSimilar) {
 TEST(BuildTreeTest, EqualAndZeroKeysWork) {
   for (const float value : {0.0f, 0.75f, -3.0f}) {
     for (const size_t n : {5, 1000, 9000}) {
-      OwnRows keys(n, kDim);
+      OwnRows keys(n, kHeadDim);
       std::fill(keys.data.begin(), keys.data.end(), value);
       const OwnRows values = Values(n);
       for (const uint32_t levels : {1u, 2u, 3u}) {
@@ -313,7 +313,7 @@ TEST(BuildTreeTest, EqualAndZeroKeysWork) {
         ExpectDescribed(tree, keys, values);
         ExpectSmallSortedClusters(tree);
         // Of rounding the centroid: its scale has 11 bits.
-        const float rounding = 0x1p-11f * std::abs(value) * std::sqrt(float{kDim}) + 1e-30f;
+        const float rounding = 0x1p-11f * std::abs(value) * std::sqrt(float{kHeadDim}) + 1e-30f;
         for (const float radius : tree.levels.back().radii) EXPECT_LE(radius, rounding);
       }
     }
@@ -323,7 +323,7 @@ TEST(BuildTreeTest, EqualAndZeroKeysWork) {
 TEST(BuildTreeTest, ManyEqualKeysAmongOthersAreCutToo) {
   OwnRows keys = Keys(3000);
   for (size_t i = 0; i < 3000; ++i) {
-    if (i % 4 != 0) std::fill_n(keys[i], kDim, 1.5f);
+    if (i % 4 != 0) std::fill_n(keys[i], kHeadDim, 1.5f);
   }
   const OwnRows values = Values(3000);
   const CentroidTree tree = Build(keys, values, {});

@@ -15,11 +15,11 @@ using testing::Blobs;
 using testing::NormalRows;
 using testing::OwnRows;
 
-constexpr size_t kKeys = 3000, kDim = 32;
+constexpr size_t kKeys = 3000, kKeyDim = 32;
 constexpr float kScale = 0.2f;
 
 CentroidTree Tree(uint32_t num_levels) {
-  OwnRows keys = Blobs(kKeys, kDim, 40, 1, 0.5f);
+  OwnRows keys = Blobs(kKeys, kKeyDim, 40, 1, 0.5f);
   RoundToF16(keys);
   BuildOptions options;
   options.fractions = LevelFractions(num_levels);
@@ -34,15 +34,15 @@ std::span<const float> Curve(std::span<const float> thresholds, size_t level, si
 // S of every cluster, in double, from the formula of centroid_scores.h.
 std::vector<double> Scores(const TreeLevel& level, Rows<const float> queries) {
   std::vector<double> scores(level.num_clusters());
-  std::vector<float> centroids(scores.size() * kDim);
-  ToFloatRowsScalar(level.Centroids(kDim), {centroids.data(), scores.size(), kDim});
+  std::vector<float> centroids(scores.size() * kKeyDim);
+  ToFloatRowsScalar(level.Centroids(kKeyDim), {centroids.data(), scores.size(), kKeyDim});
   for (size_t r = 0; r < queries.num_rows; ++r) {
     std::vector<double> weights(scores.size());
     double total = 0;
     for (size_t i = 0; i < scores.size(); ++i) {
       double dot = 0;
-      for (size_t c = 0; c < kDim; ++c) {
-        dot += double{queries[r][c]} * centroids[i * kDim + c];
+      for (size_t c = 0; c < kKeyDim; ++c) {
+        dot += double{queries[r][c]} * centroids[i * kKeyDim + c];
       }
       weights[i] = std::exp(kScale * dot);
       total += level.key_counts[i] * weights[i];
@@ -63,7 +63,7 @@ double ShareAbove(const TreeLevel& level, const std::vector<double>& scores, dou
 }
 
 TEST(CalibrateTest, ThresholdsFallAsTheKeptShareGrows) {
-  const OwnRows queries = NormalRows(300, kDim, 2);
+  const OwnRows queries = NormalRows(300, kKeyDim, 2);
   for (const uint32_t levels : {1u, 2u, 3u}) {
     const auto thresholds = CalibrateThresholds(*DefaultBackend(), Tree(levels), queries, kScale);
     ASSERT_EQ(thresholds.size(), levels * kThresholdsPerLevel);
@@ -84,7 +84,7 @@ TEST(CalibrateTest, ThresholdsFallAsTheKeptShareGrows) {
 
 // One window: T is the score of the very cluster at which the share is reached.
 TEST(CalibrateTest, ShareAboveThresholdIsTheKeptShareOfAWindow) {
-  const OwnRows queries = NormalRows(128, kDim, 3);
+  const OwnRows queries = NormalRows(128, kKeyDim, 3);
   const CentroidTree tree = Tree(2);
   const auto thresholds = CalibrateThresholds(*DefaultBackend(), tree, queries, kScale);
   for (size_t level = 0; level < 2; ++level) {
@@ -100,7 +100,7 @@ TEST(CalibrateTest, ShareAboveThresholdIsTheKeptShareOfAWindow) {
 
 // Many windows: the mean threshold keeps about the share, on average over the windows.
 TEST(CalibrateTest, ShareAboveThresholdIsAboutTheKeptShareOverWindows) {
-  const OwnRows queries = NormalRows(400, kDim, 4);
+  const OwnRows queries = NormalRows(400, kKeyDim, 4);
   const CentroidTree tree = Tree(1);
   const auto thresholds = CalibrateThresholds(*DefaultBackend(), tree, queries, kScale);
   const Rows<const float> rows = queries;
@@ -120,7 +120,7 @@ TEST(CalibrateTest, ShareAboveThresholdIsAboutTheKeptShareOverWindows) {
 }
 
 TEST(CalibrateTest, FewerRowsThanAWindowUsesThemAll) {
-  const OwnRows queries = NormalRows(5, kDim, 5);
+  const OwnRows queries = NormalRows(5, kKeyDim, 5);
   const CentroidTree tree = Tree(1);
   const auto thresholds = CalibrateThresholds(*DefaultBackend(), tree, queries, kScale);
   for (size_t s = 0; s < kKeptShares.size(); ++s) {  // 8, 32 and 128 rows: the same five
@@ -128,14 +128,14 @@ TEST(CalibrateTest, FewerRowsThanAWindowUsesThemAll) {
     EXPECT_EQ(Curve(thresholds, 0, 1)[s], Curve(thresholds, 0, 3)[s]);
   }
   EXPECT_NE(Curve(thresholds, 0, 0)[0], Curve(thresholds, 0, 1)[0]);
-  const OwnRows one = NormalRows(1, kDim, 6);
+  const OwnRows one = NormalRows(1, kKeyDim, 6);
   for (const float t : CalibrateThresholds(*DefaultBackend(), tree, one, kScale)) {
     EXPECT_TRUE(std::isfinite(t));
   }
 }
 
 TEST(CalibrateTest, PeakedScoresStayFinite) {  // all but one cluster underflow to 0
-  const OwnRows queries = NormalRows(40, kDim, 7, 300);
+  const OwnRows queries = NormalRows(40, kKeyDim, 7, 300);
   for (const float t : CalibrateThresholds(*DefaultBackend(), Tree(2), queries, kScale)) {
     EXPECT_TRUE(std::isfinite(t));
   }

@@ -11,7 +11,7 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kDim = 8, kGroup = 2, kTokens = 5, kKeys = 61;
+constexpr size_t kRowDim = 8, kGroup = 2, kTokens = 5, kKeys = 61;
 
 // The definition, in double: softmax over the keys that a token sees, powers summed over tokens,
 // pooled, summed over heads.
@@ -21,12 +21,12 @@ std::vector<double> Expected(const std::vector<float>& queries, const std::vecto
   for (size_t head = 0; head < kGroup; ++head) {
     std::vector<double> sums(kKeys, 0.0);
     for (size_t t = 0; t < kTokens; ++t) {
-      const float* query = queries.data() + (t * kGroup + head) * kDim;
+      const float* query = queries.data() + (t * kGroup + head) * kRowDim;
       std::vector<double> masses;
       double total = 0;
       for (size_t i = 0; i <= kKeys - kTokens + t; ++i) {
         double logit = 0;
-        for (size_t c = 0; c < kDim; ++c) logit += double{query[c]} * keys[i * kDim + c];
+        for (size_t c = 0; c < kRowDim; ++c) logit += double{query[c]} * keys[i * kRowDim + c];
         masses.push_back(std::exp(scale * logit));
         total += masses.back();
       }
@@ -46,13 +46,13 @@ std::vector<double> Expected(const std::vector<float>& queries, const std::vecto
 }
 
 TEST(WindowAttentionTest, IsTheLogOfPooledSquaresOrOfProbabilities) {
-  const std::vector<float> queries = testing::NormalRows(kTokens * kGroup, kDim, 1).data;
-  const std::vector<float> keys = testing::NormalRows(kKeys, kDim, 2).data;
+  const std::vector<float> queries = testing::NormalRows(kTokens * kGroup, kRowDim, 1).data;
+  const std::vector<float> keys = testing::NormalRows(kKeys, kRowDim, 2).data;
   const WindowAttentionArgs args = {
       .backend = *DefaultBackend(),
-      .queries = {queries.data(), kTokens * kGroup, kDim},
+      .queries = {queries.data(), kTokens * kGroup, kRowDim},
       .group = kGroup,
-      .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kDim},
+      .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kRowDim},
       .scale = 0.7f};
   const auto squared = SquaredWindowAttention(args), plain = PlainWindowAttention(args);
   const std::vector<double> squares = Expected(queries, keys, 0.7, 2);
@@ -67,15 +67,15 @@ TEST(WindowAttentionTest, IsTheLogOfPooledSquaresOrOfProbabilities) {
 
 // Squares of probabilities far below the smallest number still order the rows.
 TEST(WindowAttentionTest, FaintRowsAreStillOrdered) {
-  std::vector<float> keys(kKeys * kDim, 0.0f);
-  for (size_t i = 0; i < kKeys; ++i) keys[i * kDim] = static_cast<float>(5 * i);
-  std::vector<float> queries(kDim, 0.0f);
+  std::vector<float> keys(kKeys * kRowDim, 0.0f);
+  for (size_t i = 0; i < kKeys; ++i) keys[i * kRowDim] = static_cast<float>(5 * i);
+  std::vector<float> queries(kRowDim, 0.0f);
   queries[0] = 1;
   const auto logs = SquaredWindowAttention(
       {.backend = *DefaultBackend(),
-       .queries = {queries.data(), 1, kDim},
+       .queries = {queries.data(), 1, kRowDim},
        .group = 1,
-       .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kDim},
+       .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kRowDim},
        .scale = 1});
   EXPECT_NEAR(logs[0], 2 * (15 - 300), 0.1);  // pooled: the key three places on
   for (size_t i = 1; i + 3 < kKeys; ++i) EXPECT_NEAR(logs[i] - logs[i - 1], 10, 0.1) << i;
@@ -84,8 +84,8 @@ TEST(WindowAttentionTest, FaintRowsAreStillOrdered) {
 // 37 tokens that see themselves and all before them, in two blocks of tokens and three of keys.
 TEST(FullAttentionTest, SumsSquaresOfTokensTenAndMoreBehind) {
   constexpr size_t kLength = 37;
-  const std::vector<float> queries = testing::NormalRows(kLength * kGroup, kDim, 3).data;
-  const std::vector<float> keys = testing::NormalRows(kLength, kDim, 4).data;
+  const std::vector<float> queries = testing::NormalRows(kLength * kGroup, kRowDim, 3).data;
+  const std::vector<float> keys = testing::NormalRows(kLength, kRowDim, 4).data;
   std::vector<float> lse;
   std::vector<double> expected(kLength, 0.0);
   for (size_t row = 0; row < kLength * kGroup; ++row) {
@@ -94,8 +94,8 @@ TEST(FullAttentionTest, SumsSquaresOfTokensTenAndMoreBehind) {
     double total = 0;
     for (size_t j = 0; j <= token; ++j) {
       double logit = 0;
-      for (size_t c = 0; c < kDim; ++c)
-        logit += double{queries[row * kDim + c]} * keys[j * kDim + c];
+      for (size_t c = 0; c < kRowDim; ++c)
+        logit += double{queries[row * kRowDim + c]} * keys[j * kRowDim + c];
       masses.push_back(std::exp(0.7 * logit));
       total += masses.back();
     }
@@ -109,8 +109,8 @@ TEST(FullAttentionTest, SumsSquaresOfTokensTenAndMoreBehind) {
       for (size_t key = 0; key < last; key += 15) {
         const size_t end = std::min(key + 15, last);
         const TypedRows all = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32,
-                               kLength, kDim};
-        const Rows<const float> rows(queries.data(), kLength * kGroup, kDim);
+                               kLength, kRowDim};
+        const Rows<const float> rows(queries.data(), kLength * kGroup, kRowDim);
         AddSquaredAttention(
             {.backend = backend,
              .queries = rows.Slice(first * kGroup, last * kGroup),
