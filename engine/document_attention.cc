@@ -732,32 +732,24 @@ Status AttendClusters(const ClusterAttentionArgs& args) {
 namespace {
 
 // Of attention squared, summed over a query group: a hundred thousand such rows are no evidence.
-constexpr float kNegligibleSquares = 1e-9f;
+constexpr float kNegligibleSquares = 1e-8f;
 constexpr size_t kProbabilityTile = 64;
 
-// Whether one of the columns may be more than that.
-bool HasProbabilities(Rows<const float> logits, std::span<const float> lse) {
-  std::array<float, kProbabilityTile> largest;
-  largest.fill(-INFINITY);
-  for (size_t r = 0; r < lse.size(); ++r) {
-    for (size_t i = 0; i < logits.num_cols; ++i) {
-      largest[i] = std::max(largest[i], logits[r][i] - lse[r]);
-    }
-  }
+// Logits below which, in all rows, a column cannot be more than that.
+void FindLimits(std::span<const float> lse, std::vector<float>& limits) {
   const float least = 0.5f * std::log(kNegligibleSquares / static_cast<float>(lse.size()));
-  bool has = false;
-  for (const float logit : largest) has |= logit >= least;
-  return has;
+  limits.resize(lse.size());
+  for (size_t r = 0; r < lse.size(); ++r) limits[r] = lse[r] + least;
 }
 
 // Adds a tile's attention: columns [begin, begin + logits.num_cols) of a head's.
 template <typename RowOf>
 void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
-             std::span<const float> lse, size_t begin, const RowOf& row_of, std::span<double> mass,
-             std::span<double> squared_mass) {
+             std::span<const float> lse, std::span<const float> limits, size_t begin,
+             const RowOf& row_of, std::span<double> mass, std::span<double> squared_mass) {
   // Of most of a long document's rows not even the exponential is wanted, and looking up where they
   // belong would take longest of all.
-  if (mass.empty() && !HasProbabilities(logits, lse)) return;
+  if (mass.empty() && !backend.any_at_least({.logits = logits, .limits = limits})) return;
   backend.exp_rows({.logits = logits, .reference = lse});
   std::array<float, kProbabilityTile> squares{};
   for (size_t r = 0; r < lse.size(); ++r) {
@@ -774,13 +766,13 @@ void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
 // Of the rows whose logits these are; row_of(i): the stored row of column i.
 template <typename RowOf>
 void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> logits,
-             std::span<const float> lse, const RowOf& row_of, std::span<double> mass,
-             std::span<double> squared_mass) {
+             std::span<const float> lse, std::span<const float> limits, const RowOf& row_of,
+             std::span<double> mass, std::span<double> squared_mass) {
   const Rows<float> rows(logits.data(), lse.size(), logits.size() / lse.size());
   for (size_t begin = 0; begin < rows.num_cols; begin += kProbabilityTile) {
     const size_t size = std::min(kProbabilityTile, rows.num_cols - begin);
-    AddTile(backend, head, {rows.data + begin, rows.num_rows, size, rows.stride}, lse, begin,
-            row_of, mass, squared_mass);
+    AddTile(backend, head, {rows.data + begin, rows.num_rows, size, rows.stride}, lse,
+            limits, begin, row_of, mass, squared_mass);
   }
 }
 
@@ -789,12 +781,15 @@ void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> log
 void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
                       uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
                       std::span<double> mass, std::span<double> squared_mass) {
+  FindLimits(lse, observed.limits);
   AddRows(
-      backend, head, observed.exact[kv_head], lse, [](size_t i) { return i; }, mass, squared_mass);
+      backend, head, observed.exact[kv_head], lse, observed.limits, [](size_t i) { return i; },
+      mass, squared_mass);
   const auto row_of = [&](size_t i) {
     return read.exact ? head.num_exact() + i : read.heads[kv_head].rows[i];
   };
-  AddRows(backend, head, observed.rest[kv_head], lse, row_of, mass, squared_mass);
+  AddRows(backend, head, observed.rest[kv_head], lse, observed.limits, row_of, mass,
+          squared_mass);
 }
 
 }  // namespace lectern

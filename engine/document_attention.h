@@ -41,6 +41,7 @@ struct ObservedLogits {
   // Per kv head [num_queries][n]: of sinks and window, and of what was read besides: where the step
   // was exact all other stored rows, else the selection's.
   std::vector<std::vector<float>> exact, rest;
+  std::vector<float> limits;  // a buffer of AddProbabilities
 };
 
 // Buffers of AttendDocument and AttendClusters, kept from step to step. One call at a time.

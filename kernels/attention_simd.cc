@@ -138,7 +138,8 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
 template <Dtype kDtype>
 void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows,
                      ptrdiff_t ahead) {
-  StoredSource<kDtype> source = {values.data, values.row_bytes(), ahead};
+  StoredSource<kDtype> source = {values.data, values.row_bytes(), ahead,
+                                 values.row_bytes() / values.num_cols};
   for (size_t row = 0; row < num_rows; row += kFewRows) {
     MultiplySomeRows<kFewRows>(
         Product<StoredSource<kDtype> >{p.a + row * p.a_stride, p.a_stride, source, p.depth,

@@ -36,6 +36,7 @@ struct Backend {
   void (*add_row_lse)(const AddRowLseArgs&);
   void (*add_scores)(const AddScoresArgs&);
   void (*exp_rows)(const ExpRowsArgs&);
+  bool (*any_at_least)(const AnyAtLeastArgs&);
   void (*log_rows)(const LogRowsArgs&);
   void (*sum_segments)(const SumSegmentsArgs&);
   void (*add_weighted_rows)(const AddWeightedRowsArgs&);

@@ -60,6 +60,14 @@ struct ExpRowsArgs {
 void ExpRowsScalar(const ExpRowsArgs& args);
 void ExpRowsSimd(const ExpRowsArgs& args);  // within 1e-5 relative of it, and 1e-30
 
+// Whether one of a row's logits is its limit or more: whether their exponentials matter at all.
+struct AnyAtLeastArgs {
+  Rows<const float> logits;       // [R, n]
+  std::span<const float> limits;  // [R]
+};
+bool AnyAtLeastScalar(const AnyAtLeastArgs& args);
+bool AnyAtLeastSimd(const AnyAtLeastArgs& args);  // the same
+
 // And back.
 struct LogRowsArgs {
   Rows<float> masses;                // in/out [R, n], > 0: -> reference_r + log(mass_rj)

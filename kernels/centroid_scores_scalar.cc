@@ -69,6 +69,15 @@ void ExpRowsScalar(const ExpRowsArgs& args) {
   }
 }
 
+bool AnyAtLeastScalar(const AnyAtLeastArgs& args) {
+  for (size_t r = 0; r < args.logits.num_rows; ++r) {
+    for (size_t j = 0; j < args.logits.num_cols; ++j) {
+      if (args.logits[r][j] >= args.limits[r]) return true;
+    }
+  }
+  return false;
+}
+
 void LogRowsScalar(const LogRowsArgs& args) {
   for (size_t r = 0; r < args.masses.num_rows; ++r) {
     for (size_t j = 0; j < args.masses.num_cols; ++j) {

@@ -33,6 +33,7 @@ void AddSecondOrder(const AddSecondOrderArgs& args) { AddSecondOrderScalar(args)
 void AddRowLse(const AddRowLseArgs& args) { AddRowLseScalar(args); }
 void AddScores(const AddScoresArgs& args) { AddScoresScalar(args); }
 void ExpRows(const ExpRowsArgs& args) { ExpRowsScalar(args); }
+bool AnyAtLeast(const AnyAtLeastArgs& args) { return AnyAtLeastScalar(args); }
 void LogRows(const LogRowsArgs& args) { LogRowsScalar(args); }
 void SumSegments(const SumSegmentsArgs& args) { SumSegmentsScalar(args); }
 void AddWeightedRows(const AddWeightedRowsArgs& args) { AddWeightedRowsScalar(args); }
@@ -184,6 +185,23 @@ void ExpRows(const ExpRowsArgs& args) {
   }
 }
 
+bool AnyAtLeast(const AnyAtLeastArgs& args) {
+  const FloatTag d;
+  const size_t n = args.logits.num_cols;
+  auto any = hn::FirstN(d, 0);
+  for (size_t r = 0; r < args.logits.num_rows; ++r) {
+    const float* const row = args.logits[r];
+    const FloatVector limit = hn::Set(d, args.limits[r]);
+    for (size_t j = 0; j + kLanes <= n; j += kLanes) {
+      any = hn::Or(any, hn::Ge(hn::LoadU(d, row + j), limit));
+    }
+    for (size_t j = n / kLanes * kLanes; j < n; ++j) {
+      if (row[j] >= args.limits[r]) return true;
+    }
+  }
+  return !hn::AllFalse(d, any);
+}
+
 void LogRows(const LogRowsArgs& args) {
   const FloatTag d;
   const size_t n = args.masses.num_cols;
@@ -331,6 +349,7 @@ HWY_EXPORT(AddSecondOrder);
 HWY_EXPORT(AddRowLse);
 HWY_EXPORT(AddScores);
 HWY_EXPORT(ExpRows);
+HWY_EXPORT(AnyAtLeast);
 HWY_EXPORT(LogRows);
 HWY_EXPORT(SumSegments);
 HWY_EXPORT(AddWeightedRows);
@@ -364,6 +383,11 @@ void AddScoresSimd(const AddScoresArgs& args) {
 void ExpRowsSimd(const ExpRowsArgs& args) {
   assert(args.reference.size() == args.logits.num_rows);
   HWY_DYNAMIC_DISPATCH(ExpRows)(args);
+}
+
+bool AnyAtLeastSimd(const AnyAtLeastArgs& args) {
+  assert(args.limits.size() == args.logits.num_rows);
+  return HWY_DYNAMIC_DISPATCH(AnyAtLeast)(args);
 }
 
 void LogRowsSimd(const LogRowsArgs& args) {

@@ -193,7 +193,7 @@ HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
   LECTERN_UNROLL_TILE
   for (size_t j = 0; j < kColumns; ++j) columns[j] = p.b.row(column + j);
   for (size_t i = 0; p.ahead != 0 && i < kColumns * p.b.stride; i += 64) {
-    hwy::Prefetch(columns[0] + p.ahead + i);
+    AskFor(columns[0] + p.ahead + i);
   }
   size_t k = 0;
   for (; k + kLanes <= p.depth; k += kLanes) {

@@ -270,15 +270,23 @@ struct PanelSource {
   }
   HWY_INLINE void Prefetch(size_t, size_t) const {}
 };
+// For what is read once, soon but not next: into the second cache, as what is on its way into the
+// first one keeps loads waiting (a token that reads 131,072 keys took a tenth longer).
+HWY_INLINE void AskFor(const std::byte* data) { __builtin_prefetch(data, 0, 2); }
+
 template <Dtype kDtype>
 struct StoredSource {
   const std::byte* data;
   size_t stride;
-  ptrdiff_t ahead;  // what lies so many bytes behind a row is asked for with it; 0: nothing
-  HWY_INLINE void Prefetch(size_t k, size_t column) const {
-    if (column != 0 || ahead == 0) return;
-    const std::byte* const next = data + k * stride + ahead;
-    for (size_t i = 0; i < stride; i += 64) hwy::Prefetch(next + i);
+  // As many bytes as there are, that lie so far behind them, are asked for evenly over the product,
+  // as all at once they would wait for each other; 0: nothing.
+  ptrdiff_t ahead;
+  size_t element_bytes;
+  // Of elements [begin, begin + count), in the order in which they are met.
+  HWY_INLINE void Prefetch(size_t begin, size_t count) const {
+    if (ahead == 0) return;
+    const std::byte* const next = data + ahead + begin * element_bytes;
+    for (size_t i = 0; i < count * element_bytes; i += 64) AskFor(next + i);
   }
   HWY_INLINE FloatVector Load(size_t k, size_t column) const {
     return LoadVector<kDtype>(data + k * stride, column);
@@ -314,7 +322,7 @@ HWY_INLINE void MultiplyTile(const Product<Source>& p, size_t column, float* c, 
   const Source source = p.b;
   for (size_t k = 0; k < depth; ++k) {
     FloatVector b[kVectors];
-    source.Prefetch(k, column);
+    source.Prefetch(column * depth + k * kVectors * kLanes, kVectors * kLanes);
     LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kVectors; ++v) b[v] = source.Load(k, column + v * kLanes);
     LECTERN_UNROLL_TILE

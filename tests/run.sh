@@ -84,7 +84,7 @@ if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
 fi
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all model_test ingest_test' \
-  --tests-regex '^(kernels|store)_|_fuzz_replay$|^(model|ingest)_test$'
+  --tests-regex '^(kernels|store)_|_fuzz_replay$|^(model|ingest)_test'
 suite tsan 'kernels_thread_pool_test sessions_test' \
   --tests-regex '^(kernels_thread_pool|sessions)_test$'
 

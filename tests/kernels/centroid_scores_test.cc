@@ -233,6 +233,26 @@ TEST_P(CentroidScoresTest, ExponentialsOfAnything) {
   }
 }
 
+TEST_P(CentroidScoresTest, AnyAtLeastFindsOneLogitWhereverItIs) {
+  for (const size_t n : kWidths) {
+    for (size_t r = 0; r < 3; ++r) {
+      for (size_t j = 0; j < n; ++j) {
+        // The next row's limit is above all others' logits; beyond the last column lies what is.
+        const std::vector<float> limits = {1, 5, -7};
+        Matrix logits(3, n + 1);
+        for (size_t row = 0; row < 3; ++row) {
+          std::fill_n(logits[row], n, std::nextafter(limits[row], -kInf));
+          logits[row][n] = kInf;
+        }
+        const Rows<const float> seen = {logits[0], 3, n, n + 1};
+        ASSERT_FALSE(kernels().any_at_least({.logits = seen, .limits = limits}));
+        logits[r][j] = limits[r];
+        ASSERT_TRUE(kernels().any_at_least({.logits = seen, .limits = limits})) << r << " " << j;
+      }
+    }
+  }
+}
+
 class AssignNearestTest : public KernelTest {};
 
 TEST_P(AssignNearestTest, FindsTheLargestDotAroundVectorWidths) {
