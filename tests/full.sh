@@ -169,8 +169,8 @@ compare() {
   local bench=("${PYTHON:-python3}" tests/bench/compare_llama_cpp.py
     --bin build-release/tests/bench/ask_bench --work build-release/compare)
   build release ask_bench
-  "${bench[@]}" --depth 4096 16384 65536 131072 262144
-  "${bench[@]}" --model M --depth 4096 32768
+  "${bench[@]}" --depth 4096 16384 65536 131072 262144 --pairs 3
+  "${bench[@]}" --model M --depth 4096 32768 --pairs 3
   "${bench[@]}" --prefill --depth 4096 --pairs 3
   "${bench[@]}" --prefill --depth 32768 --pairs 1
   "${bench[@]}" --prefill --model M --depth 4096 --pairs 1
@@ -179,7 +179,7 @@ compare() {
     echo "compare: cold starts need root, which drops page caches" >&2
     return
   fi
-  "${bench[@]}" --cold --depth 4096 131072
+  "${bench[@]}" --cold --depth 4096 131072 --pairs 3
   "${bench[@]}" --cold --model M --depth 32768 --pairs 3 --answer 0
 }
 
