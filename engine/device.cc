@@ -10,8 +10,6 @@
 namespace lectern {
 namespace {
 
-// What cuBLAS is given (kernels/cuda/matmul_cublas.cu), and as much for what it keeps besides.
-constexpr uint64_t kStreamBytes = uint64_t{64} << 20;
 // What is left of a GPU's free memory where no limit is given: for what the driver and others take.
 constexpr uint64_t kLeastReserve = uint64_t{256} << 20;
 
@@ -87,11 +85,12 @@ Result<std::shared_ptr<Device>> Device::Open(const CudaKernels& kernels, int ind
   return std::shared_ptr<Device>(new Device(kernels, info, memory_bytes));
 }
 
-Status Device::Check(const CudaStatus& status) const {
-  Status checked = FromCuda(status);
-  if (checked.code() != Code::kIoError) return checked;
+Status Device::Check(const CudaStatus& status) const { return Check(FromCuda(status)); }
+
+Status Device::Check(Status status) const {
+  if (status.code() != Code::kIoError) return status;
   is_lost_ = true;
-  return {Code::kIoError, checked.message() + "; " + name() + " (" + info_.name +
+  return {Code::kIoError, status.message() + "; " + name() + " (" + info_.name +
                               ") is lost to this process: start it again, or run on the CPU "
                               "(--device cpu)"};
 }
@@ -108,7 +107,7 @@ Result<std::shared_ptr<DeviceStream>> DeviceStream::Create(std::shared_ptr<const
   stream->device_ = std::move(device);
   LECTERN_RETURN_IF_ERROR(stream->device_->CheckAlive());
   LECTERN_ASSIGN(stream->share_, stream->device_->memory()->Reserve(
-                                     kStreamBytes, "a conversation",
+                                     kDeviceStreamBytes, "a conversation",
                                      "close other conversations, or run on the CPU"));
   LECTERN_RETURN_IF_ERROR(stream->Check(CudaStream::Create(
       stream->device_->kernels(), stream->device_->info().index, stream->stream_)));

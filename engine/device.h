@@ -31,6 +31,7 @@ class Device {
   // kOutOfMemory, param "device_memory"; kIoError where the device is lost to this process, also of
   // every later call; kInternal for what a kernel refuses.
   Status Check(const CudaStatus& status) const;
+  Status Check(Status status) const;  // of what FromCuda made of one
   // Of a device that was lost before.
   Status CheckAlive() const;
 
@@ -42,6 +43,9 @@ class Device {
   const std::shared_ptr<RamLimit> memory_;
   mutable std::atomic<bool> is_lost_ = false;
 };
+
+// What cuBLAS is given (kernels/cuda/matmul_cublas.cu), and as much for what it keeps besides.
+inline constexpr uint64_t kDeviceStreamBytes = uint64_t{64} << 20;
 
 // A queue of work, and what it takes of the device's memory. One thread at a time.
 class DeviceStream {
@@ -83,7 +87,7 @@ class DeviceArray {
     share_ = RamLimit::Share();
     LECTERN_ASSIGN(share_, stream.device().memory()->Reserve(
                                size * sizeof(T), what,
-                               "give a smaller model or a shorter question, or run on the CPU "
+                               "give a smaller model or shorter text, or run on the CPU "
                                "(--device cpu)"));
     const Status status =
         stream.Check(DeviceBuffer<T>::Create(stream.stream(), size, buffer_));

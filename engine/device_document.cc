@@ -19,6 +19,14 @@ Status DeviceKvRows::Reserve(DeviceStream& stream, Dtype dtype, size_t head_dim,
   return value_scales_.Reserve(stream, num_rows * (head_dim / kQ8Block), what);
 }
 
+Status DeviceKvRows::Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
+                            size_t at) const {
+  assert(dtype_ != Dtype::kQ8 && keys.dtype == dtype_ && keys.num_rows == values.num_rows);
+  const size_t row_bytes = keys.row_bytes(), bytes = keys.num_rows * row_bytes;
+  LECTERN_RETURN_IF_ERROR(keys_.Upload(stream, keys.data, bytes, at * row_bytes));
+  return values_.Upload(stream, values.data, bytes, at * row_bytes);
+}
+
 void KvStaging::Begin(Dtype dtype, size_t head_dim) {
   dtype_ = dtype;
   head_dim_ = head_dim;

@@ -31,6 +31,12 @@ class DeviceKvRows {
             .key_scales = key_scales_.data(),
             .value_scales = value_scales_.data()};
   }
+  // For kernels that store rows there.
+  std::byte* keys() const { return keys_.data(); }
+  std::byte* values() const { return values_.data(); }
+  // Rows, not of q8, to those from `at` on. Enqueued: they must stay as they are until it ran.
+  Status Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
+                size_t at) const;
 
  private:
   friend class KvStaging;

@@ -2,11 +2,22 @@
 
 #include <algorithm>
 
+#include "engine/device.h"
+#include "engine/kv_spill.h"
+#include "kernels/cuda/attention.h"
+
 namespace lectern {
 namespace {
 
 uint64_t QueryCols(const ModelConfig& c) { return uint64_t{c.num_heads} * c.head_dim; }
 uint64_t KvCols(const ModelConfig& c) { return uint64_t{c.num_kv_heads} * c.head_dim; }
+
+uint64_t TokenBytes(const ModelConfig& c, Dtype dtype) {
+  return 2ull * c.num_kv_heads * RowBytes(dtype, c.head_dim);
+}
+uint64_t ChunkTokens(const DevicePrefillShape& shape) {
+  return std::min<uint64_t>(shape.num_tokens, kChunkTokens);
+}
 
 }  // namespace
 
@@ -48,6 +59,63 @@ Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory,
                     " of weights, the rest of a question) beside " + Mebibytes(taken) +
                     " MiB that are taken; device_memory gives " + Mebibytes(given) +
                     " MiB: allow more, use a smaller model, or run on the CPU (--device cpu)")
+      .WithParam("device_memory");
+}
+
+DevicePrefillShape PlanDevicePrefill(const ModelConfig& c, Dtype dtype, uint64_t num_tokens,
+                                     uint32_t num_multiprocessors, uint64_t block_bytes) {
+  constexpr uint64_t kMostBlocks = 16;
+  const uint64_t token_bytes = TokenBytes(c, dtype);
+  const uint64_t tokens =
+      std::max(block_bytes / token_bytes, (num_tokens + kMostBlocks - 1) / kMostBlocks);
+  const uint64_t chunks = (std::min(tokens, num_tokens) + kChunkTokens - 1) / kChunkTokens;
+  return {.dtype = dtype,
+          .num_tokens = num_tokens,
+          .block_tokens = static_cast<uint32_t>(std::max<uint64_t>(chunks, 1) * kChunkTokens),
+          .num_multiprocessors = num_multiprocessors};
+}
+
+// CutAttention's: what AttentionRowsPerItem wants, and for every head and block one that is not
+// full.
+uint64_t MostPrefillItems(const ModelConfig& c, const DevicePrefillShape& shape) {
+  return MostAttentionItems(shape.num_multiprocessors) +
+         uint64_t{c.num_kv_heads} * (shape.num_blocks() + 1) + 1;
+}
+
+uint64_t MostPrefillStates(const ModelConfig& c, const DevicePrefillShape& shape) {
+  return MostAttentionStates(shape.num_multiprocessors) +
+         (uint64_t{c.num_kv_heads} * (shape.num_blocks() + 1) + 1) * ChunkTokens(shape) *
+             c.query_group();
+}
+
+uint64_t PrefillLayerBytes(const ModelConfig& c, const DevicePrefillShape& shape) {
+  return shape.num_tokens * TokenBytes(c, shape.dtype);
+}
+
+uint64_t DevicePrefillBytes(const ModelConfig& c, const DevicePrefillShape& shape) {
+  const uint64_t chunk = ChunkTokens(shape);
+  const uint64_t block = std::min<uint64_t>(shape.block_tokens, shape.num_tokens);
+  return DeviceActivationBytes(c, chunk) + chunk * QueryCols(c) * sizeof(uint16_t) +
+         block * TokenBytes(c, shape.dtype) +
+         MostPrefillStates(c, shape) * (c.head_dim + 2) * sizeof(float) +
+         MostPrefillItems(c, shape) * sizeof(AttentionItem) +
+         (c.num_kv_heads + 1) * sizeof(uint32_t) + chunk * c.num_heads * sizeof(float);
+}
+
+uint64_t DeviceRoomForAsking(const ModelConfig& c) {
+  return kDeviceStreamBytes + kDeviceStagingBytes + DeviceActivationBytes(c, kPlannedTokens);
+}
+
+Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
+                        const RamLimit& memory) {
+  const uint64_t needed = DevicePrefillBytes(config, shape), taken = memory.reserved();
+  const uint64_t given = memory.bytes();
+  if (needed <= given && taken <= given - needed) return {};
+  return Status(Code::kOutOfMemory,
+                "indexing " + std::to_string(shape.num_tokens) + " tokens needs " +
+                    Mebibytes(needed) + " MiB of the GPU's memory beside " + Mebibytes(taken) +
+                    " MiB that are taken; device_memory gives " + Mebibytes(given) +
+                    " MiB: allow more, or index on the CPU (--device cpu)")
       .WithParam("device_memory");
 }
 

@@ -1,4 +1,5 @@
-// What a model and its conversations take of a GPU's memory: arithmetic on the host.
+// What a model, its conversations and the documents that it indexes take of a GPU's memory:
+// arithmetic on the host.
 #ifndef LECTERN_ENGINE_DEVICE_PLAN_H_
 #define LECTERN_ENGINE_DEVICE_PLAN_H_
 
@@ -7,6 +8,7 @@
 
 #include "engine/config.h"
 #include "engine/ram_limit.h"
+#include "kernels/dtype.h"
 
 namespace lectern {
 
@@ -25,6 +27,35 @@ inline constexpr uint64_t kPlannedTokens = 256;
 uint64_t LeastDeviceBytes(const ModelConfig& config);
 // kOutOfMemory, param "device_memory": says what is needed, and what there is.
 Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory, const std::string& model);
+
+// How the attention of a document that is prefilled is cut: by what follows from the document, the
+// model and the kind of device alone, so that the results do.
+struct DevicePrefillShape {
+  Dtype dtype = Dtype::kF16;  // of the spill
+  uint64_t num_tokens = 0;    // of the document
+  uint32_t block_tokens = 0;  // whose rows are brought at a time: whole chunks
+  uint32_t num_multiprocessors = 0;
+
+  uint32_t num_blocks() const {
+    return static_cast<uint32_t>((num_tokens + block_tokens - 1) / block_tokens);
+  }
+};
+// `block_bytes`: of a block, at least; at most 16 blocks make a layer.
+DevicePrefillShape PlanDevicePrefill(const ModelConfig& config, Dtype dtype, uint64_t num_tokens,
+                                     uint32_t num_multiprocessors,
+                                     uint64_t block_bytes = kDeviceStagingBytes);
+// Of a chunk's attention at most: items, and query rows of all their states.
+uint64_t MostPrefillItems(const ModelConfig& config, const DevicePrefillShape& shape);
+uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& shape);
+// A layer's keys and values of all tokens.
+uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
+// Beside the weights, where no layer stays.
+uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape& shape);
+// What indexing leaves when layers stay: a session that is opened meanwhile can ask.
+uint64_t DeviceRoomForAsking(const ModelConfig& config);
+// As CheckDevicePlan.
+Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
+                        const RamLimit& memory);
 
 }  // namespace lectern
 

@@ -1,6 +1,7 @@
 #include "engine/device_transformer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/transformer.h"
 #include "kernels/cuda/matmul.h"
@@ -66,9 +67,17 @@ class DeviceTransformer::Step {
 
   void AddAttention(size_t layer) {
     const DeviceWeights::Layer& w = weights_.layer(layer);
-    Upload(a_.projected.data(), num_tokens_ * q_cols(), d().projected);
+    if (!std::exchange(a_.is_attended, false)) {
+      Upload(a_.projected.data(), num_tokens_ * q_cols(), d().projected);
+    }
     Round(On(d().projected, q_cols()));
     AddPart(q_cols(), w.o, w.o_bias, w.attention_post_norm);
+  }
+
+  void ReadResidual() {
+    if (a_.is_embedded) return;  // the host's is newer
+    Download(d().residual, num_tokens_ * config_.hidden_size, a_.residual.data());
+    Wait();
   }
 
   void AddMlp(size_t layer) {
@@ -256,6 +265,8 @@ class DeviceTransformer::Step {
   Status status_;
 };
 
+Status DeviceTransformer::Prepare(Activations& a) const { return Step(*this, 0, a).status(); }
+
 Status DeviceTransformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
   Step step(*this, num_tokens, a);
   step.Project(layer);
@@ -265,6 +276,12 @@ Status DeviceTransformer::Project(size_t layer, size_t num_tokens, Activations& 
 Status DeviceTransformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
   Step step(*this, num_tokens, a);
   step.AddAttention(layer);
+  return step.status();
+}
+
+Status DeviceTransformer::ReadResidual(size_t num_tokens, Activations& a) const {
+  Step step(*this, num_tokens, a);
+  step.ReadResidual();
   return step.status();
 }
 

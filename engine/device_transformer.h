@@ -45,13 +45,19 @@ class DeviceTransformer {
 
   const std::shared_ptr<Device>& device() const { return device_; }
 
+  // Takes the stream and the device memory of `a`, where it has none: the first step would. Errors
+  // of DeviceArray.
+  Status Prepare(Activations& a) const;
   // As Transformer's, between what is on the host: Activations::residual and angles, where they are
   // new, -> projected (after RoPE, scaled), keys, values. Errors of DeviceArray and Device::Check.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
-  // `projected`, then the attention's output in the order of query heads -> the residual stream.
+  // The attention's output, in the order of query heads -> the residual stream. It is `projected`
+  // of the host, or, with Activations::is_attended, of the device.
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
+  // The residual stream -> Activations::residual.
+  Status ReadResidual(size_t num_tokens, Activations& a) const;
 
  private:
   class Step;

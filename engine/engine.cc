@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -96,7 +97,14 @@ class LocalEngine : public Engine {
     // Packed weights are kept in the store, also in one that is made just now.
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
     LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, "", options.cancel));
-    auto report = IndexDocument(Context(*model), bytes, options);
+    IndexContext context = Context(*model);
+    context.find_device = [&] { return IndexDeviceFor(model); };
+    auto report = IndexDocument(context, bytes, options);
+    if (is_device_left_to_us_ && IsForWantOfDeviceMemory(report.status())) {
+      const IndexDevice here = {nullptr, IndexedOnTheCpu(report.status().message())};
+      context.find_device = [&] { return here; };
+      report = IndexDocument(context, bytes, options);
+    }
     if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
     return report;
   }
@@ -130,7 +138,7 @@ class LocalEngine : public Engine {
     auto session = create();
     if (!session.ok() && is_device_left_to_us_ && placed.device.transformer) {
       // The device is full or lost. Alone: those who share steps take them there.
-      placed = {{nullptr, nullptr, OnTheCpu(session.status().message())}, nullptr};
+      placed = {{nullptr, nullptr, AnsweredOnTheCpu(session.status().message())}, nullptr};
       session = create();
     }
     if (!session.ok()) return std::move(session).status();
@@ -261,9 +269,9 @@ class LocalEngine : public Engine {
   struct OpenModel {
     std::shared_ptr<const Model> model;
     RamLimit::Share ram;
-    // From its first session on.
+    // From its first session or document on.
     std::shared_ptr<const DeviceTransformer> device;
-    std::string fallback;  // SessionDevice's
+    std::string fallback;  // why not, where it was asked for
     std::shared_ptr<StepBatch> batch;
   };
 
@@ -276,6 +284,25 @@ class LocalEngine : public Engine {
             .quota_bytes = quota_bytes_,
             .io = io_,
             .ram = ram_};
+  }
+
+  // Of a model that ModelFor returned. Its weights go to the device with the first document or
+  // session.
+  Result<IndexDevice> IndexDeviceFor(const std::shared_ptr<const Model>& model) {
+    const std::lock_guard lock(mutex_);
+    OpenModel& open = OpenOf(model);
+    LECTERN_RETURN_IF_ERROR(BringModel(open));
+    IndexDevice device = {open.device, open.fallback};
+    if (const Status alive = open.device ? device_.device->CheckAlive() : Status(); !alive.ok()) {
+      if (!is_device_left_to_us_) return alive;
+      device = {nullptr, alive.message()};
+    }
+    if (!device.fallback.empty()) device.fallback = IndexedOnTheCpu(device.fallback);
+    return device;
+  }
+
+  static bool IsForWantOfDeviceMemory(const Status& status) {
+    return status.code() == Code::kOutOfMemory && status.param() == "device_memory";
   }
 
   // Of a store whose catalog may be lost.
@@ -443,18 +470,15 @@ class LocalEngine : public Engine {
     SessionDevice device;
     std::shared_ptr<StepBatch> batch;
   };
-  // Of a model that ModelFor returned. Its weights go to the device with its first session.
+  // Of a model that ModelFor returned.
   Result<Placed> PlacedOf(const std::shared_ptr<const Document>& document,
                           const std::shared_ptr<const Model>& model) {
     std::lock_guard lock(mutex_);
-    OpenModel* open = nullptr;
-    for (auto& [key, other] : models_) {
-      if (other.model == model) open = &other;
-    }
-    assert(open != nullptr);
-    LECTERN_RETURN_IF_ERROR(BringModel(*open));
-    Placed placed{{open->device, nullptr, open->fallback}, open->batch};
-    if (!open->device) return placed;
+    OpenModel& open = OpenOf(model);
+    LECTERN_RETURN_IF_ERROR(BringModel(open));
+    Placed placed{{open.device, nullptr, open.fallback}, open.batch};
+    if (!open.fallback.empty()) placed.device.fallback = AnsweredOnTheCpu(open.fallback);
+    if (!open.device) return placed;
     if (!HasDeviceAttention(document->kv_dtype(), document->shape().head_dim)) {
       placed.device.fallback =
           "the CPU attends to this document, as the GPU's kernels take keys of f16, bf16 and q8 "
@@ -471,7 +495,20 @@ class LocalEngine : public Engine {
     return placed;
   }
 
-  static std::string OnTheCpu(const std::string& why) { return "answered on the CPU: " + why; }
+  // Of a model that ModelFor returned. With mutex_ held.
+  OpenModel& OpenOf(const std::shared_ptr<const Model>& model) {
+    const auto found = std::ranges::find_if(
+        models_, [&](const auto& other) { return other.second.model == model; });
+    assert(found != models_.end());
+    return found->second;
+  }
+
+  static std::string AnsweredOnTheCpu(const std::string& why) {
+    return "answered on the CPU: " + why;
+  }
+  static std::string IndexedOnTheCpu(const std::string& why) {
+    return "indexed on the CPU: " + why;
+  }
 
   // To the device, if there is one and it is not there. With mutex_ held.
   Status BringModel(OpenModel& open) {
@@ -487,7 +524,6 @@ class LocalEngine : public Engine {
         return std::move(brought).status();
       }
     }
-    if (!open.fallback.empty()) open.fallback = OnTheCpu(open.fallback);
     open.batch = std::make_shared<StepBatch>(open.model, backend_, threads_, StepBatch::Limits(),
                                              open.device);
     const std::lock_guard batches_lock(batches_mutex_);

@@ -58,10 +58,12 @@ struct EngineOptions {
   // The chat template (engine/chat_template.h), part of a document's fingerprint. Empty: for asking
   // the one that the document was indexed with, for indexing the model's own.
   std::string chat_template = {};
-  // Where questions are answered: "cpu" or empty, "cuda" (the first GPU), "cuda:N", or "auto": the
-  // first GPU, or, where there is none that will do, the CPU; answers then warn "cpu_fallback". What
-  // a GPU computes lies within a stated tolerance of what the CPU does (engine/device_transformer.h)
-  // and is no part of a document; indexing is the CPU's.
+  // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
+  // "cuda:N", or "auto": the first GPU, or, where there is none that will do, the CPU; reports and
+  // answers then warn "cpu_fallback". What a GPU computes lies within a stated tolerance of what
+  // the CPU does (engine/device_transformer.h, engine/device_prefill.h). It is no part of what a
+  // document is: one that is there is not indexed again because of it. But keys of two of them are
+  // never mixed: a run that was interrupted on another one begins anew.
   std::string device = {};
   uint64_t device_memory_bytes = 0;  // of the GPU; 0: what is free when the engine is made, nearly
   const CudaKernels* cuda_kernels = nullptr;  // for tests; nullptr: those of liblectern_cuda.so.1
@@ -161,8 +163,12 @@ struct IndexReport {
   uint64_t resumed_tokens = 0;  // taken over from an interrupted run
   // Taken over from the document that had the name before: what both texts begin with. The bytes
   // that are stored are those of indexing from scratch, where the same build on the same kind of
-  // processor made both.
+  // processor made both; what another device made is not taken over.
   uint64_t reused_tokens = 0;
+  std::string device = "cpu";         // that computed the keys and values: "cuda:0"
+  std::string gpu;                    // its name, or empty
+  std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted"
+  std::string note;                   // warnings in words; or empty
 };
 
 // What indexing would cost. Nothing is written; the model is opened (its weights are hashed).
@@ -173,7 +179,7 @@ struct IndexEstimate {
   uint64_t free_bytes = 0;          // of the store's file system
   uint64_t anonymous_bytes = 0;     // memory: one chunk's activations and one layer's clustering
   double flops = 0;                 // of the prefill
-  double seconds = 0;               // at the speed of a short trial on this machine
+  double seconds = 0;               // on the CPU, at the speed of a short trial on this machine
   bool existed = false;
 };
 

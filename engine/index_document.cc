@@ -10,7 +10,9 @@
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
 
+#include "engine/device_clustering.h"
 #include "engine/document.h"
 #include "engine/index_cost.h"
 #include "engine/index_progress.h"
@@ -184,32 +186,39 @@ std::string PrefillText(double budget) {
   return text;
 }
 
-// What must be equal for an interrupted run to go on.
-std::string OptionsSignature(const IndexOptions& options) {
-  return Json(Json::Object{{"levels", Json(int64_t{options.num_levels})},
-                           {"seed", Json(options.seed)},
-                           {"cluster_keys", Json(options.cluster_keys)},
-                           {"stats", Json(options.stats)},
-                           {"faiss", Json(FaissVersion())}})
-      .Dump();
+// What must be equal for an interrupted run to go on. `gpu`: its name, or empty: the bits of keys
+// are those of the kind of device.
+std::string OptionsSignature(const IndexOptions& options, const std::string& gpu) {
+  Json::Object object = {{"levels", Json(int64_t{options.num_levels})},
+                         {"seed", Json(options.seed)},
+                         {"cluster_keys", Json(options.cluster_keys)},
+                         {"stats", Json(options.stats)},
+                         {"faiss", Json(FaissVersion())}};
+  if (!gpu.empty()) object["gpu"] = Json(gpu);
+  return Json(std::move(object)).Dump();
 }
 
 // The report of a building row says how it is built, and under which name it will be found.
-std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget) {
+std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget,
+                           const std::string& device, const std::string& gpu) {
   Json::Object report = {{"name", Json(options.name)},
                          {"weights", Json(WeightsName(model.weights().type()))},
-                         {"options", Json(OptionsSignature(options))}};
+                         {"options", Json(OptionsSignature(options, gpu))}};
   AddRetention(report, options.retention);
   AddPrefill(report, prefill_budget);
+  AddDevice(report, device, gpu);
   return Json(std::move(report)).Dump();
 }
 
-bool HasOptions(const DocumentRow& building, const IndexOptions& options) {
+bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu) {
   const Result<Json> json = ParseJson(building.report_json);
   const Json* found = json.ok() ? json->Find("options") : nullptr;
   return found != nullptr && found->string() != nullptr &&
-         *found->string() == OptionsSignature(options);
+         *found->string() == OptionsSignature(options, gpu);
 }
+
+// "the GPU NVIDIA H100", "the CPU"
+std::string Processor(const std::string& gpu) { return gpu.empty() ? "the CPU" : "the GPU " + gpu; }
 
 IndexReport ExistingReport(const DocumentRow& row) {
   IndexReport report;
@@ -224,6 +233,8 @@ IndexReport ExistingReport(const DocumentRow& row) {
   report.generation = row.generation;
   report.retention = RetentionOf(row);
   report.prefill_budget = PrefillBudgetOf(row);
+  report.device = DeviceOf(row);
+  report.gpu = GpuOf(row);
   const Result<Json> json = ParseJson(row.report_json);
   const Json* levels = json.ok() ? json->Find("levels") : nullptr;
   if (levels != nullptr && levels->array() != nullptr) {
@@ -274,9 +285,10 @@ bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOp
 
 class Indexer {
  public:
-  Indexer(const IndexContext& context, const IndexOptions& options, const Prepared& prepared,
-          Catalog& catalog, IndexProgressMeter& progress)
+  Indexer(const IndexContext& context, IndexDevice device, const IndexOptions& options,
+          const Prepared& prepared, Catalog& catalog, IndexProgressMeter& progress)
       : context_(context),
+        device_(std::move(device)),
         config_(context.model.config()),
         options_(options),
         prepared_(prepared),
@@ -300,9 +312,14 @@ class Indexer {
     report_.weights = WeightsName(context.model.weights().type());
     report_.retention = prepared.retention;
     report_.prefill_budget = prepared.prefill_budget;
+    if (device_.transformer) {
+      report_.device = device_.transformer->device()->name();
+      report_.gpu = device_.transformer->device()->info().name;
+    }
   }
 
   Result<IndexReport> Run() {
+    SayWhereItIsDone();
     LECTERN_RETURN_IF_ERROR(ReserveRam());
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(RunPrefill());
@@ -327,6 +344,20 @@ class Indexer {
   IndexReport& report() { return report_; }
 
  private:
+  void Warn(const std::string& name, const std::string& why) {
+    if (std::ranges::count(report_.warnings, name) == 0) report_.warnings.push_back(name);
+    report_.note += (report_.note.empty() ? "" : "; ") + why;
+  }
+
+  void SayWhereItIsDone() {
+    if (!device_.fallback.empty()) Warn("cpu_fallback", device_.fallback);
+    if (device_.transformer && !HasDeviceAttention(SpillDtype(layout_.dtype), config_.head_dim)) {
+      Warn("cpu_fallback",
+           "the CPU attends, as the GPU's kernels take keys of f16, bf16 and q8 and heads of up to "
+           "256 numbers");
+    }
+  }
+
   // The prefill needs a chunk's activations, clustering at least one kv head's rows; both one
   // layer's spill. Where all threads do not fit, fewer cluster at a time.
   Status ReserveRam() {
@@ -344,7 +375,8 @@ class Indexer {
                              (is_sparse ? LookupBytes(config_, kChunkTokens, tokens) +
                                               ShardBytes(config_, SpillDtype(layout_.dtype), tokens)
                                         : 0);
-    const uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
+    uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
+    if (head > 0 && device_.transformer) head += PinnedAssignBytes(HeadShape());
     const uint64_t least = spill + queries + std::max(prefill, head);
     LECTERN_ASSIGN(work_ram_, context_.ram->Reserve(least, "indexing it", kLessText));
     const uint64_t room =
@@ -358,9 +390,13 @@ class Indexer {
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
     for (const DocumentRow& row : rows) {
       if (row.id != prepared_.id || row.state != DocumentState::kBuilding) continue;
-      if (HasOptions(row, options_)) {
+      if (HasOptions(row, options_, report_.gpu)) {
         row_ = row;
         continue;
+      }
+      if (GpuOf(row) != report_.gpu) {
+        Warn("restarted", "what " + Processor(GpuOf(row)) + " had begun was begun anew on " +
+                              Processor(report_.gpu) + ": their keys differ in the last digits");
       }
       LECTERN_RETURN_IF_ERROR(DiscardGeneration(context_.env, context_.store, catalog_, row));
     }
@@ -372,7 +408,8 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json = BuildingReport(options_, context_.model, prepared_.prefill_budget);
+    row_.report_json = BuildingReport(options_, context_.model, prepared_.prefill_budget,
+                                      report_.device, report_.gpu);
     LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
@@ -409,7 +446,7 @@ class Indexer {
     if (spill_->tokens_done() == 0) LECTERN_RETURN_IF_ERROR(ReuseOlder());
     progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
     const Transformer transformer(context_.model, context_.backend, context_.threads,
-                                  layout_.num_tokens);
+                                  layout_.num_tokens, device_.transformer.get());
     PrefillOptions prefill;
     prefill.checkpoint_seconds = options_.checkpoint_seconds;
     prefill.keeps_spills = context_.ram == nullptr;
@@ -452,6 +489,7 @@ class Indexer {
     LECTERN_ASSIGN(const auto row, catalog_.FindReadyByName(options_.name));
     if (!row || row->fingerprint != row_.fingerprint) return {};
     if (PrefillBudgetOf(*row) != prepared_.prefill_budget) return {};
+    if (GpuOf(*row) != report_.gpu) return {};
     LECTERN_ASSIGN(const auto shards, catalog_.Shards(row->generation));
     const auto older =
         Document::Open(context_.env, DocumentDirectory(context_.store, row->id, row->generation),
@@ -463,13 +501,41 @@ class Indexer {
     return *reused > 0 ? spill_->Checkpoint() : Status();
   }
 
+  // Of what is clustered of a head at most.
+  AssignShape HeadShape() const {
+    return {.num_points = layout_.num_tokens,
+            .num_centroids = MostCentroids(layout_.num_tokens, LevelFractions(layout_.num_levels)),
+            .dim = config_.head_dim,
+            .num_heads = num_clustering_};
+  }
+
+  // On the device, where there is memory for one head.
+  Status FindAssigners() {
+    if (!device_.transformer || layout_.num_levels == 0) return {};
+    auto made = MakeDeviceClustering(*device_.transformer->device(), HeadShape());
+    if (made.ok()) {
+      clustering_ = std::move(made).value();
+      num_clustering_ = std::min(num_clustering_, clustering_.assigners.size());
+      return {};
+    }
+    if (made.status().code() != Code::kOutOfMemory) return std::move(made).status();
+    WarnClusteredHere(made.status());
+    return {};
+  }
+
+  void WarnClusteredHere(const Status& why) {
+    if (std::exchange(says_clustered_here_, true)) return;
+    Warn("cpu_fallback", "keys were clustered on the CPU: " + why.message());
+  }
+
   // A few layers at a time, so that every thread has a head to cluster.
   Status RunClustering() {
     const uint32_t heads = config_.num_kv_heads;
-    const auto group = static_cast<uint32_t>((num_clustering_ + heads - 1) / heads);
     centroids_.assign(layout_.num_levels, 0);
     progress_.Begin(IndexProgress::Stage::kCluster, 0,
                     uint64_t{config_.num_full_layers()} * heads);
+    LECTERN_RETURN_IF_ERROR(FindAssigners());
+    const auto group = static_cast<uint32_t>((num_clustering_ + heads - 1) / heads);
     for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
       std::vector<uint32_t> layers;
       for (uint32_t layer = begin; layer < std::min(begin + group, config_.num_layers); ++layer) {
@@ -481,6 +547,7 @@ class Indexer {
     for (uint32_t level = 0; level < layout_.num_levels; ++level) {
       report_.levels.push_back({level + 1, centroids_[level]});
     }
+    clustering_ = {};
     return {};
   }
 
@@ -512,6 +579,25 @@ class Indexer {
     return true;
   }
 
+  // By `assigner`, or, where that has no room for all centroids, which `refused` then says, here.
+  Result<HeadClusters> ClusterOne(uint32_t layer, uint32_t head, Assigner* assigner,
+                                  Status& refused) {
+    BuildOptions build;
+    build.fractions = LevelFractions(layout_.num_levels);
+    build.seed = options_.seed + 7919 * (uint64_t{layer} * config_.num_kv_heads + head);
+    build.is_cancelled = [this] { return progress_.Stopped(); };
+    build.assigner = assigner;
+    const auto run = [&] {
+      return ClusterHead(context_.backend, *spill_, layer, head, layout_, build,
+                         UndoneFrequencies());
+    };
+    auto clusters = run();
+    if (assigner == nullptr || clusters.status().code() != Code::kOutOfMemory) return clusters;
+    refused = clusters.status();
+    build.assigner = nullptr;
+    return run();
+  }
+
   Status ClusterLayers(std::vector<uint32_t> layers) {
     const uint32_t heads = config_.num_kv_heads;
     const auto windowed =
@@ -520,21 +606,18 @@ class Indexer {
     const auto num_full = static_cast<size_t>(windowed - layers.begin());
     std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? num_full * heads : 0);
     std::mutex mutex;
-    Status first;
+    Status first, too_large;
     const auto start = Clock::now();
     double cluster_seconds = 0, calibrate_seconds = 0;
-    const auto cluster = [&](size_t item) {
+    const auto cluster = [&](size_t item, Assigner* assigner) {
       const uint32_t layer = layers[item / heads];
       const auto head = static_cast<uint32_t>(item % heads);
       if (progress_.Stopped()) return;
-      BuildOptions build;
-      build.fractions = LevelFractions(layout_.num_levels);
-      build.seed = options_.seed + 7919 * (uint64_t{layer} * heads + head);
-      build.is_cancelled = [this] { return progress_.Stopped(); };
-      Result<HeadClusters> result =
-          ClusterHead(context_.backend, *spill_, layer, head, layout_, build, UndoneFrequencies());
+      Status refused;
+      Result<HeadClusters> result = ClusterOne(layer, head, assigner, refused);
       progress_.Clustered();
       std::lock_guard lock(mutex);
+      if (too_large.ok()) too_large = std::move(refused);
       if (!result.ok()) {
         if (first.ok()) first = result.status();
         return;
@@ -545,10 +628,17 @@ class Indexer {
     };
     for (size_t begin = 0; begin < clusters.size(); begin += num_clustering_) {
       context_.threads.ParallelFor(std::min(num_clustering_, clusters.size() - begin),
-                                   [&](size_t i, size_t) { cluster(begin + i); });
+                                   [&](size_t i, size_t) {
+                                     const Assigners& all = clustering_.assigners;
+                                     cluster(begin + i, all.empty() ? nullptr : all[i].get());
+                                   });
     }
+    if (!too_large.ok()) WarnClusteredHere(too_large);
     if (progress_.Stopped()) {
       return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
+    }
+    if (!clustering_.assigners.empty()) {
+      first = device_.transformer->device()->Check(std::move(first));
     }
     LECTERN_RETURN_IF_ERROR(first);
     const double wall = SecondsSince(start);
@@ -669,6 +759,7 @@ class Indexer {
       json["weights"] = Json(WeightsName(type));
     }
     if (prepared_.prefill_budget < 1) AddPrefill(json, prepared_.prefill_budget);
+    if (!report_.gpu.empty()) AddDevice(json, report_.device, report_.gpu);
     if (missed_.is_measured()) {
       json["missed"] = MissedCalibrationJson(missed_, config_.num_layers);
     }
@@ -696,6 +787,7 @@ class Indexer {
   }
 
   const IndexContext& context_;
+  const IndexDevice device_;
   const ModelConfig& config_;
   const IndexOptions& options_;
   const Prepared& prepared_;
@@ -712,6 +804,8 @@ class Indexer {
   MissedCalibration missed_;         // once it is measured
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
+  DeviceClustering clustering_;  // without assigners: here
+  bool says_clustered_here_ = false;
   IndexReport report_;
 };
 
@@ -794,7 +888,11 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   IndexOptions chosen = options;
   if (existing && chosen.name.empty()) chosen.name = existing->name;
   if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
-  Indexer indexer(context, chosen, prepared, *catalog, progress);
+  IndexDevice device;
+  if (context.find_device) {
+    LECTERN_ASSIGN(device, context.find_device());
+  }
+  Indexer indexer(context, std::move(device), chosen, prepared, *catalog, progress);
   indexer.report().seconds.read = read_seconds;
   LECTERN_ASSIGN(IndexReport report, indexer.Run());
   report.seconds.total = SecondsSince(start);

@@ -19,6 +19,13 @@ inline constexpr uint32_t kSinkTokens = 4;      // always attended exactly, neve
 inline constexpr uint32_t kWindowTokens = 100;  // the last ones; likewise
 inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
 
+// Where keys and values are computed, and clustered as far as its memory goes. Calibration and what
+// engine/device_prefill.h leaves to it are the CPU's.
+struct IndexDevice {
+  std::shared_ptr<const DeviceTransformer> transformer = nullptr;  // nullptr: the CPU
+  std::string fallback = {};  // why not there, where that was asked for; else empty
+};
+
 struct IndexContext {
   Env& env;
   const std::string& store;
@@ -28,6 +35,8 @@ struct IndexContext {
   uint64_t quota_bytes = 0;                 // of the store; 0: none
   Io io = Io::kMmap;                        // of documents that are read while others are made
   std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
+  // Asked once there is something to index; empty: here.
+  std::function<Result<IndexDevice>()> find_device = {};
   // Fills the spills; benches put in its place what costs less at great depth.
   std::function<Status(const Transformer&, std::span<const int32_t>, KvSpill&,
                        const PrefillOptions&)>

@@ -96,6 +96,7 @@ class IndexReport {
   std::string_view document() const;  // id, 32 hex digits
   std::string_view name() const;
   std::string_view json() const;  // what `index-document --json` prints
+  std::string_view note() const;  // something to tell the user, or empty
   lectern_index_numbers numbers() const;
 
  private:
@@ -251,7 +252,7 @@ struct EngineOptions {          // lectern_engine_options
   // Ollama's folder of models; empty: its names are not looked up
   std::string_view ollama_models = {};
   std::string_view chat_template = {};  // "llama3", …; empty: the document's
-  std::string_view device = {};         // of questions: "cpu", "cuda", "cuda:N", "auto"; empty: cpu
+  std::string_view device = {};         // "cpu", "cuda", "cuda:N", "auto"; empty: cpu
   uint64_t device_memory_bytes = 0;     // of the GPU; 0: nearly what is free
 };
 

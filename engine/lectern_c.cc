@@ -177,6 +177,11 @@ lectern_code lectern_index_report_numbers(const lectern_index_report* report,
   });
 }
 
+const char* lectern_index_report_note(const lectern_index_report* report, size_t* len) {
+  const auto object = Find(report);
+  return Give(object ? &object->report.note : nullptr, len);
+}
+
 lectern_code lectern_index_report_free(lectern_index_report* report) { return Free(report); }
 
 // --- asking -------------------------------------------------------------------------------------

@@ -161,11 +161,12 @@ typedef struct lectern_engine_options {
    * model's own ("plain" where it has none; LECTERN_UNSUPPORTED_MODEL where it is not known). */
   const char* chat_template;
   size_t chat_template_len;
-  /* Where questions are answered: "cpu" or empty; "cuda", the first NVIDIA GPU of compute capability
-   * 8.0 or later; "cuda:N"; "auto", the first such GPU, or the CPU where there is none or the model
-   * does not fit: answers then have the warning "cpu_fallback", and their note says why. A GPU that
-   * was named and cannot be had is LECTERN_INVALID_ARGUMENT, param "device". Needs
-   * liblectern_cuda.so.1 beside this library. Indexing is the CPU's. */
+  /* Where documents are indexed and questions are answered: "cpu" or empty; "cuda", the first
+   * NVIDIA GPU of compute capability 8.0 or later; "cuda:N"; "auto", the first such GPU, or the CPU
+   * where there is none or the model does not fit: answers and reports then have the warning
+   * "cpu_fallback", and their note says why. A GPU that was named and cannot be had is
+   * LECTERN_INVALID_ARGUMENT, param "device". Needs liblectern_cuda.so.1 beside this library. An
+   * interrupted run goes on where the same kind of device began it, else it begins anew. */
   const char* device;
   size_t device_len;
   /* Of the GPU's memory; 0: what is free when the engine is made, but for a reserve. What does not fit
@@ -292,7 +293,7 @@ typedef struct lectern_index_estimate {
   uint64_t free_bytes;         /* of the store's file system */
   uint64_t anonymous_bytes;    /* memory, beside the page cache */
   double flops;                /* of the prefill */
-  double seconds;              /* at the speed of a short trial on this machine */
+  double seconds;              /* on the CPU, at the speed of a short trial on this machine */
   uint64_t existed;            /* 1: the document is there, indexing would do nothing */
 } lectern_index_estimate;
 
@@ -321,6 +322,8 @@ LECTERN_API const char* lectern_index_report_json(const lectern_index_report* re
 /* *numbers: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report* report,
                                                       lectern_index_numbers* numbers);
+/* What to tell the user, or empty: what the CPU did where a GPU was asked for, what began anew. */
+LECTERN_API const char* lectern_index_report_note(const lectern_index_report* report, size_t* len);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
 
 /* --- asking ---------------------------------------------------------------------------------- */

@@ -254,6 +254,9 @@ inline std::string_view IndexReport::name() const {
 inline std::string_view IndexReport::json() const {
   return internal::View(lectern_index_report_json, handle_.get());
 }
+inline std::string_view IndexReport::note() const {
+  return internal::View(lectern_index_report_note, handle_.get());
+}
 inline lectern_index_numbers IndexReport::numbers() const {
   return internal::Read(lectern_index_report_numbers, handle_.get());
 }

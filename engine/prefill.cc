@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/device_prefill.h"
 #include "engine/document_attention.h"
 #include "index/full_attention.h"
 
@@ -55,6 +56,7 @@ class DocumentPrefill {
   }
 
   Status Run() {
+    LECTERN_RETURN_IF_ERROR(FindDevice());
     auto last_checkpoint = std::chrono::steady_clock::now();
     for (uint64_t begin = spill_.tokens_done(); begin < tokens_.size();) {
       const uint64_t end = std::min<uint64_t>(begin + kChunkTokens, tokens_.size());
@@ -80,6 +82,19 @@ class DocumentPrefill {
   }
 
  private:
+  Status FindDevice() {
+    const SpillShape& shape = spill_.shape();
+    const DeviceTransformer* const device = transformer_.device();
+    if (device == nullptr || !HasDeviceAttention(shape.dtype, shape.head_dim)) return {};
+    if (spill_.tokens_done() == tokens_.size()) return {};
+    LECTERN_ASSIGN(device_, DevicePrefill::Create(
+                                transformer_, spill_, activations_,
+                                PlanDevicePrefill(config_, shape.dtype, tokens_.size(),
+                                                  device->device()->info().num_multiprocessors,
+                                                  options_.device_block_bytes)));
+    return {};
+  }
+
   bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
 
   Status Chunk(uint64_t begin, uint64_t end) {
@@ -117,9 +132,15 @@ class DocumentPrefill {
       if (is_last && !is_squared && (!is_counted || first == num_tokens)) break;
       LECTERN_RETURN_IF_ERROR(Attend(layer, begin, end, is_squared ? 0 : first));
       if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
-      if (is_counted) residual_ = activations_.residual;
+      if (is_counted) {
+        LECTERN_RETURN_IF_ERROR(transformer_.ReadResidual(num_tokens, activations_));
+        residual_ = activations_.residual;
+      }
       LECTERN_RETURN_IF_ERROR(transformer_.AddAttention(layer, num_tokens, activations_));
-      if (is_counted) CountCosines(layer, first, num_tokens);
+      if (is_counted) {
+        LECTERN_RETURN_IF_ERROR(transformer_.ReadResidual(num_tokens, activations_));
+        CountCosines(layer, first, num_tokens);
+      }
       if (!is_last) {
         LECTERN_RETURN_IF_ERROR(transformer_.AddMlp(layer, num_tokens, activations_));
       }
@@ -166,10 +187,52 @@ class DocumentPrefill {
     }
   }
 
-  // Of the chunk's tokens from `first_token` on. Items are blocks of query rows of one kv head.
+  // Of the chunk's tokens from `first_token` on.
   Status Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const size_t rows = (end - begin) * config_.query_group();
     const size_t skipped = first_token * config_.query_group();
+    const Status attended =
+        device_ ? AttendOnDevice(layer, begin, end, first_token) : AttendHere(layer, rows, skipped);
+    if (attended.code() == Code::kCancelled) return Cancelled();
+    LECTERN_RETURN_IF_ERROR(attended);
+    for (size_t token = first_token; ReadsClusters(layer) && token < end - begin;
+         token += kBlockTokens) {
+      const Status added =
+          AddClusters(layer, token, std::min<size_t>(token + kBlockTokens, end - begin));
+      if (added.code() == Code::kCancelled) return Cancelled();
+      LECTERN_RETURN_IF_ERROR(added);
+    }
+    if (activations_.is_attended) return {};
+    for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
+      const AttentionState state = State(head, skipped, rows);
+      FinishState(state, state.out, std::span(lse_).subspan(head * rows + skipped, rows - skipped));
+    }
+    return {};
+  }
+
+  // To what is not in clusters. The output comes here where something is added to it, of the rest
+  // what sums of squares need.
+  Status AttendOnDevice(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
+    const bool is_windowed = config_.is_windowed(layer), adds_clusters = ReadsClusters(layer);
+    const std::function<bool()> is_cancelled = [this] { return IsCancelled(); };
+    LECTERN_RETURN_IF_ERROR(
+        device_->Attend({.layer = layer,
+                         .begin = begin,
+                         .end = end,
+                         .first_token = adds_clusters ? 0 : first_token,
+                         .first_key = is_windowed ? first_window_key_ : first_key_,
+                         .is_cancelled = is_cancelled}));
+    const size_t num_states = (end - begin) * config_.num_heads;
+    if (adds_clusters) {
+      return device_->ReadOutput(end - begin, std::span(max_).first(num_states),
+                                 std::span(sum_).first(num_states));
+    }
+    if (!spill_.shape().squared_sums || is_windowed) return {};
+    return device_->ReadLse(std::span(lse_).first(num_states));
+  }
+
+  // Likewise, of query rows [skipped, rows). Items are blocks of them of one kv head.
+  Status AttendHere(uint32_t layer, size_t rows, size_t skipped) {
     const size_t blocks = (rows - skipped + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
     std::atomic<bool> cancelled = false;
     transformer_.threads().ParallelFor(
@@ -180,19 +243,7 @@ class DocumentPrefill {
           const size_t first = skipped + item % blocks * kQueryRowsPerItem;
           AttendBlock(layer, head, first, std::min(first + kQueryRowsPerItem, rows), slot);
         });
-    if (cancelled) return Cancelled();
-    for (size_t token = first_token; ReadsClusters(layer) && token < end - begin;
-         token += kBlockTokens) {
-      const Status added =
-          AddClusters(layer, token, std::min<size_t>(token + kBlockTokens, end - begin));
-      if (added.code() == Code::kCancelled) return Cancelled();
-      LECTERN_RETURN_IF_ERROR(added);
-    }
-    for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
-      const AttentionState state = State(head, skipped, rows);
-      FinishState(state, state.out, std::span(lse_).subspan(head * rows + skipped, rows - skipped));
-    }
-    return {};
+    return cancelled ? Status(Code::kCancelled, "cancelled") : Status();
   }
 
   // The squared attention that the chunk's tokens pay to all keys. Items are blocks of keys of one
@@ -299,6 +350,7 @@ class DocumentPrefill {
   KvSpill& spill_;
   const PrefillOptions& options_;
   Activations activations_;
+  std::unique_ptr<DevicePrefill> device_;  // nullptr: attention is here
   std::vector<uint32_t> visible_;  // [chunk tokens * group], from first_key_ on
   // The same of windowed layers, from first_window_key_ on, and where each row's window begins.
   std::vector<uint32_t> window_visible_, window_first_;

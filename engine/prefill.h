@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "engine/device_plan.h"
 #include "engine/kv_spill.h"
 #include "engine/prefill_clusters.h"
 #include "engine/transformer.h"
@@ -15,6 +16,8 @@ struct PrefillOptions {
   double checkpoint_seconds = 30;  // at least this between two checkpoints, and one chunk
   bool keeps_spills = true;        // false: a layer's spill leaves our memory when a chunk had it
   std::optional<SparsePrefill> sparse;  // none: exact
+  // Of the rows that are brought to a device at a time (PlanDevicePrefill).
+  uint64_t device_block_bytes = kDeviceStagingBytes;
   // Called after each chunk with the tokens done.
   std::function<void(uint64_t tokens_done)> on_chunk;
   // Called after clusters of the first `tokens` tokens were made, before the chunk that reads them.
@@ -37,7 +40,9 @@ struct PrefillOptions {
 // tail. All tokens of a block count alike, because later questions read the keys and values of
 // each; a few of them, evenly spread, choose. Anonymous memory: one chunk's activations and one
 // attention tile a thread; sparse: a lookup's buffers too, and what making the clusters takes
-// (index_cost.h). kCancelled, kIoError, kNoSpace, kChecksumMismatch, kOutOfMemory.
+// (index_cost.h). With a transformer on a device attention is there too (device_prefill.h), where
+// its kernels take the spill's rows. kCancelled, kIoError, kNoSpace, kChecksumMismatch,
+// kOutOfMemory; of a device kOutOfMemory, param "device_memory", and the errors of Device::Check.
 Status Prefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
                const PrefillOptions& options);
 

@@ -45,6 +45,19 @@ uint64_t ConvertOffset(uint64_t offset, OffsetUnit unit, std::string_view text) 
   return converted;
 }
 
+Json Names(const std::vector<std::string>& names) {
+  Json::Array array;
+  for (const std::string& name : names) array.emplace_back(name);
+  return array;
+}
+
+// A string of a document's report; empty: it has none.
+std::string TextIn(const DocumentRow& row, std::string_view key) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* const text = json.ok() ? json->Find(key) : nullptr;
+  return text != nullptr && text->string() != nullptr ? *text->string() : "";
+}
+
 Json Page(std::optional<uint32_t> page) {
   if (!page) return nullptr;
   return uint64_t{*page};
@@ -131,6 +144,18 @@ void AddPrefill(Json::Object& object, double prefill_budget) {
   object["prefill_budget"] = prefill_budget;
 }
 
+void AddDevice(Json::Object& object, const std::string& device, const std::string& gpu) {
+  object["device"] = device;
+  object["gpu"] = StringOrNull(gpu);
+}
+
+std::string DeviceOf(const DocumentRow& row) {
+  const std::string device = TextIn(row, "device");
+  return device.empty() ? "cpu" : device;
+}
+
+std::string GpuOf(const DocumentRow& row) { return TextIn(row, "gpu"); }
+
 std::optional<double> ReadPrefillBudget(const Json& json) {
   const Json* const budget = json.Find("prefill_budget");
   if (budget == nullptr) return 1;
@@ -175,8 +200,6 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   Json::Array evidence;
   for (const Evidence& item : answer.evidence)
     evidence.emplace_back(EvidenceValue(item, unit, text));
-  Json::Array warnings;
-  for (const std::string& name : answer.warnings) warnings.emplace_back(name);
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
@@ -192,7 +215,7 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
                                               {"total", Time(ms.total)}}},
                   {"kv", KvValue(answer.kv)},
                   {"evidence", std::move(evidence)},
-                  {"warnings", std::move(warnings)},
+                  {"warnings", Names(answer.warnings)},
                   {"note", StringOrNull(answer.note)},
                   {"offset_unit", UnitName(unit)},
               })
@@ -224,7 +247,10 @@ std::string IndexReportJson(const IndexReport& report) {
                                {"total", Time(seconds.total)}}},
       {"existed", report.existed},
       {"reused_tokens", report.reused_tokens},
+      {"warnings", Names(report.warnings)},
+      {"note", StringOrNull(report.note)},
   };
+  AddDevice(object, report.device, report.gpu);
   AddRetention(object, report.retention);
   AddPrefill(object, report.prefill_budget);
   return Json(std::move(object)).Dump();

@@ -24,6 +24,10 @@ void AddRetention(Json::Object& object, const Retention& retention);
 void AddPrefill(Json::Object& object, double prefill_budget);
 std::optional<double> ReadPrefillBudget(const Json& json);
 double PrefillBudgetOf(const DocumentRow& row);
+// Likewise its `device` and, where that is a GPU, `gpu`: its name. Empty: the CPU's.
+void AddDevice(Json::Object& object, const std::string& device, const std::string& gpu);
+std::string DeviceOf(const DocumentRow& row);
+std::string GpuOf(const DocumentRow& row);
 Result<Retention> ReadRetention(const Json& json);
 Retention RetentionOf(const DocumentRow& row);
 // EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell.

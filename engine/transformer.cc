@@ -244,20 +244,25 @@ Status Transformer::Project(size_t layer, size_t num_tokens, Activations& a) con
   } else {
     ProjectHere(layer, num_tokens, a);
   }
-  const ModelConfig& config = model_.config();
-  const size_t q_cols = size_t{config.num_heads} * config.head_dim;
-  const size_t group_cols = size_t{config.query_group()} * config.head_dim;
-  const Rows<float> q(a.projected.data(), num_tokens, q_cols);
-  for (size_t head = 0; head < config.num_kv_heads; ++head) {
-    float* to = Grouped(a.queries, head, num_tokens).data;
-    for (size_t t = 0; t < num_tokens; ++t) {
-      std::copy_n(q[t] + head * group_cols, group_cols, to + t * group_cols);
-    }
-  }
+  GroupHeads(a.projected, num_tokens, a.queries);
   return {};
 }
 
+void Transformer::GroupHeads(const std::vector<float>& rows, size_t num_tokens,
+                             std::vector<float>& grouped) const {
+  const ModelConfig& config = model_.config();
+  const size_t q_cols = size_t{config.num_heads} * config.head_dim;
+  const size_t group_cols = size_t{config.query_group()} * config.head_dim;
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    float* to = Grouped(grouped, head, num_tokens).data;
+    for (size_t t = 0; t < num_tokens; ++t) {
+      std::copy_n(rows.data() + t * q_cols + head * group_cols, group_cols, to + t * group_cols);
+    }
+  }
+}
+
 Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
+  if (a.is_attended) return device_->AddAttention(layer, num_tokens, a);
   const ModelConfig& config = model_.config();
   const size_t q_cols = size_t{config.num_heads} * config.head_dim;
   const size_t group_cols = size_t{config.query_group()} * config.head_dim;
@@ -295,6 +300,10 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
   AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
           weights.mlp_post_norm, a);
   return {};
+}
+
+Status Transformer::ReadResidual(size_t num_tokens, Activations& a) const {
+  return device_ != nullptr ? device_->ReadResidual(num_tokens, a) : Status();
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,

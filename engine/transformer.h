@@ -44,6 +44,7 @@ struct Activations {
   std::shared_ptr<DeviceStream> stream;
   std::shared_ptr<DeviceActivations> device;
   bool is_embedded = false;  // residual and angles are newer than the device's
+  bool is_attended = false;  // the attention's output is the device's `projected`, not `attended`
 };
 
 class Transformer {
@@ -56,19 +57,23 @@ class Transformer {
   const Model& model() const { return model_; }
   const Backend& backend() const { return backend_; }
   ThreadPool& threads() const { return threads_; }
+  const DeviceTransformer* device() const { return device_; }
 
   // Sets residual to the embeddings of `ids`, and the RoPE angles of positions first_position ….
   void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
   // residual -> queries (grouped), keys, values of the layer; queries and keys after RoPE. This and
   // the next ones fail on a device alone, with the codes of DeviceTransformer.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
-  // attended (grouped) -> residual, through the output projection and then the MLP.
+  // attended (grouped; or what the device has of it) -> residual, through the output projection and
+  // then the MLP.
   Status Finish(size_t layer, size_t num_tokens, Activations& a) const {
     LECTERN_RETURN_IF_ERROR(AddAttention(layer, num_tokens, a));
     return AddMlp(layer, num_tokens, a);
   }
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
+  // Brings Activations::residual up to date where only the device has it.
+  Status ReadResidual(size_t num_tokens, Activations& a) const;
   // Every layer: `attend` turns queries, keys and values into attended; its first error ends it.
   Status RunLayers(size_t num_tokens, Activations& a,
                    FunctionRef<Status(uint32_t layer)> attend) const;
@@ -81,6 +86,10 @@ class Transformer {
     const size_t rows = num_tokens * c.query_group();
     return {grouped.data() + kv_head * rows * c.head_dim, rows, c.head_dim};
   }
+
+  // Query rows [tokens, heads * head_dim], as they are projected, in the order of Grouped.
+  void GroupHeads(const std::vector<float>& rows, size_t num_tokens,
+                  std::vector<float>& grouped) const;
 
  private:
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What only a machine with an NVIDIA GPU can tell: the tests of the CUDA kernels on it, the same under
 # compute-sanitizer, and how fast the kernels are; writes tests/bench/RESULTS-GPU.md. Needs nvcc 12 or
-# later; PYTHON with PyTorch, for its attention beside ours, is optional.
+# later; PYTHON with PyTorch, for its attention beside ours, and MODEL, a folder that
+# tests/bench/make_models.py wrote, for indexing 32,768 tokens there and on the CPU, are optional.
 #   tests/device.sh [--build-only]     # what needs no GPU, on another machine of the same kind
 # Exits 1 when a test failed, or when none ran on a GPU.
 set -euo pipefail
@@ -12,7 +13,8 @@ build=build-cuda
 
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
-cmake --build "$build" --target kernels_cuda_test index_cuda_test device_test cuda_bench cluster_bench
+cmake --build "$build" --target kernels_cuda_test index_cuda_test device_test cuda_bench \
+  cluster_bench index-document lectern_cuda
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
@@ -49,6 +51,23 @@ else
   echo "== NOT RUN: tests/bench/sdpa_bench.py, for want of PyTorch with CUDA"
 fi
 
+# One small word is one token.
+index_seconds() {
+  printf 'the of and in to was is for %.0s' {1..4096} |
+    LD_LIBRARY_PATH="$build/engine" "$build/tools/index-document" --store "$build/store-$1" --again --device "$1" --model "$MODEL" \
+      --name words --yes --progress none --json - |
+    "${PYTHON:-python3}" -c 'import json, sys; r = json.load(sys.stdin); s = r["seconds"]; print("|",
+      r["gpu"] or "CPU", "|", r["tokens"], "|", s["prefill"], "|", s["cluster"], "|", s["total"], "|")'
+}
+: >"$build/index.md"
+if [ -n "${MODEL:-}" ]; then
+  { printf '| device | tokens | prefill s | clustering s | all s |\n|---|---|---|---|---|\n'
+    index_seconds cuda
+    index_seconds cpu; } | tee "$build/index.md"
+else
+  echo "== NOT RUN: indexing a document, for want of MODEL"
+fi
+
 {
   echo "# On a GPU"
   echo
@@ -61,6 +80,10 @@ fi
   cat "$build/bench.md"
   printf '\nThe keys of 32 heads clustered:\n\n'
   cat "$build/cluster.md"
+  if [ -s "$build/index.md" ]; then
+    printf '\nA document indexed, model %s:\n\n' "$(basename "$MODEL")"
+    cat "$build/index.md"
+  fi
   if [ -s "$build/sdpa.md" ]; then
     printf '\nThe same shapes, dense, by PyTorch:\n\n'
     cat "$build/sdpa.md"

@@ -149,9 +149,10 @@ void AddModelFlags(CLI::App& app, EngineFlags& flags) {
 
 void AddDeviceFlags(CLI::App& app, EngineFlags& flags) {
   flags.has_device = true;
-  app.add_option("--device", flags.device,
-                 "Where to answer: cpu, cuda or cuda:N for an NVIDIA GPU, auto for one if there is "
-                 "any (LECTERN_DEVICE; else cpu)")
+  app.add_option(
+         "--device", flags.device,
+         "Where to compute: cpu, cuda or cuda:N for an NVIDIA GPU, auto for one if there is "
+         "any (LECTERN_DEVICE; else cpu)")
       ->type_name("D");
   app.add_option("--device-memory", flags.device_memory,
                  "Memory of the GPU to take, as 8GB or 20GiB (LECTERN_DEVICE_MEMORY; else nearly "

@@ -29,7 +29,7 @@ struct EngineFlags {
   std::string weights;         // --weights, LECTERN_WEIGHTS, empty: the document's
   std::string ollama_models;   // OLLAMA_MODELS, else where Ollama keeps them
   std::string chat_template;   // --chat-template, LECTERN_CHAT_TEMPLATE, empty: the document's
-  bool has_device = false;     // the tool asks: AddDeviceFlags
+  bool has_device = false;     // AddDeviceFlags
   std::string device;          // --device, LECTERN_DEVICE, empty: the CPU
   std::string device_memory;   // --device-memory, LECTERN_DEVICE_MEMORY, empty: nearly what is free
   uint64_t device_memory_bytes = 0;  // `device_memory`; set by WithEnvironment
@@ -54,7 +54,8 @@ struct EngineFlags {
 };
 
 // Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
-// --threads, --io and --max-ram; --device and --device-memory, for tools that ask; --version.
+// --threads, --io and --max-ram; --device and --device-memory, for tools that index or ask;
+// --version.
 void AddStoreFlags(CLI::App& app, EngineFlags& flags);
 void AddQuotaFlag(CLI::App& app, EngineFlags& flags);
 void AddModelFlags(CLI::App& app, EngineFlags& flags);

@@ -64,6 +64,7 @@ void AddFlags(CLI::App& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddQuotaFlag(app, flags.engine);
   AddModelFlags(app, flags.engine);
+  AddDeviceFlags(app, flags.engine);
   app.add_option("--name", flags.name, "Name of the document (else the file's name)");
   app.add_option("--format", flags.format,
                  "Of the file: auto (default: by its content, else its name), text, markdown, "
@@ -172,6 +173,7 @@ void PrintNotes(const api::IndexReport& report) {
   if (numbers.replaced_bytes > 0) {
     PrintNote(kTool, Grouped(numbers.replaced_bytes) + " bytes were not UTF-8 and were replaced");
   }
+  if (!report.note().empty()) PrintNote(kTool, std::string(report.note()));
   PrintNote(kTool, "next: ask-document --document " + AskArgument(report) + " \"…\"");
 }
 

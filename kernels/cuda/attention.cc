@@ -24,6 +24,11 @@ const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   return nullptr;
 }
 
+// Four blocks run at a time on a multiprocessor; two rounds of them even out unequal ends.
+uint64_t WantedBlocks(uint32_t num_multiprocessors) {
+  return uint64_t{8} * std::max(num_multiprocessors, 1u);
+}
+
 const char* WrongAttend(const CudaAttendArgs& args) {
   if (const char* why = WrongQueries(args.queries)) return why;
   if (!(args.scale > 0) || !(args.softcap >= 0)) return "a scale that is none";
@@ -103,8 +108,7 @@ AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t n
 
 uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
                               uint32_t num_multiprocessors) {
-  // Four blocks run at a time on a multiprocessor; two rounds of them even out unequal ends.
-  const uint64_t wanted = uint64_t{8} * std::max(num_multiprocessors, 1u);
+  const uint64_t wanted = WantedBlocks(num_multiprocessors);
   const uint32_t tile_rows = QueryTileRows(num_query_rows);
   const uint64_t query_tiles = std::max(1u, (num_query_rows + tile_rows - 1) / tile_rows);
   const uint64_t items = std::max<uint64_t>(1, wanted / query_tiles);
@@ -112,6 +116,14 @@ uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
   // Below four tiles the states that are written weigh as much as the rows that are read.
   return static_cast<uint32_t>(std::min<uint64_t>(std::max<uint64_t>(tiles, 4), 1 << 20)) *
          kTileKeys;
+}
+
+uint64_t MostAttentionItems(uint32_t num_multiprocessors) {
+  return WantedBlocks(num_multiprocessors);
+}
+
+uint64_t MostAttentionStates(uint32_t num_multiprocessors) {
+  return WantedBlocks(num_multiprocessors) * kManyRows;
 }
 
 }  // namespace lectern

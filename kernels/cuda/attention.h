@@ -117,6 +117,10 @@ AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t n
 // Items of about this many rows fill a device: a whole number of key tiles, from the shapes alone.
 uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
                               uint32_t num_multiprocessors);
+// So many items of that size are cut of any rows at most, but for those that are not full; and so
+// many query rows have all their states.
+uint64_t MostAttentionItems(uint32_t num_multiprocessors);
+uint64_t MostAttentionStates(uint32_t num_multiprocessors);
 
 }  // namespace lectern
 

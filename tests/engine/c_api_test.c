@@ -148,6 +148,7 @@ static void CheckIsNoHandle(void* handle) {
   CHECK(lectern_index_report_document(report, &len) == NULL);
   CHECK(lectern_index_report_name(report, &len) == NULL);
   CHECK(lectern_index_report_json(report, &len) == NULL);
+  CHECK(lectern_index_report_note(report, &len) == NULL);
   CHECK(lectern_session_text(session, &len) == NULL && len == 0);
   CHECK(lectern_answer_text(answer, &len) == NULL);
   CHECK(lectern_answer_finish_reason(answer, &len) == NULL);
@@ -397,6 +398,7 @@ static void TestIndexing(lectern_engine* engine) {
     size_t len = 0;
     CHECK(lectern_index_report_document(report, &len) != NULL && len == 32);
     CHECK(strcmp(lectern_index_report_name(report, NULL), "lease") == 0);
+    CHECK(strcmp(lectern_index_report_note(report, NULL), "") == 0);
     CHECK(strstr(lectern_index_report_json(report, NULL), "\"levels\":[") != NULL);
     CHECK(lectern_index_report_free(report) == LECTERN_OK);
     CHECK(lectern_index_report_free(report) == LECTERN_INVALID_HANDLE);

@@ -8,10 +8,9 @@
 
 #include "engine/device_plan.h"
 #include "engine/index_cost.h"
+#include "tests/engine/device_machine.h"
 #include "tests/engine/invented_gguf.h"
 #include "tests/engine/invented_model.h"
-#include "tests/engine/test_documents.h"
-#include "tests/kernels/cuda_emulation/emulation.h"
 
 namespace lectern {
 namespace {
@@ -22,20 +21,20 @@ using testing::AddTinyVocabulary;
 using testing::GgufWriter;
 using testing::IndexTokens;
 using testing::InventedText;
+using testing::kBf16Tolerance;
+using testing::kF16Tolerance;
+using testing::Machine;
+using testing::MachineName;
+using testing::OnMachine;
 using testing::ReaderModel;
 using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
+using testing::TextTokens;
 using testing::TinyModel;
 using testing::TokenDocument;
 using testing::WriteInventedModel;
 using testing::WriteWholeFile;
-
-enum class Machine { kEmulated, kGpu };
-
-std::string MachineName(const ::testing::TestParamInfo<Machine>& info) {
-  return info.param == Machine::kGpu ? "gpu" : "emulated";
-}
 
 // Logits in units of their spread.
 double LargestError(std::span<const float> logits, const std::vector<float>& expected) {
@@ -49,43 +48,10 @@ double LargestError(std::span<const float> logits, const std::vector<float>& exp
   return largest / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
-constexpr double kF16Tolerance = 1.5e-2;  // engine/device_transformer.h
-constexpr double kBf16Tolerance = 4e-2;
 constexpr double kSparseTolerance = 6e-2;
 
-std::vector<int32_t> TextTokens(int64_t count) {
-  std::vector<int32_t> tokens = {1};
-  for (int64_t i = 1; i < count; ++i) {
-    tokens.push_back(static_cast<int32_t>((7 * i * i + 13 * i + i / 397 * 5 + 5) % 397 + 3));
-  }
-  return tokens;
-}
-
-class DeviceTest : public ::testing::TestWithParam<Machine> {
+class DeviceTest : public OnMachine {
  protected:
-  void SetUp() override {
-    cuda_emulation::SetMachine({});
-    cuda_emulation::SetFaults({});
-    kernels_ = lectern_cuda_kernels();
-    if (GetParam() == Machine::kEmulated) return;
-    std::string why;
-    std::vector<CudaDeviceInfo> devices;
-    kernels_ = LoadCudaKernels(&why);
-    if (kernels_ == nullptr) GTEST_SKIP() << "NOT TESTED ON A GPU: " << why;
-    const CudaStatus listed = ListCudaDevices(*kernels_, devices);
-    if (!listed.ok()) GTEST_SKIP() << "NOT TESTED ON A GPU: " << CudaMessage(listed);
-  }
-  void TearDown() override {
-    cuda_emulation::SetFaults({});
-    EXPECT_EQ(cuda_emulation::TakeReport(), "");
-  }
-
-  std::shared_ptr<Device> OpenDevice(uint64_t memory_bytes = 0) {
-    auto choice = ChooseDevice("cuda", memory_bytes, kernels_);
-    EXPECT_TRUE(choice.ok()) << choice.status().message();
-    return choice.ok() ? choice->device : nullptr;
-  }
-
   Result<SessionDevice> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
     SessionDevice placed;
     LECTERN_ASSIGN(placed.transformer,
@@ -119,17 +85,6 @@ class DeviceTest : public ::testing::TestWithParam<Machine> {
       EXPECT_LE(LargestError(*found, logits), tolerance) << "after " << done << " tokens";
     }
   }
-
-  EngineOptions Options(const std::string& store, const std::string& device = "cuda") {
-    return {.store = store,
-            .model = TinyModel(),
-            .num_threads = 2,
-            .device = device,
-            .cuda_kernels = kernels_};
-  }
-
-  const CudaKernels* kernels_ = nullptr;
-  const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
 };
 
 // ---- Every architecture: biases, norms of heads and of parts, caps, windows, recipes of RoPE
@@ -272,11 +227,7 @@ class DeviceAskTest : public DeviceTest {
     return folder.path();
   }
 
-  std::unique_ptr<Engine> NewEngine(const EngineOptions& options) {
-    auto engine = Engine::Create(options);
-    EXPECT_TRUE(engine.ok()) << engine.status().message();
-    return engine.ok() ? std::move(engine).value() : nullptr;
-  }
+  using OnMachine::NewEngine;
   std::unique_ptr<Engine> NewEngine(const std::string& device = "cuda") {
     return NewEngine(Options(Store(), device));
   }

@@ -164,6 +164,7 @@ Function functions[] = {
     {"index_report_document", 4, GetString<lectern_index_report, lectern_index_report_document>},
     {"index_report_name", 4, GetString<lectern_index_report, lectern_index_report_name>},
     {"index_report_json", 4, GetString<lectern_index_report, lectern_index_report_json>},
+    {"index_report_note", 4, GetString<lectern_index_report, lectern_index_report_note>},
     {"index_report_numbers", 6, ReportNumbers},
     {"index_report_free", 3, FreeAny<lectern_index_report>},
 };

@@ -944,6 +944,15 @@ class StartTest(unittest.TestCase):
         self.assertEqual(server.call("GET", "/v1/documents", token=TOKEN)[0], 200)
         self.assertEqual(server.call("GET", "/metrics")[0], 401)
 
+    def test_the_device_of_indexing_is_a_device(self):
+        code, err = self.fails("--allow-index", "--index-device", "gpu")
+        self.assertEqual(code, 2)
+        self.assertIn("none of cpu, cuda, cuda:N and auto", err)
+        for size in ("0", "8 XB"):
+            code, err = self.fails("--allow-index", "--index-device-memory", size)
+            self.assertEqual(code, 2)
+            self.assertIn("not a size", err)
+
     def test_only_answers_where_indexing_is_not_allowed(self):
         server = Server(self.path("store"))
         self.addCleanup(server.stop)

@@ -197,8 +197,9 @@ class CommandLineTest(ToolsTest):
                              env={"LECTERN_DEVICE_MEMORY": value})
             self.check_error(2, "not a size", "ask-document", "--device-memory=" + value, "q")
         for flags, env in ((("--device", "gpu"), {}), ((), {"LECTERN_DEVICE": "gpu"})):
-            self.check_error(2, "none of cpu, cuda, cuda:N and auto", "ask-document", *flags, "q",
-                             env=env)
+            for tool in ("ask-document", "index-document"):
+                self.check_error(2, "none of cpu, cuda, cuda:N and auto", tool, *flags, self.lease,
+                                 env=env)
 
     def test_flag_beats_environment_beats_default(self):
         other = self.path("other")
@@ -341,7 +342,8 @@ class FormatsTest(ToolsTest):
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
               "weights", "generation", "levels", "seconds", "existed", "keep", "retention",
-              "representatives", "reused_tokens", "prefill", "prefill_budget"}
+              "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
+              "warnings", "note"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
@@ -357,8 +359,25 @@ class IndexTest(ToolsTest):
         self.assertEqual(set(report["seconds"]),
                          {"read", "prefill", "cluster", "calibrate", "write", "total"})
         self.assertTrue(all(set(level) == {"level", "centroids"} for level in report["levels"]))
+        self.assertEqual((report["device"], report["gpu"], report["warnings"], report["note"]),
+                         ("cpu", None, [], None))
         again = self.index(self.lease)
         self.assertEqual((again["document"], again["existed"]), (report["document"], True))
+
+    # Either there is a GPU, or the report says why not.
+    def test_the_device_is_named(self):
+        store = ("--store", self.path("elsewhere"))
+        report = self.index(*store, "--device", "auto", "--device-memory", "1GB", self.lease)
+        if report["device"] == "cpu":
+            self.assertIn("cpu_fallback", report["warnings"])
+            self.assertIn("indexed on the CPU: ", report["note"])
+            _, err = self.check(0, "index-document", *store, "--again", "--progress", "none",
+                                self.lease, env={"LECTERN_DEVICE": "auto"})
+            self.assertIn("indexed on the CPU: ", err)
+            self.check_error(2, "--device cpu", "index-document", "--device", "cuda", self.lease)
+        else:
+            self.assertEqual(report["device"], "cuda:0")
+            self.assertTrue(report["gpu"])
 
     def test_a_part_of_a_document_is_kept(self):
         store = ("--store", self.path("kept"))

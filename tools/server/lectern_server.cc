@@ -38,6 +38,8 @@ struct Flags {
   GuardOptions guard;
   ServiceOptions service;
   std::string token_file, max_upload = "64MiB";
+  std::string index_device, index_device_memory;
+  uint64_t index_device_memory_bytes = 0;  // `index_device_memory`, of Complete
   bool allow_index = false;
   uint32_t parallel = 0;  // 0: by the number of cores
   std::vector<std::string> hosts;
@@ -64,6 +66,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->type_name("ORIGIN");
   app.add_flag("--allow-index", flags.allow_index,
                "Clients may add documents to the store and remove them");
+  app.add_option("--index-device", flags.index_device,
+                 "Where they are indexed, as --device (else cpu): by an engine of its own, with "
+                 "weights of its own")
+      ->type_name("D");
+  app.add_option("--index-device-memory", flags.index_device_memory,
+                 "Memory of the GPU to take for it beside --device-memory (else nearly what is "
+                 "free when the server starts)")
+      ->type_name("SIZE");
   app.add_option("--max-upload", flags.max_upload, "Of a document (else 64MiB)")->type_name("SIZE");
   app.add_option("--parallel", flags.parallel,
                  "Answers generated at a time (else one for each core, 4 to 16)")
@@ -166,6 +176,13 @@ api::Result<Flags> Complete(Flags flags) {
   const auto max_upload = tools::ParseBytes(flags.max_upload);
   if (!max_upload) return Wrong(flags.max_upload + " is not a size like 64MiB", "max-upload");
   flags.guard.max_upload_bytes = *max_upload;
+  if (!flags.index_device_memory.empty()) {
+    const auto bytes = tools::ParseBytes(flags.index_device_memory);
+    if (!bytes || *bytes == 0) {
+      return Wrong(flags.index_device_memory + " is not a size like 8GB", "index-device-memory");
+    }
+    flags.index_device_memory_bytes = *bytes;
+  }
   return flags;
 }
 
@@ -173,8 +190,8 @@ api::Result<Flags> Complete(Flags flags) {
 // that model would answer from no document of another.
 api::Result<api::Engine> Indexer(const Flags& flags) {
   tools::EngineFlags engine = flags.engine;
-  engine.device.clear();  // it indexes
-  engine.device_memory_bytes = 0;
+  engine.device = flags.index_device;
+  engine.device_memory_bytes = flags.index_device_memory_bytes;
   if (engine.model.empty()) {
     auto reader = tools::BundledReader();
     if (!reader.ok()) return reader.error();

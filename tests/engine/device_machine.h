@@ -1,0 +1,82 @@
+// The machines that tests of a device run on: an emulated one, and a GPU where there is one.
+#ifndef LECTERN_TESTS_ENGINE_DEVICE_MACHINE_H_
+#define LECTERN_TESTS_ENGINE_DEVICE_MACHINE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device.h"
+#include "engine/engine.h"
+#include "kernels/thread_pool.h"
+#include "tests/engine/test_documents.h"
+#include "tests/kernels/cuda_emulation/emulation.h"
+
+namespace lectern::testing {
+
+enum class Machine { kEmulated, kGpu };
+
+inline std::string MachineName(const ::testing::TestParamInfo<Machine>& info) {
+  return info.param == Machine::kGpu ? "gpu" : "emulated";
+}
+
+inline constexpr double kF16Tolerance = 1.5e-2;  // engine/device_transformer.h
+inline constexpr double kBf16Tolerance = 4e-2;
+
+// Ids of every model's vocabulary, the same for all who ask for so many.
+inline std::vector<int32_t> TextTokens(int64_t count) {
+  std::vector<int32_t> tokens = {1};
+  for (int64_t i = 1; i < count; ++i) {
+    tokens.push_back(static_cast<int32_t>((7 * i * i + 13 * i + i / 397 * 5 + 5) % 397 + 3));
+  }
+  return tokens;
+}
+
+class OnMachine : public ::testing::TestWithParam<Machine> {
+ protected:
+  void SetUp() override {
+    cuda_emulation::SetMachine({});
+    cuda_emulation::SetFaults({});
+    kernels_ = lectern_cuda_kernels();
+    if (GetParam() == Machine::kEmulated) return;
+    std::string why;
+    std::vector<CudaDeviceInfo> devices;
+    kernels_ = LoadCudaKernels(&why);
+    if (kernels_ == nullptr) GTEST_SKIP() << "NOT TESTED ON A GPU: " << why;
+    const CudaStatus listed = ListCudaDevices(*kernels_, devices);
+    if (!listed.ok()) GTEST_SKIP() << "NOT TESTED ON A GPU: " << CudaMessage(listed);
+  }
+  void TearDown() override {
+    cuda_emulation::SetFaults({});
+    EXPECT_EQ(cuda_emulation::TakeReport(), "");
+  }
+
+  std::shared_ptr<Device> OpenDevice(uint64_t memory_bytes = 0) {
+    auto choice = ChooseDevice("cuda", memory_bytes, kernels_);
+    EXPECT_TRUE(choice.ok()) << choice.status().message();
+    return choice.ok() ? choice->device : nullptr;
+  }
+
+  EngineOptions Options(const std::string& store, const std::string& device = "cuda") {
+    return {.store = store,
+            .model = TinyModel(),
+            .num_threads = 2,
+            .device = device,
+            .cuda_kernels = kernels_};
+  }
+
+  std::unique_ptr<Engine> NewEngine(const EngineOptions& options) {
+    auto engine = Engine::Create(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    return engine.ok() ? std::move(engine).value() : nullptr;
+  }
+
+  const CudaKernels* kernels_ = nullptr;
+  const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
+};
+
+}  // namespace lectern::testing
+
+#endif  // LECTERN_TESTS_ENGINE_DEVICE_MACHINE_H_
