@@ -1,32 +1,28 @@
 #include "engine/index_document.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
 #include <mutex>
 #include <new>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "engine/device_clustering.h"
 #include "engine/document.h"
 #include "engine/index_cost.h"
+#include "engine/index_input.h"
 #include "engine/index_progress.h"
+#include "engine/index_record.h"
 #include "engine/json.h"
 #include "engine/kept_rows.h"
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
 #include "engine/measure_missed.h"
-#include "engine/page_map.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
 #include "engine/reuse_kv.h"
 #include "engine/seconds.h"
-#include "engine/text.h"
 #include "index/kmeans.h"
 
 namespace lectern {
@@ -35,258 +31,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kLessText[] = "split the document";
-constexpr double kLeastPrefillBudget = 0.02;
-
-// --- the document before anything is written ----------------------------------------------------
-
-struct Prepared {
-  CleanText clean;
-  FixedContext tokens;
-  Retention retention;
-  double prefill_budget = 1;  // below 1: sparse
-  DocumentId id{};
-};
-
-Status CheckOptions(const Model& model, const IndexOptions& options) {
-  const auto wrong = [](const char* param, const std::string& message) {
-    return Status(Code::kInvalidArgument, message).WithParam(param);
-  };
-  if (options.num_levels < 1 || options.num_levels > 3) {
-    return wrong("levels", "levels must be 1, 2 or 3");
-  }
-  if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
-    return wrong("kv_budget", "kv_budget must be in (0, 1]");
-  }
-  if (options.cluster_keys != "stored" && options.cluster_keys != "unrotated") {
-    return wrong("cluster_keys",
-                 "cluster_keys must be stored or unrotated, not \"" + options.cluster_keys + "\"");
-  }
-  LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
-  LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
-  if (options.stats != "window" && options.stats != "full") {
-    return wrong("stats", "stats must be window or full, not \"" + options.stats + "\"");
-  }
-  if (options.prefill != "exact" && options.prefill != "sparse") {
-    return wrong("prefill", "prefill must be exact or sparse, not \"" + options.prefill + "\"");
-  }
-  if (!(options.prefill_budget >= kLeastPrefillBudget && options.prefill_budget <= 1)) {
-    return wrong("prefill_budget", "prefill_budget must be in [0.02, 1]");
-  }
-  if (options.prefill == "sparse" && options.stats == "full") {
-    return wrong("stats",
-                 "a sparse prefill does not know the attention of all tokens; use stats window");
-  }
-  if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
-    return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
-                                std::to_string(model.config().head_dim) + "; use f16");
-  }
-  if (CleanUtf8(options.name).text != options.name || options.name.size() > 1024) {
-    return wrong("name", "a name is valid UTF-8 of at most 1024 bytes");
-  }
-  if (ParseDocumentId(options.name)) {
-    return wrong("name", "a name of 32 hexadecimal digits would look like a document id");
-  }
-  return {};
-}
-
-Result<Prepared> Prepare(const Model& model, std::string_view bytes, const IndexOptions& options) {
-  LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));
-  if (bytes.size() > kMaxDocumentBytes) {
-    return Status(Code::kLimitExceeded, "the document has " + std::to_string(bytes.size()) +
-                                            " bytes; at most 1 GiB is accepted; split it");
-  }
-  Prepared prepared;
-  prepared.clean = CleanUtf8(bytes);
-  if (prepared.clean.text.find_first_not_of(" \t\r\n") == std::string::npos) {
-    return Status(Code::kEmptyDocument, "the document is empty; give a file with text in it");
-  }
-  if (!options.pages.empty()) {
-    if (prepared.clean.text.size() != bytes.size() || prepared.clean.replaced_bytes > 0) {
-      return Status(Code::kInvalidArgument, "a text with pages must be valid UTF-8, without a mark")
-          .WithParam("pages");
-    }
-    if (!IsPageMap(options.pages, bytes.size())) {
-      return Status(Code::kInvalidArgument,
-                    "pages must ascend, from 1, and begin at ascending places inside the text")
-          .WithParam("pages");
-    }
-  }
-  LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text));
-  const uint64_t limit = model.config().max_positions;
-  if (prepared.tokens.ids.size() + 1 >= limit) {
-    return Status(Code::kContextTooLong,
-                  "the document has " + std::to_string(prepared.tokens.ids.size()) +
-                      " tokens, the model's positions end at " + std::to_string(limit) +
-                      "; nothing is cut off: split the document or use a model with more");
-  }
-  const auto tokens = static_cast<uint32_t>(prepared.tokens.ids.size());
-  if (tokens >= kMinClusteredTokens) {
-    const ModelConfig& config = model.config();
-    prepared.retention = options.retention;
-    if (config.window > 0 && !options.retention.keeps_all()) {
-      return Status(Code::kInvalidArgument,
-                    "keep below 1 needs a model without sliding windows; this one's layers already "
-                    "keep no more than their windows: use keep 1")
-          .WithParam("keep");
-    }
-    LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,
-                                                          tokens, kSinkTokens, kWindowTokens}));
-  }
-  if (options.prefill == "sparse" && tokens > kDenseTokens) {
-    prepared.prefill_budget = options.prefill_budget;
-  }
-  prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype,
-                               prepared.retention, options.seed, prepared.prefill_budget);
-  return prepared;
-}
-
-// Of the shards that a sparse prefill reads, and of one that takes the place of another.
-uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, double budget) {
-  if (budget >= 1) return 0;
-  return (config.num_layers + 1) * ShardBytes(config, SpillDtype(dtype), tokens);
-}
-
-struct DiskCost {
-  uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
-};
-DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
-                    const Prepared& prepared) {
-  const Dtype dtype = options.kv_dtype;
-  const uint64_t tokens = prepared.tokens.ids.size();
-  const uint64_t text_bytes =
-      prepared.clean.text.size() + options.pages.size() * sizeof(PageMapEntry);
-  const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
-  const auto kept_bytes = static_cast<uint64_t>(
-      std::ceil(prepared.retention.keep * static_cast<double>(config.num_layers * layer_bytes)));
-  const uint64_t document_bytes = DocumentShardBytes(config, tokens, text_bytes);
-  const uint64_t finished = kept_bytes + document_bytes;
-  const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
-  const uint64_t prefilling =
-      spills + ClustersBytes(config, dtype, tokens, prepared.prefill_budget);
-  return {finished, std::max({finished, prefilling, spills + layer_bytes + document_bytes})};
-}
-
-// "keep 1", or "keep 0.25 kvcrush", and of representatives their share and seed.
-std::string RetentionText(const Retention& retention, uint64_t seed) {
-  char text[64];
-  std::snprintf(text, sizeof text, "keep %.9g", retention.keep);
-  if (retention.keeps_all()) return text;
-  std::string all = text + (" " + retention.method);
-  const double share = MethodOf(retention).crush.share;
-  if (share == 0) return all;
-  std::snprintf(text, sizeof text, " %.9g %llu", share, static_cast<unsigned long long>(seed));
-  return all + text;
-}
-
-// Nothing of an exact one: what it says of a document came before there were others.
-std::string PrefillText(double budget) {
-  if (budget >= 1) return "";
-  char text[64];
-  std::snprintf(text, sizeof text, " prefill sparse 1 %.9g", budget);
-  return text;
-}
-
-// What must be equal for an interrupted run to go on. `gpu`: its name, or empty: the bits of keys
-// are those of the kind of device.
-std::string OptionsSignature(const IndexOptions& options, const std::string& gpu) {
-  Json::Object object = {{"levels", Json(int64_t{options.num_levels})},
-                         {"seed", Json(options.seed)},
-                         {"cluster_keys", Json(options.cluster_keys)},
-                         {"stats", Json(options.stats)},
-                         {"faiss", Json(FaissVersion())}};
-  if (!gpu.empty()) object["gpu"] = Json(gpu);
-  return Json(std::move(object)).Dump();
-}
-
-// The report of a building row says how it is built, and under which name it will be found.
-std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget,
-                           const std::string& device, const std::string& gpu) {
-  Json::Object report = {{"name", Json(options.name)},
-                         {"weights", Json(WeightsName(model.weights().type()))},
-                         {"options", Json(OptionsSignature(options, gpu))}};
-  AddRetention(report, options.retention);
-  AddPrefill(report, prefill_budget);
-  AddDevice(report, device, gpu);
-  return Json(std::move(report)).Dump();
-}
-
-bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu) {
-  const Result<Json> json = ParseJson(building.report_json);
-  const Json* found = json.ok() ? json->Find("options") : nullptr;
-  return found != nullptr && found->string() != nullptr &&
-         *found->string() == OptionsSignature(options, gpu);
-}
 
 // "the GPU NVIDIA H100", "the CPU"
 std::string Processor(const std::string& gpu) { return gpu.empty() ? "the CPU" : "the GPU " + gpu; }
 
-IndexReport ExistingReport(const DocumentRow& row) {
-  IndexReport report;
-  report.existed = true;
-  report.document = ToHex(row.id);
-  report.name = row.name;
-  report.tokens = row.num_tokens;
-  report.replaced_bytes = row.replaced_bytes;
-  report.bytes_on_disk = row.bytes_on_disk;
-  report.fingerprint = ToHex(row.fingerprint);
-  report.weights = WeightsOf(row);
-  report.generation = row.generation;
-  report.retention = RetentionOf(row);
-  report.prefill_budget = PrefillBudgetOf(row);
-  report.device = DeviceOf(row);
-  report.gpu = GpuOf(row);
-  const Result<Json> json = ParseJson(row.report_json);
-  const Json* levels = json.ok() ? json->Find("levels") : nullptr;
-  if (levels != nullptr && levels->array() != nullptr) {
-    for (const Json& level : *levels->array()) {
-      const Json* number = level.Find("level");
-      const Json* centroids = level.Find("centroids");
-      if (number == nullptr || centroids == nullptr) continue;
-      report.levels.push_back({static_cast<uint32_t>(number->unsigned_integer().value_or(0)),
-                               centroids->unsigned_integer().value_or(0)});
-    }
-  }
-  return report;
-}
-
-Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id) {
-  const std::string path = CatalogPath(context.store);
-  LECTERN_ASSIGN(const bool exists, context.env.Exists(path));
-  if (!exists) return std::optional<DocumentRow>();
-  auto catalog = Catalog::Open(context.env, path, Catalog::Mode::kReadOnly);
-  // Empty: whoever made it was stopped before there was anything in it.
-  if (catalog.status().code() == Code::kNotFound) return std::optional<DocumentRow>();
-  LECTERN_RETURN_IF_ERROR(catalog.status());
-  return catalog.value()->FindReady(id);
-}
-
-// Of a ready document; empty: it has none, or they cannot be read.
-std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row) {
-  const auto shard = ShardReader::Open(
-      context.env, DocumentDirectory(context.store, row.id, row.generation) + "/" + kDocumentFile,
-      {.kind = ShardKind::kDocument,
-       .layer = 0,
-       .document_id = row.id.data(),
-       .fingerprint = row.fingerprint.data(),
-       .generation = row.generation,
-       .table_crc = std::nullopt},
-      Io::kPread);
-  if (!shard.ok()) return {};
-  const auto pages = shard.value()->Array<PageMapEntry>(SectionKind::kPageMap, 0, 0);
-  if (!pages.ok() || !IsPageMap(*pages, row.text_bytes)) return {};
-  return {pages->begin(), pages->end()};
-}
-
-bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options) {
-  return options.pages.empty() || StoredPages(context, row) == options.pages;
-}
-
-// --- indexing ---------------------------------------------------------------------------------
-
 class Indexer {
  public:
   Indexer(const IndexContext& context, IndexDevice device, const IndexOptions& options,
-          const Prepared& prepared, Catalog& catalog, IndexProgressMeter& progress)
+          const PreparedDocument& prepared, Catalog& catalog, IndexProgressMeter& progress)
       : context_(context),
         device_(std::move(device)),
         config_(context.model.config()),
@@ -790,7 +542,7 @@ class Indexer {
   const IndexDevice device_;
   const ModelConfig& config_;
   const IndexOptions& options_;
-  const Prepared& prepared_;
+  const PreparedDocument& prepared_;
   Catalog& catalog_;
   IndexProgressMeter& progress_;
   const std::string temp_dir_;
@@ -841,23 +593,10 @@ std::string_view DtypeName(Dtype dtype) {
   return "";
 }
 
-DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
-                          const Retention& retention, uint64_t seed, double prefill_budget) {
-  Sha256 hash;
-  hash.UpdateText(text);
-  hash.Update(fingerprint.data(), fingerprint.size());
-  hash.UpdateText(DtypeName(kv_dtype));
-  hash.UpdateText(RetentionText(retention, seed) + PrefillText(prefill_budget));
-  const std::array<uint8_t, 32> digest = hash.Finish();
-  DocumentId id;
-  std::copy_n(digest.begin(), id.size(), id.begin());
-  return id;
-}
-
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
   const auto start = Clock::now();
-  LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
+  LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
   const double read_seconds = SecondsSince(start);
   IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
                               prepared.prefill_budget);
@@ -903,7 +642,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
 
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options) try {
-  LECTERN_ASSIGN(const Prepared prepared, Prepare(context.model, bytes, options));
+  LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
   const ModelConfig& config = context.model.config();
   const uint64_t tokens = prepared.tokens.ids.size();
   IndexEstimate estimate;

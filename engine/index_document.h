@@ -51,10 +51,6 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options);
 
-// First 16 bytes of SHA-256(text, fingerprint, what changes rows). `seed`: of representatives.
-DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
-                          const Retention& retention = {}, uint64_t seed = 0,
-                          double prefill_budget = 1);
 std::string_view DtypeName(Dtype dtype);  // "f16"
 
 }  // namespace lectern

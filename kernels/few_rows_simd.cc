@@ -163,6 +163,7 @@ void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
 HWY_INLINE void SumLanesOfEight(const FloatVector* sums, float* totals) {
   const FloatTag d;
   FloatVector quads[2];  // lane j of block b: what block b of sums[4 * q + j] adds up to
+  LECTERN_UNROLL_TILE
   for (size_t q = 0; q < 2; ++q) {
     FloatVector parts[4];
     TransposeFour(sums + 4 * q, parts);
@@ -197,23 +198,32 @@ HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
   }
   size_t k = 0;
   for (; k + kLanes <= p.depth; k += kLanes) {
+    FloatVector stored[kColumns];
     LECTERN_UNROLL_TILE
-    for (size_t j = 0; j < kColumns; ++j) {
-      const FloatVector stored = LoadVector<kDtype>(columns[j], k);
+    for (size_t j = 0; j < kColumns; ++j) stored[j] = LoadVector<kDtype>(columns[j], k);
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kRows; ++r) {
+      FloatVector a = hn::LoadU(d, p.a + r * p.a_stride + k);
+      LECTERN_LOAD_ONCE(a);
       LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kRows; ++r) {
+      for (size_t j = 0; j < kColumns; ++j) {
         FloatVector& sum = sums[j * kRows + r];
-        sum = hn::MulAdd(hn::LoadU(d, p.a + r * p.a_stride + k), stored, sum);
+        sum = hn::MulAdd(a, stored[j], sum);
       }
     }
   }
-  for (size_t j = 0; k < p.depth && j < kColumns; ++j) {
-    const FloatVector stored = LoadPartial<kDtype>(columns[j], k, p.depth - k);
-    for (size_t r = 0; r < kRows; ++r) {
-      FloatVector& sum = sums[j * kRows + r];
-      const auto* const row = reinterpret_cast<const std::byte*>(p.a + r * p.a_stride);
-      sum = hn::MulAdd(LoadPartial<Dtype::kF32>(row, k, p.depth - k), stored, sum);
+  if (k < p.depth) {  // apart: loops that are not unrolled keep what they add to in memory
+    FloatVector rest[8] = {};
+    for (size_t j = 0; j < kColumns; ++j) {
+      const FloatVector column_rest = LoadPartial<kDtype>(columns[j], k, p.depth - k);
+      for (size_t r = 0; r < kRows; ++r) {
+        const auto* const row = reinterpret_cast<const std::byte*>(p.a + r * p.a_stride);
+        rest[j * kRows + r] =
+            hn::Mul(LoadPartial<Dtype::kF32>(row, k, p.depth - k), column_rest);
+      }
     }
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kColumns * kRows; ++i) sums[i] = hn::Add(sums[i], rest[i]);
   }
   float totals[8];
   SumLanesOfEight(sums, totals);

@@ -34,6 +34,14 @@
 #define LECTERN_UNROLL_TILE HWY_UNROLL(16)
 #endif
 
+// A vector that GCC would load anew for each of its uses, of which every one costs a load.
+#undef LECTERN_LOAD_ONCE
+#if HWY_COMPILER_GCC_ACTUAL && HWY_ARCH_X86
+#define LECTERN_LOAD_ONCE(vector) asm("" : "+x"((vector).raw))
+#else
+#define LECTERN_LOAD_ONCE(vector)
+#endif
+
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace lectern {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "engine/index_document.h"
+#include "engine/index_input.h"
 #include "engine/prefill.h"
 #include "engine/report_json.h"
 #include "tests/engine/test_documents.h"

@@ -1,0 +1,40 @@
+// What a document is indexed from, checked before anything is written: text, tokens, identity and
+// what it will take on disk.
+#ifndef LECTERN_ENGINE_INDEX_INPUT_H_
+#define LECTERN_ENGINE_INDEX_INPUT_H_
+
+#include <string_view>
+
+#include "engine/engine.h"
+#include "engine/model.h"
+#include "engine/text.h"
+
+namespace lectern {
+
+struct PreparedDocument {
+  CleanText clean;
+  FixedContext tokens;
+  Retention retention;
+  double prefill_budget = 1;  // below 1: sparse
+  DocumentId id{};
+};
+
+// kInvalidArgument with param, kLimitExceeded, kEmptyDocument, kContextTooLong, and errors of
+// EncodeDocument and CheckKeep.
+Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
+                                         const IndexOptions& options);
+
+struct DiskCost {
+  uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
+};
+DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
+                    const PreparedDocument& prepared);
+
+// First 16 bytes of SHA-256(text, fingerprint, what changes rows). `seed`: of representatives.
+DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
+                          const Retention& retention = {}, uint64_t seed = 0,
+                          double prefill_budget = 1);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_INDEX_INPUT_H_

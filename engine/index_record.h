@@ -1,0 +1,31 @@
+// What the catalog says of a document that is indexed, or was begun.
+#ifndef LECTERN_ENGINE_INDEX_RECORD_H_
+#define LECTERN_ENGINE_INDEX_RECORD_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/index_document.h"
+#include "store/catalog.h"
+
+namespace lectern {
+
+// Of a building row: how it is built, and under which name it will be found. `gpu`: the name of the
+// device, or empty: the bits of keys are those of the kind of device.
+std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget,
+                           const std::string& device, const std::string& gpu);
+// Whether what was begun can go on with these.
+bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu);
+
+IndexReport ExistingReport(const DocumentRow& row);
+// Without the store's lock, and where there is no store yet.
+Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id);
+// Of a ready document; empty: it has none, or they cannot be read.
+std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row);
+// Whether it has those of the options, if any.
+bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_INDEX_RECORD_H_
