@@ -9,7 +9,7 @@ product_packages=(
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD
-  libopenblas-dev       # BLAS and LAPACK
+  libopenblas-serial-dev  # BLAS and LAPACK; the one with threads starts them with the process
   libpcre2-dev          # word patterns of tokenizers
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog
@@ -18,7 +18,10 @@ product_packages=(
   nlohmann-json3-dev
   poppler-utils)        # pdftotext, run as a process of its own
 # shellcheck disable=SC2034
-test_packages=(abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev python3)
+test_packages=(
+  abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev
+  libopenblas0-pthread  # of a host that embeds Lectern: hosts_test
+  python3)
 # shellcheck disable=SC2034  # sources of SentencePiece, manual pages
 packaging_packages=(dpkg-dev file help2man patch)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one
