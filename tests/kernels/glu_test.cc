@@ -33,6 +33,7 @@ TEST_P(GluTest, OddPartIsHalfTheInput) {
 }
 
 TEST_P(GluTest, MatchesScalarAroundVectorWidths) {
+  if (is_definition()) GTEST_SKIP();
   for (const size_t width : kWidths) {
     const Matrix gate = Matrix::Random(3, width, 1, 10), up = Matrix::Random(3, width, 2);
     Matrix expected(3, width), output(up);
@@ -55,6 +56,7 @@ TEST_P(GluTest, GeluIsThatOfTorch) {
 }
 
 TEST_P(GluTest, GeluMatchesScalarAroundVectorWidths) {
+  if (is_definition()) GTEST_SKIP();
   for (const size_t width : kWidths) {
     const Matrix gate = Matrix::Random(3, width, 1, 6), up = Matrix::Random(3, width, 2);
     Matrix expected(3, width), output(up);

@@ -63,6 +63,8 @@ class KernelTest : public testing::TestWithParam<KernelRun> {
     hwy::GetChosenTarget().DeInit();
   }
   const Backend& kernels() const { return *GetParam().backend; }
+  // The scalar definition itself, which nothing is learnt from comparing with.
+  bool is_definition() const { return GetParam().target == 0 || GetParam().target == HWY_SCALAR; }
 };
 
 // Packed weights, as StoredMatrix: one byte off, nothing behind the last panel.

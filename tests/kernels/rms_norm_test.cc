@@ -30,6 +30,7 @@ TEST_P(RmsNormTest, GivesRowsOfUnitMeanSquare) {
 }
 
 TEST_P(RmsNormTest, MatchesScalarAroundVectorWidths) {
+  if (is_definition()) GTEST_SKIP();
   for (const size_t width : kWidths) {
     const Matrix input = Matrix::Random(3, width, 1), weight = Matrix::Random(1, width, 2);
     Matrix expected(3, width), output(3, width);

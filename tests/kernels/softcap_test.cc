@@ -17,6 +17,7 @@ TEST_P(SoftcapTest, BoundsByHand) {
 }
 
 TEST_P(SoftcapTest, MatchesScalarAroundVectorWidthsAndLeavesTheRest) {
+  if (is_definition()) GTEST_SKIP();
   for (const size_t width : kWidths) {
     const Matrix input = Matrix::Random(3, width + 2, 1, 90);
     Matrix expected(input), output(input);
