@@ -19,6 +19,7 @@
 
 #include "engine/build_info.h"
 #include "engine/seconds.h"
+#include "kernels/cuda/device.h"
 #include "kernels/thread_pool.h"
 #include "tools/quantities.h"
 
@@ -157,10 +158,25 @@ Finding CheckInstructionSet(const Backend* backend) {
 }
 
 Finding CheckGpu() {
-  Finding finding{.name = "gpu", .text = "none used: this build computes on the processor"};
-  Json::Array names;
+  Finding finding{.name = "gpu", .text = ""};
+  Json::Array names, gpus;
   for (const Backend& backend : AvailableBackends()) names.emplace_back(backend.name);
-  finding.values = {{"used", false}, {"backends", std::move(names)}};
+  std::string why;
+  std::vector<CudaDeviceInfo> devices;
+  const CudaKernels* const kernels = LoadCudaKernels(&why);
+  if (kernels != nullptr) {
+    const CudaStatus listed = ListCudaDevices(*kernels, devices);
+    if (!listed.ok()) why = CudaMessage(listed);
+  }
+  for (const CudaDeviceInfo& device : devices) {
+    gpus.emplace_back(device.name);
+    finding.text += (finding.text.empty() ? "" : ", ") + std::string("cuda:") +
+                    std::to_string(device.index) + " " + device.name;
+  }
+  finding.text += devices.empty() ? "none (" + why + ")" : "; used where --device says so";
+  finding.values = {{"usable", !devices.empty()},
+                    {"gpus", std::move(gpus)},
+                    {"backends", std::move(names)}};
   return finding;
 }
 
