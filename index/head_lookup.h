@@ -19,9 +19,9 @@ struct HeadBuffers {
   Arena arena;  // all else
   // Of a tile of query rows: logits of open clusters, by centroids alone and second order included.
   Reused<float> centroid_logits, logits;
-  Reused<float> row_masses;                 // of a part of it: of coded or refined rows
-  Reused<float> group_masses, fine_masses;  // of all that are scored
-  Reused<float> changes, sums;              // of a part
+  Reused<float> row_masses;  // of a part of it: of a block of coded rows
+  Reused<float> group_masses, read_masses, fine_masses;  // of all that are scored
+  Reused<float> changes, sums;                           // of a part
   Reused<float> lse, weights, scratch, rotated;
   Reused<float> scored;  // query rows
   Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows
@@ -34,7 +34,7 @@ struct HeadBuffers {
   Reused<float> factors, fine_factors;
   Reused<float> refined_factors;  // of row codes
   // HeadLookup's, of the same names, and what index/lookup.cc finds.
-  Reused<uint32_t> coded_rows, refined_columns, refined_groups, begins, found;
+  Reused<uint32_t> coded_rows, begins, found;
   Reused<float> row_scores, refined_scores;
   HeadSelection ranked;  // of a lookup that only ranks
 };
@@ -88,36 +88,50 @@ class HeadLookup {
   void ForEachTile(size_t level, const Body& body);
   template <typename Body>
   void ForEachPart(const Body& body);
-  void PackBlock(size_t first, size_t count, size_t cluster);
-  void EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses);
-  void EstimateRefined(size_t begin, Rows<float> fine, Rows<float> by_row_codes);
+  struct Segments {
+    size_t first;
+    std::span<const uint32_t> begins;  // one more than there are
+  };
+  Segments SegmentsWithin(std::span<const uint32_t> begins, size_t first, size_t count) const;
+  ArenaVector<uint32_t> BeginsAmong(std::span<const uint32_t> members,
+                                    std::span<const uint32_t> begins) const;
+  void PackBlock(size_t first, size_t count);
+  void SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
+                            Rows<float> logits) const;
   std::span<float> RowWeights(size_t begin, size_t num_rows);
   // Of row `row` of the part that ForEachPart, or else of the tile that ForEachTile is at.
   const float* CentroidLogitsOf(size_t row) const {
     return buffers_.centroid_logits.data() + (part_begin_ + row) * log_counts_.size();
   }
-  // exp(logit - reference) of a query row: per group, per refined row.
+  // exp(logit - reference) of a query row: per group, of what is read of it, per refined row.
   float* GroupMasses(size_t row) const {
     return buffers_.group_masses.data() + row * groups_.size();
   }
+  float* ReadMasses(size_t row) const { return buffers_.read_masses.data() + row * groups_.size(); }
   float* FineMasses(size_t row) const {
     return buffers_.fine_masses.data() + row * refined_.size();
   }
-  void AddSignLogits(std::span<const std::byte* const> planes, std::span<const float> factors,
-                     size_t first, size_t begin, Rows<float> logits);
+  AddSignLogitsArgs Codes(SignPlanes planes, std::span<const float> factors, size_t first,
+                          size_t begin, Rows<float> logits) const;
+  SignPlanes FinePlanes() const {  // of the refined rows
+    const auto& planes = buffers_.fine_planes;
+    return {planes[0].data(), planes[1].data(), planes[2].data()};
+  }
   void ScoreCodedRows();
-  void AddToGroups(size_t begin, size_t first, size_t group, Rows<const float> masses);
+  void AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
+                   Rows<const float> masses);
   void ScoreRefinedRows();
   // Open finest clusters by which the tail stands for them: those of one parent, or where there
-  // are no parents one that is coded. Their columns in open_, and rows with codes.
+  // are no parents one that is coded. Their columns in open_.
   struct Group {
-    uint32_t cluster, begin_column, end_column, begin_row, end_row;
+    uint32_t cluster, begin_column, end_column;
     bool all_coded;
   };
   void MakeGroups();
   Rows<const float> UncodedMasses(Rows<const float> centroids, std::span<const float> bias,
                                   size_t begin);
-  void MakeLogitTail(std::span<const uint32_t> read);
+  void SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins);
+  void MakeLogitTail(std::span<const uint32_t> read_begin);
   void FillLogitTail(std::span<const Group> groups, std::span<const double> left);
   void AddMissed(size_t level, std::span<const uint32_t> read);
   Status AddClusterBound(size_t level, std::span<const uint32_t> not_read);
@@ -151,17 +165,18 @@ class HeadLookup {
   // current level; of the first with that of open clusters that are not coded.
   ArenaVector<float> rejected_lse_{arena_}, reference_{arena_}, rest_lse_{arena_};
 
-  ArenaVector<uint32_t> coded_{arena_};          // clusters, ascending
-  ArenaVector<uint32_t> coded_columns_{arena_};  // of coded clusters, in open_
-  ArenaVector<uint32_t> coded_begin_{arena_};    // [coded + 1]: their rows, in coded_rows_
-  std::span<uint32_t> coded_rows_;               // stored rows
-  std::span<float> row_scores_;                  // S of each coded row, by its row code
-  ArenaVector<uint32_t> refined_{arena_};        // coded rows whose fine codes were read
-  std::span<uint32_t> refined_columns_;          // the columns of their clusters, in open_
-  std::span<uint32_t> refined_groups_;           // and their groups
-  std::span<float> refined_scores_;              // S of them, by fine codes
-  ArenaVector<Group> groups_{arena_};            // that partition the coded rows
-  ArenaVector<double> coded_mass_{arena_};       // [R], exp(logit - reference) of all coded rows
+  ArenaVector<uint32_t> coded_{arena_};                // clusters, ascending
+  ArenaVector<uint32_t> coded_columns_{arena_};        // of coded clusters, in open_
+  ArenaVector<uint32_t> coded_begin_{arena_};          // [coded + 1]: their rows, in coded_rows_
+  std::span<uint32_t> coded_rows_;                     // stored rows
+  std::span<float> row_scores_;                        // S of each coded row, by its row code
+  ArenaVector<uint32_t> refined_{arena_};              // coded rows whose fine codes were read
+  ArenaVector<uint32_t> refined_begin_{arena_};        // [coded + 1]: those of each coded cluster
+  ArenaVector<uint32_t> refined_group_begin_{arena_};  // [groups + 1]: and of each group
+  std::span<float> refined_scores_;                    // S of them, by fine codes
+  ArenaVector<Group> groups_{arena_};                  // that partition the coded rows
+  ArenaVector<uint32_t> group_begin_{arena_};          // [groups + 1]: their coded rows
+  ArenaVector<double> coded_mass_{arena_};  // [R], exp(logit - reference) of all coded rows
 
   bool has_logits_ =
       false;               // one tile of query rows is all of them, and what it holds still stands

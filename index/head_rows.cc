@@ -51,41 +51,29 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
   }
   for (const uint32_t i : read) bias[refined_[i]] = -INFINITY;
   ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
-    const auto bounds_of = [&](Reused<float>& buffer, std::span<const std::byte* const> planes,
-                               std::span<const float> of_norm, std::span<const float> of_u,
-                               const auto& column) {
+    const auto bounds_of = [&](Reused<float>& buffer, const SignPlanes& planes,
+                               std::span<const uint32_t> begins, std::span<const float> of_norm,
+                               std::span<const float> of_u) {
       const Rows<float> logits(buffer.Resize((end - begin) * of_u.size()).data(), end - begin,
                                of_u.size());
+      SpreadCentroidLogits(begins, 0, logits);
       for (size_t r = begin; r < end; ++r) {
         // Tables may be off by half a step for each group of each plane.
-        const float weights = planes.size() == 1 ? 1 : 7;
+        const float weights = IsOneBit(planes) ? 1 : 7;
         const float slack =
             weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
         for (size_t t = 0; t < of_u.size(); ++t) {
-          const uint32_t i = column(t);
-          logits[r - begin][t] =
-              CentroidLogitsOf(r - begin)[i] + of_norm[t] * norms_[r] + of_u[t] * slack;
+          logits[r - begin][t] += of_norm[t] * norms_[r] + of_u[t] * slack;
         }
       }
-      AddSignLogits(planes, of_u, 0, begin, logits);
+      args_.backend.add_sign_logits(Codes(planes, of_u, 0, begin, logits));
       return logits;
     };
-    size_t cluster = 0;
-    const auto column_of_row = [&](size_t t) {
-      if (t == 0) cluster = 0;
-      while (coded_begin_[cluster + 1] <= t) ++cluster;
-      return coded_columns_[cluster];
-    };
-    const std::byte* planes[] = {buffers_.planes.data()};
     const Rows<float> logits =
-        bounds_of(buffers_.bounds, planes, times_norm, times_u, column_of_row);
+        bounds_of(buffers_.bounds, {buffers_.planes.data()}, coded_begin_, times_norm, times_u);
     if (!refined_.empty()) {
-      const std::byte* fine_planes[] = {buffers_.fine_planes[0].data(),
-                                        buffers_.fine_planes[1].data(),
-                                        buffers_.fine_planes[2].data()};
-      const Rows<float> fine =
-          bounds_of(buffers_.row_masses, fine_planes, fine_times_norm, fine_times_u,
-                    [&](size_t i) { return refined_columns_[i]; });
+      const Rows<float> fine = bounds_of(buffers_.row_masses, FinePlanes(), refined_begin_,
+                                         fine_times_norm, fine_times_u);
       for (size_t r = 0; r < end - begin; ++r) {
         for (size_t i = 0; i < refined_.size(); ++i) {
           float& logit = logits[r][refined_[i]];
@@ -101,35 +89,35 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// += what signs (one plane), or numbers of three bits (three), of rows [first, first + n) add to
-// their centroids' logits, for the query rows from `begin` on. first is a multiple of kSignBlock.
-void HeadLookup::AddSignLogits(std::span<const std::byte* const> planes,
-                               std::span<const float> factors, size_t first, size_t begin,
-                               Rows<float> logits) {
+// What signs, or numbers of three bits, of rows [first, first + n) add to their centroids' logits,
+// for the query rows from `begin` on. `planes` of all rows; first is a multiple of kSignBlock.
+AddSignLogitsArgs HeadLookup::Codes(SignPlanes planes, std::span<const float> factors, size_t first,
+                                    size_t begin, Rows<float> logits) const {
   const size_t table_bytes = SignTableBytes(queries_.num_cols);
   const size_t plane_bytes = PlaneBytes(queries_.num_cols);
-  std::array<const std::byte*, 3> blocks;
-  for (size_t p = 0; p < planes.size(); ++p) blocks[p] = planes[p] + first * plane_bytes;
-  args_.backend.add_sign_logits(
-      {.tables = std::span<const uint8_t>(buffers_.tables.span())
-                     .subspan(begin * table_bytes, logits.num_rows * table_bytes),
-       .scales = std::span<const SignScale>(buffers_.scales.span()).subspan(begin, logits.num_rows),
-       .plane_bytes = plane_bytes,
-       .planes = std::span(blocks).first(planes.size()),
-       .factors = factors.subspan(first, logits.num_cols),
-       .logits = logits});
+  for (const std::byte*& plane : planes) {
+    if (plane != nullptr) plane += first * plane_bytes;
+  }
+  return {
+      .tables = std::span<const uint8_t>(buffers_.tables.span())
+                    .subspan(begin * table_bytes, logits.num_rows * table_bytes),
+      .scales = std::span<const SignScale>(buffers_.scales.span()).subspan(begin, logits.num_rows),
+      .plane_bytes = plane_bytes,
+      .planes = planes,
+      .factors = factors.subspan(first, logits.num_cols),
+      .logits = logits};
 }
 
-// Packs the row codes of coded rows [first, first + count); `cluster`: the first of theirs.
-void HeadLookup::PackBlock(size_t first, size_t count, size_t cluster) {
+// Packs the row codes of coded rows [first, first + count).
+void HeadLookup::PackBlock(size_t first, size_t count) {
   const size_t code_bytes = head_.row_code_bytes(), plane_bytes = PlaneBytes(queries_.num_cols);
   std::byte* const codes = buffers_.codes.Resize(kBlockRows * code_bytes).data();
-  for (size_t done = 0; done < count; ++cluster) {
-    const size_t skipped = first + done - coded_begin_[cluster];
-    const size_t size = std::min(coded_begin_[cluster + 1] - (first + done), count - done);
-    const uint32_t row = head_.ClusterRows(coded_[cluster]).begin + static_cast<uint32_t>(skipped);
-    std::memcpy(codes + done * code_bytes, head_.RowCodes(row), size * code_bytes);
-    done += size;
+  const Segments clusters = SegmentsWithin(coded_begin_, first, count);
+  for (size_t i = 0; i + 1 < clusters.begins.size(); ++i) {
+    const size_t begin = clusters.begins[i], size = clusters.begins[i + 1] - begin;
+    if (size == 0) continue;
+    std::memcpy(codes + begin * code_bytes, head_.RowCodes(coded_rows_[first + begin]),
+                size * code_bytes);
   }
   RowFactors(codes, queries_.num_cols, buffers_.factors.span().subspan(first, count));
   PackSigns({.planes = codes,
@@ -139,53 +127,31 @@ void HeadLookup::PackBlock(size_t first, size_t count, size_t cluster) {
              .packed = buffers_.planes.data() + first * plane_bytes});
 }
 
-// exp(logit - reference) of coded rows [first, first + masses.num_cols) for query rows from `begin`
-// on; `cluster`: the first of theirs.
-void HeadLookup::EstimateBlock(size_t begin, size_t first, size_t cluster, Rows<float> masses) {
-  const size_t last = first + masses.num_cols;
-  for (size_t r = 0; r < masses.num_rows; ++r) {
-    const float* const logits = CentroidLogitsOf(r);
-    for (size_t i = cluster; i < coded_.size() && coded_begin_[i] < last; ++i) {
-      const size_t from = std::max<size_t>(coded_begin_[i], first);
-      const size_t to = std::min<size_t>(coded_begin_[i + 1], last);
-      std::fill(masses[r] + (from - first), masses[r] + (to - first), logits[coded_columns_[i]]);
-    }
+// Segments, of which the i-th begins at begins[i] and the last ends at begins.back(), as far as
+// they lie in [first, first + count): `begins` less `first`, and the number of the first one.
+HeadLookup::Segments HeadLookup::SegmentsWithin(std::span<const uint32_t> begins, size_t first,
+                                                size_t count) const {
+  const auto from = static_cast<uint32_t>(first), to = static_cast<uint32_t>(first + count);
+  const size_t begin = std::upper_bound(begins.begin(), begins.end(), from) - begins.begin() - 1;
+  const size_t end = std::lower_bound(begins.begin(), begins.end(), to) - begins.begin();
+  const std::span<uint32_t> within = buffers_.begins.Resize(end - begin + 1);
+  for (size_t i = 0; i < within.size(); ++i) {
+    within[i] = std::clamp(begins[begin + i], from, to) - from;
   }
-  const std::byte* planes[] = {buffers_.planes.data()};
-  AddSignLogits(planes, buffers_.factors.span(), first, begin, masses);
-  Softcap(args_.backend, masses, args_.softcap);
-  args_.backend.exp_rows(
-      {.logits = masses, .reference = Tile(reference_, begin, begin + masses.num_rows)});
+  return {begin, within};
 }
 
-// The same of refined rows by their fine codes, and, where wanted, once more by their row codes.
-void HeadLookup::EstimateRefined(size_t begin, Rows<float> fine, Rows<float> by_row_codes) {
-  const std::byte* const planes[] = {buffers_.fine_planes[0].data(), buffers_.fine_planes[1].data(),
-                                     buffers_.fine_planes[2].data()};
-  const std::span<const float> reference = Tile(reference_, begin, begin + fine.num_rows);
-  const auto finish = [&](std::span<const std::byte* const> codes, std::span<const float> factors,
-                          size_t first, Rows<float> block) {
-    AddSignLogits(codes, factors, first, begin, block);
-    Softcap(args_.backend, block, args_.softcap);
-    args_.backend.exp_rows({.logits = block, .reference = reference});
-  };
-  for (size_t first = 0; first < fine.num_cols; first += kBlockRows) {
-    const size_t size = std::min(kBlockRows, fine.num_cols - first);
-    const auto block_of = [&](const Rows<float>& masses) {
-      return Rows<float>(masses.data + first, masses.num_rows, size, masses.stride);
-    };
-    const Rows<float> block = block_of(fine);
-    const uint32_t* const columns = refined_columns_.data() + first;
-    for (size_t r = 0; r < fine.num_rows; ++r) {
-      const float* const logits = CentroidLogitsOf(r);
-      for (size_t i = 0; i < size; ++i) block[r][i] = logits[columns[i]];
-      if (by_row_codes.data != nullptr) std::copy_n(block[r], size, by_row_codes[r] + first);
-    }
-    finish(planes, buffers_.fine_factors.span(), first, block);
-    if (by_row_codes.data == nullptr) continue;
-    finish(std::span(planes).first(1), buffers_.refined_factors.span(), first,
-           block_of(by_row_codes));
-  }
+// The centroids' logits of rows [first, first + logits.num_cols), those of each coded cluster at
+// `begins`, for the query rows of the part.
+void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
+                                      Rows<float> logits) const {
+  const Segments clusters = SegmentsWithin(begins, first, logits.num_cols);
+  args_.backend.spread_segments(
+      {.values = {CentroidLogitsOf(0), logits.num_rows, log_counts_.size()},
+       .columns = std::span<const uint32_t>(coded_columns_)
+                      .subspan(clusters.first, clusters.begins.size() - 1),
+       .begin = clusters.begins,
+       .out = logits});
 }
 
 // What query rows from `begin` on count, by the mass of everything: the rest and coded rows.
@@ -222,44 +188,36 @@ void HeadLookup::ScoreCodedRows() {
   if (num_rows == 0) return;
   buffers_.factors.Resize(num_rows);
   buffers_.planes.Resize(PackedSignBytes(num_rows, PlaneBytes(queries_.num_cols)));
-  const bool is_one_part = queries_.num_rows <= kPartRows;  // ScoreRefinedRows needs its masses
-  const size_t stride = is_one_part ? num_rows : kBlockRows;
   ForEachPart([&](size_t row, size_t count) {
-    float* const data = buffers_.row_masses.Resize(count * stride).data();
-    size_t cluster = 0, group = 0;
+    float* const data = buffers_.row_masses.Resize(count * kBlockRows).data();
     for (size_t first = 0; first < num_rows; first += kBlockRows) {
-      while (coded_begin_[cluster + 1] <= first) ++cluster;
-      while (groups_[group].end_row <= first) ++group;
       const size_t size = std::min(kBlockRows, num_rows - first);
-      if (row == 0) PackBlock(first, size, cluster);
-      const Rows<float> masses(data + (is_one_part ? first : 0), count, size, stride);
-      EstimateBlock(row, first, cluster, masses);
-      AddToGroups(row, first, group, masses);
-      args_.backend.add_weighted_rows({.masses = masses,
-                                       .weights = Tile(weights_, row, row + count),
-                                       .scores = Tile(row_scores_, first, first + size)});
+      const Rows<float> masses(data, count, size);
+      if (row == 0) PackBlock(first, size);
+      SpreadCentroidLogits(coded_begin_, first, masses);
+      args_.backend.sign_masses(
+          {.codes = Codes({buffers_.planes.data()}, buffers_.factors.span(), first, row, masses),
+           .reference = Tile(reference_, row, row + count),
+           .softcap = args_.softcap,
+           .weights = Tile(weights_, row, row + count),
+           .scores = Tile(row_scores_, first, first + size)});
+      AddToGroups(group_begin_, row, first, masses);
     }
   });
 }
 
-// Masses of coded rows [first, first + masses.num_cols), the first of them in `group`, for query
-// rows from `begin` on.
-void HeadLookup::AddToGroups(size_t begin, size_t first, size_t group, Rows<const float> masses) {
-  const std::span<uint32_t> all_begins = buffers_.begins.Resize(groups_.size() + 1);
-  size_t end = group;
-  for (; end < groups_.size() && groups_[end].begin_row < first + masses.num_cols; ++end) {
-    all_begins[end - group] =
-        static_cast<uint32_t>(std::max<size_t>(groups_[end].begin_row, first) - first);
-  }
-  all_begins[end - group] = static_cast<uint32_t>(masses.num_cols);
-  const std::span<const uint32_t> begins = all_begins.first(end - group + 1);
-  const size_t rows = masses.num_rows;
-  const Rows<float> sums(buffers_.sums.Resize(rows * (end - group)).data(), rows, end - group);
-  args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
+// Masses of rows [first, first + masses.num_cols), those of each group at `begins`, for query rows
+// from `begin` on.
+void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
+                             Rows<const float> masses) {
+  const Segments groups = SegmentsWithin(begins, first, masses.num_cols);
+  const size_t rows = masses.num_rows, num_groups = groups.begins.size() - 1;
+  const Rows<float> sums(buffers_.sums.Resize(rows * num_groups).data(), rows, num_groups);
+  args_.backend.sum_segments({.masses = masses, .begin = groups.begins, .sums = sums});
   for (size_t r = 0; r < rows; ++r) {
-    float* const groups = GroupMasses(begin + r) + group;
-    for (size_t g = 0; g < end - group; ++g) groups[g] += sums[r][g];
-    coded_mass_[begin + r] += std::accumulate(sums[r], sums[r] + (end - group), 0.0);
+    float* const all = GroupMasses(begin + r) + groups.first;
+    for (size_t g = 0; g < num_groups; ++g) all[g] += sums[r][g];
+    coded_mass_[begin + r] += std::accumulate(sums[r], sums[r] + num_groups, 0.0);
   }
 }
 
@@ -271,37 +229,39 @@ void HeadLookup::ScoreRefinedRows() {
   std::fill(refined_scores_.begin(), refined_scores_.end(), 0.0f);
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
-  auto begins = Make<uint32_t>();  // of groups, among the refined rows
-  for (uint32_t i = 0; begins.size() <= groups_.size();) {
-    begins.push_back(i);
-    while (i < num_refined && refined_groups_[i] < begins.size()) ++i;
-  }
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
   ForEachPart([&](size_t row, size_t count) {
-    const Rows<float> fine(FineMasses(row), count, num_refined);
-    const Rows<float> change(buffers_.changes.Resize(count * num_refined).data(), count,
-                             num_refined);
-    const bool is_one_part = queries_.num_rows <= kPartRows;  // which ScoreCodedRows left
-    EstimateRefined(row, fine, is_one_part ? Rows<float>() : change);
-    for (size_t r = 0; r < count; ++r) {
-      if (is_one_part) {
-        const float* const masses = buffers_.row_masses.data() + r * coded_rows_.size();
-        for (size_t i = 0; i < num_refined; ++i) change[r][i] = masses[refined_[i]];
-      }
-      for (size_t i = 0; i < num_refined; ++i) change[r][i] = fine[r][i] - change[r][i];
+    for (size_t first = 0; first < num_refined; first += kBlockRows) {
+      const size_t size = std::min(kBlockRows, num_refined - first);
+      const Rows<float> fine(FineMasses(row) + first, count, size, num_refined);
+      const Rows<float> changes(buffers_.changes.Resize(count * size).data(), count, size);
+      SpreadCentroidLogits(refined_begin_, first, fine);
+      args_.backend.sign_masses(
+          {.codes = Codes(FinePlanes(), buffers_.fine_factors.span(), first, row, fine),
+           .reference = Tile(reference_, row, row + count),
+           .softcap = args_.softcap,
+           .sign_factors = factors.subspan(first, size),
+           .changes = changes});
+      AddToGroups(refined_group_begin_, row, first, changes);
     }
-    const Rows<float> sums(buffers_.sums.Resize(count * groups_.size()).data(), count,
-                           groups_.size());
-    args_.backend.sum_segments({.masses = change, .begin = begins, .sums = sums});
-    for (size_t r = 0; r < count; ++r) {
-      float* const groups = GroupMasses(row + r);
-      for (size_t g = 0; g < groups_.size(); ++g) groups[g] += sums[r][g];
-      const double all = std::accumulate(sums[r], sums[r] + groups_.size(), 0.0);
-      coded_mass_[row + r] = std::max(0.0, coded_mass_[row + r] + all);
-    }
-    args_.backend.add_weighted_rows(
-        {.masses = fine, .weights = RowWeights(row, count), .scores = refined_scores_});
+    for (size_t r = row; r < row + count; ++r) coded_mass_[r] = std::max(0.0, coded_mass_[r]);
+    args_.backend.add_weighted_rows({.masses = {FineMasses(row), count, num_refined},
+                                     .weights = RowWeights(row, count),
+                                     .scores = refined_scores_});
   });
+}
+
+// Where segments begin among the ascending `members`, by where they begin among all.
+ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
+                                              std::span<const uint32_t> begins) const {
+  auto among = Make<uint32_t>();
+  among.reserve(begins.size());
+  uint32_t i = 0;
+  for (const uint32_t begin : begins) {
+    while (i < members.size() && members[i] < begin) ++i;
+    among.push_back(i);
+  }
+  return among;
 }
 
 // Once the coded clusters are known.
@@ -310,26 +270,28 @@ void HeadLookup::MakeGroups() {
   const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
     const size_t first = last;
     while (last < coded_columns_.size() && coded_columns_[last] < end_column) ++last;
-    groups_.push_back({cluster, begin_column, end_column, coded_begin_[first], coded_begin_[last],
-                       last - first == end_column - begin_column});
+    groups_.push_back(
+        {cluster, begin_column, end_column, last - first == end_column - begin_column});
+    group_begin_.push_back(coded_begin_[first]);
   };
   if (finest() == 0) {
     for (size_t i = 0; i < coded_.size(); ++i) {
       add(coded_[i], coded_columns_[i], coded_columns_[i] + 1);
     }
-    return;
-  }
-  const auto& children = head_.levels()[finest() - 1].children;
-  uint32_t column = 0;
-  for (const IndexRange& range : open_) {
-    auto parent = static_cast<uint32_t>(
-        std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
-    for (; children[parent] < range.end; ++parent) {
-      const uint32_t size = children[parent + 1] - children[parent];
-      add(parent, column, column + size);
-      column += size;
+  } else {
+    const auto& children = head_.levels()[finest() - 1].children;
+    uint32_t column = 0;
+    for (const IndexRange& range : open_) {
+      auto parent = static_cast<uint32_t>(
+          std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
+      for (; children[parent] < range.end; ++parent) {
+        const uint32_t size = children[parent + 1] - children[parent];
+        add(parent, column, column + size);
+        column += size;
+      }
     }
   }
+  group_begin_.push_back(coded_begin_.back());
 }
 
 Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
@@ -375,6 +337,8 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
 Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
   refined_.assign(refined.begin(), refined.end());
+  refined_begin_ = BeginsAmong(refined_, coded_begin_);
+  refined_group_begin_ = BeginsAmong(refined_, group_begin_);
   const size_t num_refined = refined_.size();
   if (num_refined == 0) return {};
   const size_t all_bytes = num_refined * plane_bytes;
@@ -382,15 +346,12 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const std::array<std::span<std::byte>, 3> planes = {
       codes.first(all_bytes), codes.subspan(all_bytes, all_bytes), codes.last(all_bytes)};
   const std::span<float> factors = buffers_.fine_factors.Resize(num_refined);
-  refined_columns_ = buffers_.refined_columns.Resize(num_refined);
-  refined_groups_ = buffers_.refined_groups.Resize(num_refined);
   selection_.refined.resize(num_refined);
   const uint32_t first_row = head_.num_exact();
   const std::byte* const row_codes = head_.RowCodes(first_row);
   const std::byte* const fine_codes = head_.FineCodes(first_row);
   const size_t row_bytes = head_.row_code_bytes(), fine_bytes = head_.fine_code_bytes();
-  uint32_t cluster = 0, group = 0;  // of coded_, of groups_
-  uint32_t verified_end = 0;        // stored row
+  uint32_t verified_end = 0;  // stored row
   for (size_t i = 0; i < num_refined; ++i) {
     constexpr size_t kAhead = 16;  // they lie apart
     if (i + kAhead < num_refined) {
@@ -408,10 +369,6 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
     CopyPlane(fine_code, plane_bytes, planes[1].data() + place);
     CopyPlane(fine_code + plane_bytes, plane_bytes, planes[2].data() + place);
     factors[i] = FineFactor(fine_code, dim);
-    while (coded_begin_[cluster + 1] <= index) ++cluster;
-    while (groups_[group].end_row <= index) ++group;
-    refined_columns_[i] = coded_columns_[cluster];
-    refined_groups_[i] = group;
     selection_.refined[i] = row;
   }
   MakeFinePlanes(planes[0], planes[1], planes[2]);
@@ -432,31 +389,49 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
   AddRowBound(chosen);
   selection_.rows.reserve(chosen.size());
   for (const uint32_t i : chosen) selection_.rows.push_back(selection_.refined[i]);
+  const ArenaVector<uint32_t> begins = BeginsAmong(chosen, refined_group_begin_);
+  SumReadMasses(chosen, begins);
   const std::span<const float> weights = RowWeights(0, queries_.num_rows);
   for (size_t r = 0; r < queries_.num_rows; ++r) {
-    const float* const fine = FineMasses(r);
-    double unread = coded_mass_[r];
-    for (const uint32_t i : chosen) unread -= fine[i];
+    const float* const read = ReadMasses(r);
+    const double unread = coded_mass_[r] - std::accumulate(read, read + groups_.size(), 0.0);
     missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
     if (finest() == 0) ToRanges(Without(open_, coded_, arena_), selection_.tail[0]);
-    MakeLogitTail(chosen);
+    MakeLogitTail(begins);
   }
   CountBytes();
   return {};
 }
 
-// Per query row and group: log mass of what is not read of it; `read`: of the refined rows. Groups
-// of which everything is read are left out.
-void HeadLookup::MakeLogitTail(std::span<const uint32_t> read) {
-  auto num_read = Make<uint32_t>(groups_.size());
-  for (const uint32_t i : read) ++num_read[refined_groups_[i]];
+// Per query row and group the mass of rows `read` (of those refined; those of each at `begins`).
+void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins) {
+  const size_t num_groups = groups_.size();
+  buffers_.read_masses.Resize(queries_.num_rows * num_groups);
+  for (size_t row = 0; row < queries_.num_rows; row += kPartRows) {
+    const size_t count = std::min(kPartRows, queries_.num_rows - row);
+    const Rows<float> masses(buffers_.changes.Resize(count * read.size()).data(), count,
+                             read.size());
+    for (size_t r = 0; r < count; ++r) {
+      const float* const fine = FineMasses(row + r);
+      float* const out = masses[r];
+      for (size_t i = 0; i < read.size(); ++i) out[i] = fine[read[i]];
+    }
+    args_.backend.sum_segments(
+        {.masses = masses, .begin = begins, .sums = {ReadMasses(row), count, num_groups}});
+  }
+}
+
+// Per query row and group: log mass of what is not read of it; `read_begin`: where the rows of each
+// begin among those that are read. Groups of which everything is read are left out.
+void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   auto kept = Make<Group>();
   auto kept_groups = Make<uint32_t>(), clusters = Make<uint32_t>();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
-    if (group.all_coded && num_read[g] == group.end_row - group.begin_row) continue;
+    const uint32_t num_read = read_begin[g + 1] - read_begin[g];
+    if (group.all_coded && num_read == group_begin_[g + 1] - group_begin_[g]) continue;
     kept.push_back(group);
     kept_groups.push_back(g);
     clusters.push_back(group.cluster);
@@ -470,7 +445,6 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read) {
   tail.logits.resize(all_queries_.num_rows * kept.size());
   // Of each group's mass, by the rows that are scored: all, and what is not read.
   auto all = Make<double>(kept.size()), left = Make<double>(kept.size());
-  auto unread = Make<float>(groups_.size());
   ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
     Rows<const float> uncoded;  // of the part of r
     for (size_t r = begin; r < end; ++r) {
@@ -479,15 +453,12 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read) {
         const size_t part_end = std::min(r + kPartRows, end);
         uncoded = UncodedMasses(centroids.Slice(r - begin, part_end - begin), bias, r);
       }
-      const float* const coded = GroupMasses(r);
-      const float* const fine = FineMasses(r);
-      std::copy_n(coded, groups_.size(), unread.data());
-      for (const uint32_t i : read) unread[refined_groups_[i]] -= fine[i];
+      const float *const coded = GroupMasses(r), *const read = ReadMasses(r);
       float* const logits = tail.logits.data() + scored_[r] * kept.size();
       for (size_t i = 0; i < kept.size(); ++i) {
         const uint32_t g = kept_groups[i];
         // Sums of all less those that are read: never less than their rounding, never nothing.
-        const float coded_left = std::max({unread[g], 0x1p-24f * coded[g], kNoMass});
+        const float coded_left = std::max({coded[g] - read[g], 0x1p-24f * coded[g], kNoMass});
         logits[i] = coded_left + uncoded[in_part][g];
         if (scores_all()) continue;
         left[i] += double{weights_[r]} * logits[i];
@@ -530,39 +501,42 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
 // read.
 void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const double> left) {
   constexpr size_t kTileRows = 64;
-  const size_t num_open = log_counts_.size();
+  const size_t num_open = log_counts_.size(), dim = all_queries_.num_cols;
   auto segments = Make<uint32_t>();
   for (const Group& group : groups) {
     segments.push_back(group.begin_column);
     segments.push_back(group.end_column);
   }
+  auto unscored = Make<uint32_t>();
+  for (uint32_t r = 0; r < all_queries_.num_rows; ++r) {
+    if (!std::binary_search(scored_.begin(), scored_.end(), r)) unscored.push_back(r);
+  }
   auto lse = Make<float>(kTileRows), norms = Make<float>(kTileRows);
   auto sums = Make<float>(kTileRows * (segments.size() - 1));
-  auto data = Make<float>(kTileRows * num_open);
-  auto next = scored_.begin();
-  for (size_t begin = 0; begin < all_queries_.num_rows; begin += kTileRows) {
-    const size_t end = std::min(begin + kTileRows, all_queries_.num_rows), rows = end - begin;
-    const Rows<const float> queries = all_queries_.Slice(begin, end);
-    for (size_t r = 0; r < rows; ++r) {
-      norms[r] = args_.scale * Norm({queries[r], queries.num_cols});
+  auto data = Make<float>(kTileRows * num_open), rows = Make<float>(kTileRows * dim);
+  for (size_t begin = 0; begin < unscored.size(); begin += kTileRows) {
+    const size_t count = std::min(kTileRows, unscored.size() - begin);
+    const Rows<float> queries(rows.data(), count, dim), logits(data.data(), count, num_open);
+    for (size_t r = 0; r < count; ++r) {
+      std::copy_n(all_queries_[unscored[begin + r]], dim, queries[r]);
+      norms[r] = args_.scale * Norm({queries[r], dim});
     }
-    const Rows<float> logits(data.data(), rows, num_open);
     CentroidLogits(finest(), queries, logits);
-    AddSecondOrder(std::span(norms).first(rows), logits);
-    for (size_t r = 0; r < rows; ++r) {
+    AddSecondOrder(std::span(norms).first(count), logits);
+    for (size_t r = 0; r < count; ++r) {
       for (size_t i = 0; i < num_open; ++i) logits[r][i] += log_counts_[i];
       lse[r] = *std::max_element(logits[r], logits[r] + num_open);
     }
-    const Rows<float> masses(sums.data(), rows, segments.size() - 1);
-    args_.backend.exp_rows({.logits = logits, .reference = std::span(lse).first(rows)});
+    const Rows<float> masses(sums.data(), count, segments.size() - 1);
+    args_.backend.exp_rows({.logits = logits, .reference = std::span(lse).first(count)});
     args_.backend.sum_segments({.masses = logits, .begin = segments, .sums = masses});
-    for (size_t r = 0; r < rows; ++r) {
-      while (next != scored_.end() && *next < begin + r) ++next;
-      if (next != scored_.end() && *next == begin + r) continue;
-      float* const out = selection_.logit_tail.logits.data() + (begin + r) * groups.size();
+    for (size_t r = 0; r < count; ++r) {
+      float* const out = selection_.logit_tail.logits.data() + unscored[begin + r] * groups.size();
       for (size_t i = 0; i < groups.size(); ++i) {
-        out[i] = lse[r] + std::log(masses[r][2 * i] * static_cast<float>(left[i]));
+        out[i] = std::max(masses[r][2 * i] * static_cast<float>(left[i]), kNoMass);
       }
+      args_.backend.log_rows({.masses = {out, 1, groups.size()},
+                              .reference = std::span<const float>(lse).subspan(r, 1)});
     }
   }
 }

@@ -27,8 +27,10 @@ constexpr Backend kBackends[] = {
      .any_at_least = AnyAtLeastScalar,
      .log_rows = LogRowsScalar,
      .sum_segments = SumSegmentsScalar,
+     .spread_segments = SpreadSegmentsScalar,
      .add_weighted_rows = AddWeightedRowsScalar,
      .add_sign_logits = AddSignLogitsScalar,
+     .sign_masses = SignMassesScalar,
      .assign_nearest = AssignNearestScalar},
     {.name = "simd",
      .to_float_rows = ToFloatRowsSimd,
@@ -51,8 +53,10 @@ constexpr Backend kBackends[] = {
      .any_at_least = AnyAtLeastSimd,
      .log_rows = LogRowsSimd,
      .sum_segments = SumSegmentsSimd,
+     .spread_segments = SpreadSegmentsSimd,
      .add_weighted_rows = AddWeightedRowsSimd,
      .add_sign_logits = AddSignLogitsSimd,
+     .sign_masses = SignMassesSimd,
      .assign_nearest = AssignNearestSimd},
 };
 

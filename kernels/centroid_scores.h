@@ -84,6 +84,17 @@ struct SumSegmentsArgs {
 void SumSegmentsScalar(const SumSegmentsArgs& args);  // the definition; sums in double
 void SumSegmentsSimd(const SumSegmentsArgs& args);    // within 1e-5 relative, masses >= 0
 
+// And back: what holds for all of a segment.
+struct SpreadSegmentsArgs {
+  Rows<const float> values;           // [R, m]
+  std::span<const uint32_t> columns;  // [segments], < m
+  std::span<const uint32_t> begin;    // [segments + 1], ascending, from 0 on, at most n
+  Rows<float>
+      out;  // [R, n]: values_r[columns_i] in [begin_i, begin_{i+1}); past the last: anything
+};
+void SpreadSegmentsScalar(const SpreadSegmentsArgs& args);  // the definition
+void SpreadSegmentsSimd(const SpreadSegmentsArgs& args);    // the same
+
 struct AddWeightedRowsArgs {
   Rows<const float> masses;        // [R, n]
   std::span<const float> weights;  // [R]

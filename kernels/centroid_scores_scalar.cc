@@ -97,6 +97,15 @@ void SumSegmentsScalar(const SumSegmentsArgs& args) {
   }
 }
 
+void SpreadSegmentsScalar(const SpreadSegmentsArgs& args) {
+  for (size_t r = 0; r < args.out.num_rows; ++r) {
+    for (size_t i = 0; i < args.columns.size(); ++i) {
+      std::fill(args.out[r] + args.begin[i], args.out[r] + args.begin[i + 1],
+                args.values[r][args.columns[i]]);
+    }
+  }
+}
+
 void AddWeightedRowsScalar(const AddWeightedRowsArgs& args) {
   for (size_t j = 0; j < args.scores.size(); ++j) {
     double sum = args.scores[j];

@@ -36,6 +36,7 @@ void ExpRows(const ExpRowsArgs& args) { ExpRowsScalar(args); }
 bool AnyAtLeast(const AnyAtLeastArgs& args) { return AnyAtLeastScalar(args); }
 void LogRows(const LogRowsArgs& args) { LogRowsScalar(args); }
 void SumSegments(const SumSegmentsArgs& args) { SumSegmentsScalar(args); }
+void SpreadSegments(const SpreadSegmentsArgs& args) { SpreadSegmentsScalar(args); }
 void AddWeightedRows(const AddWeightedRowsArgs& args) { AddWeightedRowsScalar(args); }
 void AssignNearest(const AssignNearestArgs& args) { AssignNearestScalar(args); }
 #else
@@ -92,6 +93,18 @@ HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
   std::fill(padded, padded + kLanes, fill);
   std::memcpy(padded, x, count * sizeof(float));
   return hn::LoadU(d, padded);
+}
+
+// x[0, count), 1 <= count <= kLanes, padded with zeros; `mask`: the first `count` lanes.
+HWY_INLINE FloatVector LoadMasked(hn::Mask<FloatTag> mask, const float* x, size_t count) {
+  const FloatTag d;
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  (void)count;
+  return hn::MaskedLoad(mask, d, x);
+#else
+  (void)mask;
+  return LoadFilled(x, count, 0);
+#endif
 }
 
 // And back: x[0, count), count <= kLanes.
@@ -234,28 +247,84 @@ HWY_INLINE double SumOf(const float* x, size_t count) {
   return sum;
 }
 
-// Of rows [row, row + kRows). Most segments are a handful of clusters: the branch on where one
-// ends, which is often mistaken, is shared by the rows.
-template <size_t kRows>
-HWY_INLINE void SumSegmentsOf(const SumSegmentsArgs& args, size_t row) {
-  constexpr size_t kShort = 16;
+// The sums of four vectors' lanes.
+template <class D, class V>
+HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, float* sums) {
+  if constexpr (hn::MaxLanes(d) > 4) {
+    const hn::Half<D> half;
+    const auto fold = [&](V v) HWY_ATTR {
+      return hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v));
+    };
+    SumLanes(half, fold(a), fold(b), fold(c), fold(e), sums);
+  } else {
+    const hn::Repartition<double, D> pairs;
+    const auto fold = [&](V v, V w) HWY_ATTR {
+      return hn::Add(hn::InterleaveLower(d, v, w), hn::InterleaveUpper(d, v, w));
+    };
+    const auto ab = hn::BitCast(pairs, fold(a, b)), ce = hn::BitCast(pairs, fold(c, e));
+    hn::StoreU(hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                       hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce))),
+               d, sums);
+  }
+}
+
+// Of rows [row, row + 4). A segment's last vector, or only one, is read with a mask: a branch on
+// where it ends would often be mistaken.
+HWY_INLINE void SumSegmentsOfFour(const SumSegmentsArgs& args, size_t row) {
+  constexpr size_t kLong = 1024;  // more terms are joined in double
+  const FloatTag d;
+  const float* const masses[4] = {args.masses[row], args.masses[row + 1], args.masses[row + 2],
+                                  args.masses[row + 3]};
+  float* const out[4] = {args.sums[row], args.sums[row + 1], args.sums[row + 2],
+                         args.sums[row + 3]};
   for (size_t i = 0; i < args.sums.num_cols; ++i) {
-    const size_t begin = args.begin[i], count = args.begin[i + 1] - begin;
-    float sums[kRows] = {};
-    for (size_t j = begin; j < begin + count && count <= kShort; ++j) {
-      for (size_t r = 0; r < kRows; ++r) sums[r] += args.masses[row + r][j];
+    const size_t end = args.begin[i + 1];
+    size_t j = args.begin[i];
+    float sums[4] = {};
+    if (end - j > kLong) {
+      for (size_t r = 0; r < 4; ++r) {
+        sums[r] = static_cast<float>(SumOf(masses[r] + j, end - j));
+      }
+    } else if (j < end) {
+      FloatVector sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      for (; end - j > kLanes; j += kLanes) {
+        for (size_t r = 0; r < 4; ++r) sum[r] = hn::Add(sum[r], hn::LoadU(d, masses[r] + j));
+      }
+      const auto mask = hn::FirstN(d, end - j);
+      for (size_t r = 0; r < 4; ++r) {
+        sum[r] = hn::Add(sum[r], LoadMasked(mask, masses[r] + j, end - j));
+      }
+      SumLanes(d, sum[0], sum[1], sum[2], sum[3], sums);
     }
-    for (size_t r = 0; r < kRows; ++r) {
-      if (count > kShort) sums[r] = static_cast<float>(SumOf(args.masses[row + r] + begin, count));
-      args.sums[row + r][i] = sums[r];
-    }
+    for (size_t r = 0; r < 4; ++r) out[r][i] = sums[r];
   }
 }
 
 void SumSegments(const SumSegmentsArgs& args) {
   size_t row = 0;
-  for (; row + 4 <= args.masses.num_rows; row += 4) SumSegmentsOf<4>(args, row);
-  for (; row < args.masses.num_rows; ++row) SumSegmentsOf<1>(args, row);
+  for (; row + 4 <= args.masses.num_rows; row += 4) SumSegmentsOfFour(args, row);
+  for (; row < args.masses.num_rows; ++row) {
+    for (size_t i = 0; i < args.sums.num_cols; ++i) {
+      const size_t begin = args.begin[i], count = args.begin[i + 1] - begin;
+      args.sums[row][i] = static_cast<float>(SumOf(args.masses[row] + begin, count));
+    }
+  }
+}
+
+void SpreadSegments(const SpreadSegmentsArgs& args) {
+  const FloatTag d;
+  const size_t n = args.out.num_cols;
+  for (size_t r = 0; r < args.out.num_rows; ++r) {
+    float* const out = args.out[r];
+    for (size_t i = 0; i < args.columns.size(); ++i) {
+      const size_t end = args.begin[i + 1];
+      const float value = args.values[r][args.columns[i]];
+      size_t j = args.begin[i];
+      // Past its end as well: the next segment writes over that.
+      for (; j < end && j + kLanes <= n; j += kLanes) hn::StoreU(hn::Set(d, value), d, out + j);
+      for (; j < end; ++j) out[j] = value;
+    }
+  }
 }
 
 void AddWeightedRows(const AddWeightedRowsArgs& args) {
@@ -352,6 +421,7 @@ HWY_EXPORT(ExpRows);
 HWY_EXPORT(AnyAtLeast);
 HWY_EXPORT(LogRows);
 HWY_EXPORT(SumSegments);
+HWY_EXPORT(SpreadSegments);
 HWY_EXPORT(AddWeightedRows);
 HWY_EXPORT(AssignNearest);
 
@@ -399,6 +469,12 @@ void SumSegmentsSimd(const SumSegmentsArgs& args) {
   assert(args.begin.size() == args.sums.num_cols + 1);
   assert(args.sums.num_rows == args.masses.num_rows);
   HWY_DYNAMIC_DISPATCH(SumSegments)(args);
+}
+
+void SpreadSegmentsSimd(const SpreadSegmentsArgs& args) {
+  assert(args.begin.size() == args.columns.size() + 1 && args.begin.front() == 0);
+  assert(args.begin.back() <= args.out.num_cols && args.values.num_rows == args.out.num_rows);
+  HWY_DYNAMIC_DISPATCH(SpreadSegments)(args);
 }
 
 void AddWeightedRowsSimd(const AddWeightedRowsArgs& args) {

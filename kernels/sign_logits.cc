@@ -7,7 +7,7 @@ namespace lectern {
 namespace {
 
 constexpr size_t kGroup = 4;           // dimensions of a table
-constexpr size_t kLargestEntry = 127;  // the sum of two fits into a byte
+constexpr size_t kLargestEntry = 63;   // the sum of four fits into a byte
 constexpr size_t kLargestSum = 65535;  // of all groups, seven times: 4 s + p + 2 p'
 
 // Largest table entry for which no sum overflows.

@@ -1,19 +1,23 @@
 #include "kernels/sign_logits.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+
+#include "kernels/softcap.h"
 
 namespace lectern {
 
 void AddSignLogitsScalar(const AddSignLogitsArgs& args) {
   constexpr std::array<uint32_t, 3> kWeights = {4, 1, 2};
   const size_t block_bytes = kSignBlock * args.plane_bytes;
-  const bool one_bit = args.planes.size() == 1;
+  const bool one_bit = IsOneBit(args.planes);
   for (size_t r = 0; r < args.logits.num_rows; ++r) {
     const uint8_t* tables = args.tables.data() + r * args.plane_bytes * 32;
     const SignScale scale = args.scales[r];
     for (size_t t = 0; t < args.factors.size(); ++t) {
       uint32_t sum = 0;
-      for (size_t p = 0; p < args.planes.size(); ++p) {
+      for (size_t p = 0; p < (one_bit ? 1 : args.planes.size()); ++p) {
         const std::byte* plane = args.planes[p] + t / kSignBlock * block_bytes + t % kSignBlock;
         uint32_t of_plane = 0;
         for (size_t b = 0; b < args.plane_bytes; ++b) {
@@ -25,6 +29,31 @@ void AddSignLogitsScalar(const AddSignLogitsArgs& args) {
       const float weights = one_bit ? 1.0f : 7.0f;
       const float dot = scale.step * static_cast<float>(sum) + weights * scale.offset;
       args.logits[r][t] += args.factors[t] * dot;
+    }
+  }
+}
+
+void SignMassesScalar(const SignMassesArgs& args) {
+  const Rows<float>&masses = args.codes.logits, &changes = args.changes;
+  const auto finish = [&](const AddSignLogitsArgs& codes) {
+    AddSignLogitsScalar(codes);
+    for (size_t r = 0; r < codes.logits.num_rows; ++r) {
+      for (size_t t = 0; t < codes.logits.num_cols; ++t) {
+        float& logit = codes.logits[r][t];
+        const double x = Softcapped(logit, args.softcap) - args.reference[r];
+        logit = static_cast<float>(std::exp(std::min(x, 80.0)));
+      }
+    }
+  };
+  for (size_t r = 0; r < changes.num_rows; ++r) {
+    std::copy_n(masses[r], masses.num_cols, changes[r]);
+  }
+  finish(args.codes);
+  if (!args.sign_factors.empty()) finish(SignsAlone(args));
+  for (size_t r = 0; r < masses.num_rows; ++r) {
+    for (size_t t = 0; t < masses.num_cols; ++t) {
+      if (!args.weights.empty()) args.scores[t] += args.weights[r] * masses[r][t];
+      if (!args.sign_factors.empty()) changes[r][t] = masses[r][t] - changes[r][t];
     }
   }
 }

@@ -5,131 +5,269 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "kernels/centroid_scores.h"
+#include "kernels/softcap.h"
+
+#ifndef LECTERN_SIGN_LOGITS_INCLUDES
+#define LECTERN_SIGN_LOGITS_INCLUDES
+#include <algorithm>
+#include <cstring>
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 void AddSignLogits(const AddSignLogitsArgs& args) { AddSignLogitsScalar(args); }
+void SignMasses(const SignMassesArgs& args) { SignMassesScalar(args); }
 void PackSigns(const PackSignsArgs& args) { PackSignsScalar(args); }
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
 using ByteTag = hn::CappedTag<uint8_t, kSignBlock>;  // rows that are met at a time
 using SumTag = hn::Repartition<uint16_t, ByteTag>;
+using LogitTag = hn::Repartition<float, ByteTag>;
+using Sums = hn::Vec<SumTag>;
+using Logits = hn::Vec<LogitTag>;
 constexpr size_t kByteLanes = HWY_MIN(HWY_LANES(uint8_t), kSignBlock);
-constexpr size_t kMostQueries = 4;  // that share the reading of a plane
+constexpr size_t kQuarter = kByteLanes / 4;  // rows whose logits are a vector
 
 // Sums of a plane's tables for kByteLanes rows and some queries: rows 0, 2, … and rows 1, 3, ….
 template <size_t kQueries>
 HWY_INLINE void SumTables(const std::byte* plane, size_t plane_bytes, const uint8_t* tables,
-                          hn::Vec<SumTag> (&even)[kQueries], hn::Vec<SumTag> (&odd)[kQueries]) {
+                          Sums (&even)[kQueries], Sums (&odd)[kQueries]) {
   const ByteTag d8;
   const SumTag d16;
   const auto low_bits = hn::Set(d8, uint8_t{15});
-  const auto low_bytes = hn::Set(d16, uint16_t{255});
   const size_t table_bytes = plane_bytes * 32;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(plane);
+  const auto look_up = [&](const uint8_t* table, auto bits) {
+    return hn::TableLookupBytes(hn::LoadDup128(d8, table), bits);
+  };
+  const auto high_of = [&](auto byte) {
+    return hn::And(hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, byte))), low_bits);
+  };
   HWY_UNROLL(4)
   for (size_t q = 0; q < kQueries; ++q) even[q] = odd[q] = hn::Zero(d16);
-  for (size_t b = 0; b < plane_bytes; ++b) {
-    const auto bytes = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(plane) + b * kSignBlock);
-    const auto low = hn::And(bytes, low_bits);
-    const auto high =
-        hn::And(hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, bytes))), low_bits);
+  // Both rows of 16 bits are added to `even`; what is the odd one's is taken out at the end.
+  const auto add = [&](size_t q, auto sum) {
+    even[q] = hn::Add(even[q], hn::BitCast(d16, sum));
+    odd[q] = hn::Add(odd[q], hn::ShiftRight<8>(hn::BitCast(d16, sum)));
+  };
+  size_t b = 0;
+  for (; b + 2 <= plane_bytes; b += 2) {
+    const auto first = hn::LoadU(d8, bytes + b * kSignBlock);
+    const auto second = hn::LoadU(d8, bytes + (b + 1) * kSignBlock);
+    const auto low0 = hn::And(first, low_bits), low1 = hn::And(second, low_bits);
+    const auto high0 = high_of(first), high1 = high_of(second);
     HWY_UNROLL(4)
     for (size_t q = 0; q < kQueries; ++q) {
-      const uint8_t* table = tables + q * table_bytes + b * 32;
-      const auto sum =
-          hn::BitCast(d16, hn::Add(hn::TableLookupBytes(hn::LoadDup128(d8, table), low),
-                                   hn::TableLookupBytes(hn::LoadDup128(d8, table + 16), high)));
-      even[q] = hn::Add(even[q], hn::And(sum, low_bytes));
-      odd[q] = hn::Add(odd[q], hn::ShiftRight<8>(sum));
+      const uint8_t* const table = tables + q * table_bytes + b * 32;
+      add(q, hn::Add(hn::Add(look_up(table, low0), look_up(table + 16, high0)),
+                     hn::Add(look_up(table + 32, low1), look_up(table + 48, high1))));
     }
   }
-}
-
-// Adds to logits[0, count) what their sums, in the order of rows, stand for.
-HWY_INLINE void AddLogits(const uint16_t* sums, size_t count, float step, float offset,
-                          const float* factors, float* logits) {
-  const hn::CappedTag<float, 8> d;
-  const hn::Rebind<int32_t, decltype(d)> d32;
-  const hn::Rebind<uint16_t, decltype(d)> d16;
-  size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-    const auto sum = hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d16, sums + i)));
-    const auto dot = hn::MulAdd(hn::Set(d, step), sum, hn::Set(d, offset));
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, factors + i), dot, hn::LoadU(d, logits + i)), d, logits + i);
+  if (b < plane_bytes) {
+    const auto last = hn::LoadU(d8, bytes + b * kSignBlock);
+    const auto low = hn::And(last, low_bits), high = high_of(last);
+    HWY_UNROLL(4)
+    for (size_t q = 0; q < kQueries; ++q) {
+      const uint8_t* const table = tables + q * table_bytes + b * 32;
+      add(q, hn::Add(look_up(table, low), look_up(table + 16, high)));
+    }
   }
-  for (; i < count; ++i) logits[i] += factors[i] * (step * static_cast<float>(sums[i]) + offset);
+  HWY_UNROLL(4)
+  for (size_t q = 0; q < kQueries; ++q) even[q] = hn::Sub(even[q], hn::ShiftLeft<8>(odd[q]));
 }
 
-// Rows [row, row + count), count <= kByteLanes, within one block.
+// In: sums of the signs of kByteLanes rows from `place` on; out: of their numbers of three bits.
 template <size_t kQueries>
-HWY_INLINE void AddRows(const AddSignLogitsArgs& args, size_t query, size_t row, size_t count) {
-  const SumTag d16;
-  const size_t place = row / kSignBlock * kSignBlock * args.plane_bytes + row % kSignBlock;
-  const uint8_t* tables = args.tables.data() + query * args.plane_bytes * 32;
-  hn::Vec<SumTag> even[kQueries], odd[kQueries];
-  SumTables(args.planes[0] + place, args.plane_bytes, tables, even, odd);
-  float weights = 1;
-  if (args.planes.size() == 3) {
-    weights = 7;
-    hn::Vec<SumTag> more_even[kQueries], more_odd[kQueries];
-    SumTables(args.planes[1] + place, args.plane_bytes, tables, more_even, more_odd);
-    for (size_t q = 0; q < kQueries; ++q) {
-      even[q] = hn::Add(hn::ShiftLeft<2>(even[q]), more_even[q]);
-      odd[q] = hn::Add(hn::ShiftLeft<2>(odd[q]), more_odd[q]);
-    }
-    SumTables(args.planes[2] + place, args.plane_bytes, tables, more_even, more_odd);
-    for (size_t q = 0; q < kQueries; ++q) {
-      even[q] = hn::Add(even[q], hn::ShiftLeft<1>(more_even[q]));
-      odd[q] = hn::Add(odd[q], hn::ShiftLeft<1>(more_odd[q]));
-    }
-  }
+HWY_INLINE void AddFinePlanes(const AddSignLogitsArgs& args, size_t place, const uint8_t* tables,
+                              Sums (&even)[kQueries], Sums (&odd)[kQueries]) {
+  Sums more_even[kQueries], more_odd[kQueries];
+  SumTables(args.planes[1] + place, args.plane_bytes, tables, more_even, more_odd);
   for (size_t q = 0; q < kQueries; ++q) {
-    // Interleaving works within blocks of 16 rows: their first and their last 8.
-    HWY_ALIGN uint16_t first[kByteLanes / 2], last[kByteLanes / 2];
-    hn::Store(hn::InterleaveLower(d16, even[q], odd[q]), d16, first);
-    hn::Store(hn::InterleaveUpper(d16, even[q], odd[q]), d16, last);
-    const SignScale scale = args.scales[query + q];
-    for (size_t i = 0; i < count; i += 8) {
-      const uint16_t* sums = (i % 16 == 0 ? first : last) + i / 16 * 8;
-      AddLogits(sums, HWY_MIN(count - i, size_t{8}), scale.step, weights * scale.offset,
-                args.factors.data() + row + i, args.logits[query + q] + row + i);
-    }
+    even[q] = hn::Add(hn::ShiftLeft<2>(even[q]), more_even[q]);
+    odd[q] = hn::Add(hn::ShiftLeft<2>(odd[q]), more_odd[q]);
+  }
+  SumTables(args.planes[2] + place, args.plane_bytes, tables, more_even, more_odd);
+  for (size_t q = 0; q < kQueries; ++q) {
+    even[q] = hn::Add(even[q], hn::ShiftLeft<1>(more_even[q]));
+    odd[q] = hn::Add(odd[q], hn::ShiftLeft<1>(more_odd[q]));
   }
 }
 
-template <size_t kQueries>
-HWY_NOINLINE void AddQueries(const AddSignLogitsArgs& args, size_t query) {
-  const size_t num_rows = args.factors.size();
-  for (size_t row = 0; row < num_rows; row += kByteLanes) {
-    AddRows<kQueries>(args, query, row, HWY_MIN(kByteLanes, num_rows - row));
+// Calls body(first row, sums of kQuarter rows) for the four quarters of kByteLanes rows.
+template <class Body>
+HWY_INLINE void ForEachQuarter(Sums even, Sums odd, const Body& body) {
+  const SumTag d16;
+  const hn::Half<SumTag> half;
+  const hn::RebindToSigned<LogitTag> d32;
+  const LogitTag d;
+  const auto quarter = [&](size_t row, auto sums) {
+    body(row, hn::ConvertTo(d, hn::PromoteTo(d32, sums)));
+  };
+  // Interleaving works within blocks of 16 bytes: of 16 rows their first and their last 8.
+  const Sums first = hn::InterleaveLower(d16, even, odd);
+  const Sums last = hn::InterleaveUpper(d16, even, odd);
+  constexpr size_t kUpper = kByteLanes == 32 ? 16 : kQuarter;  // rows of the upper halves
+  quarter(0, hn::LowerHalf(half, first));
+  quarter(8, hn::LowerHalf(half, last));
+  quarter(kUpper, hn::UpperHalf(half, first));
+  quarter(8 + kUpper, hn::UpperHalf(half, last));
+}
+
+// exp(x) for x within [-87, 80], others as the nearest of these; within 1e-5 relative. FastExp
+// (fast_exp-inl.h) with a polynomial of degree 4, the best one for |f| <= ln 2 / 2.
+HWY_INLINE Logits CoarseExp(Logits x) {
+  const LogitTag d;
+  const hn::RebindToSigned<LogitTag> di;
+  x = hn::Min(hn::Max(x, hn::Set(d, -87.0f)), hn::Set(d, 80.0f));
+  const Logits rounder = hn::Set(d, 0x1.8p23f);
+  const Logits rounded = hn::MulAdd(x, hn::Set(d, 1.44269504f), rounder);
+  const Logits f = hn::NegMulAdd(hn::Sub(rounded, rounder), hn::Set(d, 0.693147181f), x);
+  Logits p = hn::Set(d, 0.0414586082f);
+  for (const float c : {0.167909072f, 0.500043587f, 0.999963405f, 0.999999261f}) {
+    p = hn::MulAdd(p, f, hn::Set(d, c));
+  }
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, rounded))));
+}
+
+// kByteLanes rows of those that a kernel is given; of the first query, the next ones `stride`
+// floats apart.
+struct RowsOfBlock {
+  const float *factors, *sign_factors;
+  float *logits, *changes;
+  size_t stride, changes_stride;
+  float* scores;
+};
+
+// What becomes of logits: nothing but that, or masses.
+enum class Finish { kLogits, kMasses, kScores, kChanges };
+
+template <Finish kFinish, size_t kQueries>
+HWY_INLINE void AddRows(const SignMassesArgs& args, size_t query, size_t place,
+                        const RowsOfBlock& rows) {
+  const LogitTag d;
+  const AddSignLogitsArgs& codes = args.codes;
+  const uint8_t* const tables = codes.tables.data() + query * codes.plane_bytes * 32;
+  Sums even[kQueries], odd[kQueries];
+  SumTables(codes.planes[0] + place, codes.plane_bytes, tables, even, odd);
+  // Calls body(first row, place of it among the logits of q, logits) for the quarters of each
+  // query.
+  const auto for_each = [&](const float* factors, float weights, const auto& body) HWY_ATTR {
+    HWY_UNROLL(4)
+    for (size_t q = 0; q < kQueries; ++q) {
+      const SignScale scale = codes.scales[query + q];
+      const Logits step = hn::Set(d, scale.step), offset = hn::Set(d, weights * scale.offset);
+      ForEachQuarter(even[q], odd[q], [&](size_t row, Logits sums) HWY_ATTR {
+        const Logits dot = hn::MulAdd(step, sums, offset);
+        const Logits base = hn::LoadU(d, rows.logits + q * rows.stride + row);
+        body(q, row, hn::MulAdd(hn::LoadU(d, factors + row), dot, base));
+      });
+    }
+  };
+  const auto mass = [&](size_t q, Logits logit) HWY_ATTR {
+    return CoarseExp(hn::Sub(logit, hn::Set(d, args.reference[query + q])));
+  };
+  if constexpr (kFinish == Finish::kChanges) {
+    for_each(rows.sign_factors, 1, [&](size_t q, size_t row, Logits logit) HWY_ATTR {
+      hn::StoreU(mass(q, logit), d, rows.changes + q * rows.changes_stride + row);
+    });
+  }
+  const bool is_fine = !IsOneBit(codes.planes);
+  if (is_fine) AddFinePlanes(codes, place, tables, even, odd);
+  for_each(rows.factors, is_fine ? 7 : 1, [&](size_t q, size_t row, Logits logit) HWY_ATTR {
+    if constexpr (kFinish != Finish::kLogits) logit = mass(q, logit);
+    if constexpr (kFinish == Finish::kScores) {
+      const Logits weight = hn::Set(d, args.weights[query + q]);
+      float* const scores = rows.scores + row;
+      hn::StoreU(hn::MulAdd(weight, logit, hn::LoadU(d, scores)), d, scores);
+    }
+    if constexpr (kFinish == Finish::kChanges) {
+      float* const change = rows.changes + q * rows.changes_stride + row;
+      hn::StoreU(hn::Sub(logit, hn::LoadU(d, change)), d, change);
+    }
+    hn::StoreU(logit, d, rows.logits + q * rows.stride + row);
+  });
+}
+
+template <Finish kFinish, size_t kQueries>
+HWY_NOINLINE void AddQueries(const SignMassesArgs& args, size_t query) {
+  constexpr bool kScores = kFinish == Finish::kScores, kChanges = kFinish == Finish::kChanges;
+  const AddSignLogitsArgs& codes = args.codes;
+  const Rows<float>&logits = codes.logits, &changes = args.changes;
+  const size_t num_rows = codes.factors.size();
+  const auto rows_from = [&](size_t row) {
+    return RowsOfBlock{codes.factors.data() + row,
+                       kChanges ? args.sign_factors.data() + row : nullptr,
+                       logits[query] + row,
+                       kChanges ? changes[query] + row : nullptr,
+                       logits.stride,
+                       changes.stride,
+                       kScores ? args.scores.data() + row : nullptr};
+  };
+  const auto place_of = [&](size_t row) {
+    return row / kSignBlock * kSignBlock * codes.plane_bytes + row % kSignBlock;
+  };
+  size_t row = 0;
+  for (; row + kByteLanes <= num_rows; row += kByteLanes) {
+    AddRows<kFinish, kQueries>(args, query, place_of(row), rows_from(row));
+  }
+  const size_t bytes = (num_rows - row) * sizeof(float);
+  if (bytes == 0) return;
+  const RowsOfBlock rows = rows_from(row);
+  float factors[kByteLanes] = {}, sign_factors[kByteLanes] = {}, scores[kByteLanes] = {};
+  float some_logits[kQueries][kByteLanes] = {}, some_changes[kQueries][kByteLanes];
+  std::memcpy(factors, rows.factors, bytes);
+  if (kChanges) std::memcpy(sign_factors, rows.sign_factors, bytes);
+  if (kScores) std::memcpy(scores, rows.scores, bytes);
+  for (size_t q = 0; q < kQueries; ++q) {
+    std::memcpy(some_logits[q], rows.logits + q * rows.stride, bytes);
+  }
+  AddRows<kFinish, kQueries>(
+      args, query, place_of(row),
+      {factors, sign_factors, some_logits[0], some_changes[0], kByteLanes, kByteLanes, scores});
+  if (kScores) std::memcpy(rows.scores, scores, bytes);
+  for (size_t q = 0; q < kQueries; ++q) {
+    std::memcpy(rows.logits + q * rows.stride, some_logits[q], bytes);
+    if (kChanges) std::memcpy(rows.changes + q * rows.changes_stride, some_changes[q], bytes);
+  }
+}
+
+template <Finish kFinish>
+void AddAllQueries(const SignMassesArgs& args) {
+  const size_t num_queries = args.codes.logits.num_rows;
+  size_t query = 0;
+  for (; query + 4 <= num_queries; query += 4) AddQueries<kFinish, 4>(args, query);
+  switch (num_queries - query) {
+    case 3:
+      return AddQueries<kFinish, 3>(args, query);
+    case 2:
+      return AddQueries<kFinish, 2>(args, query);
+    case 1:
+      return AddQueries<kFinish, 1>(args, query);
+    default:
+      return;
   }
 }
 
 void AddSignLogits(const AddSignLogitsArgs& args) {
-  static_assert(kMostQueries == 4);
-  const size_t num_queries = args.logits.num_rows;
-  size_t query = 0;
-  for (; query + 4 <= num_queries; query += 4) AddQueries<4>(args, query);
-  switch (num_queries - query) {
-    case 3:
-      return AddQueries<3>(args, query);
-    case 2:
-      return AddQueries<2>(args, query);
-    case 1:
-      return AddQueries<1>(args, query);
-    default:
-      return;
-  }
+  AddAllQueries<Finish::kLogits>({.codes = args, .reference = {}});
+}
+
+// Without a cap.
+void SignMasses(const SignMassesArgs& args) {
+  if (!args.weights.empty()) return AddAllQueries<Finish::kScores>(args);
+  if (!args.sign_factors.empty()) return AddAllQueries<Finish::kChanges>(args);
+  AddAllQueries<Finish::kMasses>(args);
 }
 
 // ---- Packing
 
 template <typename T>
 using Lanes128 = hn::Full128<T>;
-using Bytes = hn::Vec<Lanes128<uint8_t>>;
+using Bytes = hn::Vec<Lanes128<uint8_t> >;
 
 // As lanes of T: the lower or the upper halves of a and b by turns.
 template <typename T>
@@ -148,7 +286,7 @@ HWY_INLINE Bytes Upper(Bytes a, Bytes b) {
 // to[c * kSignBlock + r] = from[r * stride + c], r < 16, c < 8.
 HWY_INLINE void TransposeBytes(const std::byte* from, size_t stride, std::byte* to) {
   const Lanes128<uint8_t> d8;
-  const hn::Half<Lanes128<uint8_t>> half;
+  const hn::Half<Lanes128<uint8_t> > half;
   const auto* rows = reinterpret_cast<const uint8_t*>(from);
   Bytes pairs[2][4];  // [rows 0 … 7, 8 … 15][two of them]
   HWY_UNROLL(4)
@@ -206,14 +344,52 @@ HWY_AFTER_NAMESPACE();
 namespace lectern {
 
 HWY_EXPORT(AddSignLogits);
+HWY_EXPORT(SignMasses);
 HWY_EXPORT(PackSigns);
 
+namespace {
+[[maybe_unused]] bool AreShapesRight(const AddSignLogitsArgs& args) {
+  return args.logits.num_cols == args.factors.size() &&
+         args.scales.size() == args.logits.num_rows &&
+         args.tables.size() == args.logits.num_rows * args.plane_bytes * 32;
+}
+}  // namespace
+
 void AddSignLogitsSimd(const AddSignLogitsArgs& args) {
-  assert(args.planes.size() == 1 || args.planes.size() == 3);
-  assert(args.logits.num_cols == args.factors.size());
-  assert(args.scales.size() == args.logits.num_rows);
-  assert(args.tables.size() == args.logits.num_rows * args.plane_bytes * 32);
+  assert(AreShapesRight(args));
   HWY_DYNAMIC_DISPATCH(AddSignLogits)(args);
+}
+
+void SignMassesSimd(const SignMassesArgs& args) {
+  assert(AreShapesRight(args.codes));
+  assert(args.reference.size() == args.codes.logits.num_rows);
+  assert(args.weights.empty() || (args.weights.size() == args.codes.logits.num_rows &&
+                                  args.scores.size() == args.codes.factors.size()));
+  assert(args.sign_factors.empty() || args.weights.empty());
+  assert(args.sign_factors.empty() || args.sign_factors.size() == args.codes.factors.size());
+  assert(args.changes.num_rows == (args.sign_factors.empty() ? 0 : args.reference.size()));
+  if (args.softcap == 0) {
+    HWY_DYNAMIC_DISPATCH(SignMasses)(args);
+    return;
+  }
+  const Rows<float>&masses = args.codes.logits, &changes = args.changes;
+  const auto finish = [&](const AddSignLogitsArgs& codes) {
+    AddSignLogitsSimd(codes);
+    SoftcapSimd({.logits = codes.logits, .cap = args.softcap});
+    ExpRowsSimd({.logits = codes.logits, .reference = args.reference});
+  };
+  for (size_t r = 0; r < changes.num_rows; ++r) {
+    std::copy_n(masses[r], masses.num_cols, changes[r]);
+  }
+  finish(args.codes);
+  if (!args.sign_factors.empty()) {
+    finish(SignsAlone(args));
+    for (size_t r = 0; r < changes.num_rows; ++r) {
+      for (size_t t = 0; t < masses.num_cols; ++t) changes[r][t] = masses[r][t] - changes[r][t];
+    }
+  }
+  if (args.weights.empty()) return;
+  AddWeightedRowsSimd({.masses = masses, .weights = args.weights, .scores = args.scores});
 }
 
 void PackSigns(const PackSignsArgs& args) { HWY_DYNAMIC_DISPATCH(PackSigns)(args); }

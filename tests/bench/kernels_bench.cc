@@ -228,8 +228,8 @@ void BM_AddSignLogits(benchmark::State& state, size_t num_queries, size_t num_pl
   std::vector<std::byte> packed(num_planes * plane_bytes);
   std::mt19937 random(3);
   for (std::byte& b : packed) b = static_cast<std::byte>(random());
-  std::vector<const std::byte*> planes;
-  for (size_t p = 0; p < num_planes; ++p) planes.push_back(packed.data() + p * plane_bytes);
+  SignPlanes planes = {};
+  for (size_t p = 0; p < num_planes; ++p) planes[p] = packed.data() + p * plane_bytes;
   std::vector<float> logits(num_queries * kRows);
   const AddSignLogitsArgs args = {.tables = tables,
                                   .scales = scales,

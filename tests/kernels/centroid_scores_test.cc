@@ -151,11 +151,12 @@ TEST_P(CentroidScoresTest, MassesGiveTheSameScores) {
 }
 
 TEST_P(CentroidScoresTest, SegmentsAreSummedApart) {
-  const Matrix masses = Matrix::Random(3, 2500, 4);
-  const std::vector<uint32_t> begin = {0, 0, 1, 8, 24, 31, 31, 2400};
-  Matrix sums(3, begin.size() - 1, 7);
+  constexpr size_t kRows = 5;
+  const Matrix masses = Matrix::Random(kRows, 2500, 4);
+  const std::vector<uint32_t> begin = {0, 0, 1, 8, 24, 31, 31, 700, 2400};
+  Matrix sums(kRows, begin.size() - 1, 7);
   kernels().sum_segments({.masses = masses, .begin = begin, .sums = sums.rows});
-  for (size_t r = 0; r < 3; ++r) {
+  for (size_t r = 0; r < kRows; ++r) {
     for (size_t i = 0; i + 1 < begin.size(); ++i) {
       double sum = 0;
       for (size_t j = begin[i]; j < begin[i + 1]; ++j) sum += masses[r][j];
@@ -177,6 +178,30 @@ TEST_P(CentroidScoresTest, ShortSegmentsOfAnyNumberOfRows) {
         const double sum = std::accumulate(masses[r] + begin[i], masses[r] + begin[i + 1], 0.0);
         EXPECT_NEAR(sums[r][i], sum, 1e-5);
       }
+    }
+  }
+}
+
+TEST_P(CentroidScoresTest, SpreadingWritesItsSegmentsAlone) {
+  const Matrix values = Matrix::Random(3, 40, 6);
+  for (const size_t left : {0, 1, 5, 40}) {  // columns past the last segment, and others' beyond
+    std::vector<uint32_t> begin = {0}, columns;
+    for (uint32_t i = 0; begin.back() < 200; ++i) {
+      begin.push_back(begin.back() + i * 7 % 23);
+      columns.push_back(i * 11 % 40);
+    }
+    const size_t n = begin.back() + left;
+    Matrix out(3, n + 8, 7);
+    kernels().spread_segments({.values = values,
+                               .columns = columns,
+                               .begin = begin,
+                               .out = Rows<float>(out[0], 3, n, n + 8)});
+    for (size_t r = 0; r < 3; ++r) {
+      for (size_t i = 0; i < columns.size(); ++i) {
+        for (size_t t = begin[i]; t < begin[i + 1]; ++t)
+          ASSERT_EQ(out[r][t], values[r][columns[i]]);
+      }
+      for (size_t t = n; t < n + 8; ++t) ASSERT_EQ(out[r][t], 7);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/softcap.h"
 #include "tests/kernels/kernel_case.h"
 
 namespace lectern {
@@ -45,13 +46,13 @@ TEST_P(SignLogitsTest, AddsInnerProductsWithSigns) {
         const Plane s(n, dim, PlaneBytes(dim) + 1, 4), low(n, dim, PlaneBytes(dim), 5),
             high(n, dim, PlaneBytes(dim) + 2, 6);
         const Tables tables(queries);
-        const std::byte* planes[] = {s.packed.data(), low.packed.data(), high.packed.data()};
+        const SignPlanes planes = {s.packed.data(), low.packed.data(), high.packed.data()};
         for (const size_t num_planes : {1, 3}) {
           Matrix logits(rows, n + 5, 0.5f);
           kernels().add_sign_logits({.tables = tables.bytes,
                                      .scales = tables.scales,
                                      .plane_bytes = PlaneBytes(dim),
-                                     .planes = std::span(planes).first(num_planes),
+                                     .planes = num_planes == 1 ? SignPlanes{planes[0]} : planes,
                                      .factors = factors.data,
                                      .logits = Rows<float>(logits[0], rows, n, n + 5)});
           const double weights = num_planes == 1 ? 1 : 7;
@@ -86,7 +87,7 @@ TEST_P(SignLogitsTest, RoundingIsSmall) {
   const Matrix queries = Matrix::Random(1, kDim, 7);
   const Plane s(kRows, kDim, 8, 8);
   const Tables tables(queries);
-  const std::byte* planes[] = {s.packed.data()};
+  const SignPlanes planes = {s.packed.data()};
   const std::vector<float> factors(kRows, 1 / std::sqrt(float{kDim}));
   Matrix logits(1, kRows, 0.0f);
   kernels().add_sign_logits({tables.bytes, tables.scales, 8, planes, factors, logits.rows});
@@ -109,10 +110,10 @@ TEST_P(SignLogitsTest, EqualsTheDefinition) {
       const Plane s(n, dim, PlaneBytes(dim), 3), low(n, dim, PlaneBytes(dim), 4),
           high(n, dim, PlaneBytes(dim), 5);
       const Tables tables(queries);
-      const std::byte* planes[] = {s.packed.data(), low.packed.data(), high.packed.data()};
+      const SignPlanes planes = {s.packed.data(), low.packed.data(), high.packed.data()};
       for (const size_t num_planes : {1, 3}) {
         Matrix expected(kRows, n, 0.0f), logits(kRows, n, 0.0f);
-        const std::span<const std::byte* const> used = std::span(planes).first(num_planes);
+        const SignPlanes used = num_planes == 1 ? SignPlanes{planes[0]} : planes;
         scalar.add_sign_logits(
             {tables.bytes, tables.scales, PlaneBytes(dim), used, factors.data, expected.rows});
         kernels().add_sign_logits(
@@ -128,11 +129,87 @@ TEST_P(SignLogitsTest, EqualsTheDefinition) {
   }
 }
 
+// Masses are what logits, softcap, exponentials and weighted sums make of them one after the other.
+class SignMassesTest : public SignLogitsTest {
+ protected:
+  enum class Wanted { kMasses, kScores, kChanges };
+
+  void Check(size_t dim, size_t n, size_t rows, bool one_bit, float softcap, Wanted wanted) {
+    const Matrix queries = Matrix::Random(rows, dim, 1), factors = Matrix::Random(1, n, 2);
+    const Matrix start = Matrix::Random(rows, n, 3, 30), reference = Matrix::Random(1, rows, 4, 9);
+    const Matrix sign_factors = Matrix::Random(1, n, 5);
+    const Plane s(n, dim, PlaneBytes(dim), 6), low(n, dim, PlaneBytes(dim), 7),
+        high(n, dim, PlaneBytes(dim), 8);
+    const Tables tables(queries);
+    SignPlanes planes = {s.packed.data()};
+    if (!one_bit) planes = {s.packed.data(), low.packed.data(), high.packed.data()};
+    std::vector<float> weights, scores;
+    if (wanted == Wanted::kScores) {
+      for (size_t r = 0; r < rows; ++r) weights.push_back(0.25f * static_cast<float>(r));
+      scores.assign(n, 0.25f);
+    }
+    Matrix masses = start, changes(wanted == Wanted::kChanges ? rows : 0, n);
+    SignMassesArgs args = {
+        .codes = {tables.bytes, tables.scales, PlaneBytes(dim), planes, factors.data, masses.rows},
+        .reference = reference.data,
+        .softcap = softcap,
+        .weights = weights,
+        .scores = scores};
+    if (wanted == Wanted::kChanges) {
+      args.sign_factors = sign_factors.data;
+      args.changes = changes.rows;
+    }
+    kernels().sign_masses(args);
+    const auto expected = [&](const SignPlanes& of, const Matrix& by) {
+      Matrix logits = start;
+      FindBackend("scalar")->add_sign_logits(
+          {tables.bytes, tables.scales, PlaneBytes(dim), of, by.data, logits.rows});
+      for (size_t r = 0; r < rows; ++r) {
+        for (size_t t = 0; t < n; ++t) {
+          const double x = Softcapped(logits[r][t], softcap) - reference.data[r];
+          logits[r][t] = static_cast<float>(std::exp(std::min(x, 80.0)));
+        }
+      }
+      return logits;
+    };
+    const Matrix all = expected(planes, factors);
+    const Matrix by_signs = expected({planes[0]}, sign_factors);
+    constexpr double kSlack = 2e-4;  // logits differ, too
+    std::vector<double> sums(n, 0.25);
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t t = 0; t < n; ++t) {
+        const double slack = kSlack * (all[r][t] + by_signs[r][t]) + 1e-30;
+        ASSERT_NEAR(masses[r][t], all[r][t], kSlack * all[r][t] + 1e-30) << dim << ' ' << n;
+        if (!weights.empty()) sums[t] += weights[r] * all[r][t];
+        if (wanted == Wanted::kChanges) {
+          ASSERT_NEAR(changes[r][t], all[r][t] - by_signs[r][t], slack);
+        }
+      }
+    }
+    for (size_t t = 0; t < scores.size(); ++t) ASSERT_NEAR(scores[t], sums[t], kSlack * sums[t]);
+  }
+};
+
+TEST_P(SignMassesTest, AreThoseOfOneStepAfterTheOther) {
+  for (const size_t dim : {8, 64, 88, 128}) {
+    for (const size_t n : {1, 31, 32, 77}) {
+      for (const size_t rows : {1, 2, 3, 4, 9}) {
+        for (const float softcap : {0.0f, 20.0f}) {
+          Check(dim, n, rows, true, softcap, Wanted::kMasses);
+          Check(dim, n, rows, true, softcap, Wanted::kScores);
+          Check(dim, n, rows, false, softcap, Wanted::kMasses);
+          Check(dim, n, rows, false, softcap, Wanted::kChanges);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(SignLogitsTest, QueryOfZerosAddsNothing) {
   const Matrix queries(1, 64, 0.0f);
   const Plane s(40, 64, 8, 1);
   const Tables tables(queries);
-  const std::byte* planes[] = {s.packed.data()};
+  const SignPlanes planes = {s.packed.data()};
   const std::vector<float> factors(40, 3);
   Matrix logits(1, 40, 2.0f);
   kernels().add_sign_logits({tables.bytes, tables.scales, 8, planes, factors, logits.rows});
@@ -140,6 +217,7 @@ TEST_P(SignLogitsTest, QueryOfZerosAddsNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SignLogitsTest, testing::ValuesIn(AllRuns()), RunName);
+INSTANTIATE_TEST_SUITE_P(Backends, SignMassesTest, testing::ValuesIn(AllRuns()), RunName);
 
 }  // namespace
 }  // namespace lectern
