@@ -142,6 +142,24 @@ struct RowsOfBlock {
   float* scores;
 };
 
+// Calls body(query, first row, logits) for the quarters of each of some queries.
+template <size_t kQueries, class Body>
+HWY_INLINE void ForEachLogits(const AddSignLogitsArgs& codes, const RowsOfBlock& rows, size_t query,
+                              const Sums (&even)[kQueries], const Sums (&odd)[kQueries],
+                              const float* factors, float weights, const Body& body) {
+  const LogitTag d;
+  HWY_UNROLL(4)
+  for (size_t q = 0; q < kQueries; ++q) {
+    const SignScale scale = codes.scales[query + q];
+    const Logits step = hn::Set(d, scale.step), offset = hn::Set(d, weights * scale.offset);
+    ForEachQuarter(even[q], odd[q], [&](size_t row, Logits sums) HWY_ATTR {
+      const Logits dot = hn::MulAdd(step, sums, offset);
+      const Logits base = hn::LoadU(d, rows.logits + q * rows.stride + row);
+      body(q, row, hn::MulAdd(hn::LoadU(d, factors + row), dot, base));
+    });
+  }
+}
+
 // What becomes of logits: nothing but that, or masses.
 enum class Finish { kLogits, kMasses, kScores, kChanges };
 
@@ -153,31 +171,19 @@ HWY_INLINE void AddRows(const SignMassesArgs& args, size_t query, size_t place,
   const uint8_t* const tables = codes.tables.data() + query * codes.plane_bytes * 32;
   Sums even[kQueries], odd[kQueries];
   SumTables(codes.planes[0] + place, codes.plane_bytes, tables, even, odd);
-  // Calls body(first row, place of it among the logits of q, logits) for the quarters of each
-  // query.
-  const auto for_each = [&](const float* factors, float weights, const auto& body) HWY_ATTR {
-    HWY_UNROLL(4)
-    for (size_t q = 0; q < kQueries; ++q) {
-      const SignScale scale = codes.scales[query + q];
-      const Logits step = hn::Set(d, scale.step), offset = hn::Set(d, weights * scale.offset);
-      ForEachQuarter(even[q], odd[q], [&](size_t row, Logits sums) HWY_ATTR {
-        const Logits dot = hn::MulAdd(step, sums, offset);
-        const Logits base = hn::LoadU(d, rows.logits + q * rows.stride + row);
-        body(q, row, hn::MulAdd(hn::LoadU(d, factors + row), dot, base));
-      });
-    }
-  };
   const auto mass = [&](size_t q, Logits logit) HWY_ATTR {
     return CoarseExp(hn::Sub(logit, hn::Set(d, args.reference[query + q])));
   };
   if constexpr (kFinish == Finish::kChanges) {
-    for_each(rows.sign_factors, 1, [&](size_t q, size_t row, Logits logit) HWY_ATTR {
-      hn::StoreU(mass(q, logit), d, rows.changes + q * rows.changes_stride + row);
-    });
+    ForEachLogits(codes, rows, query, even, odd, rows.sign_factors, 1,
+                  [&](size_t q, size_t row, Logits logit) HWY_ATTR {
+                    float* const change = rows.changes + q * rows.changes_stride + row;
+                    hn::StoreU(mass(q, logit), d, change);
+                  });
   }
   const bool is_fine = !IsOneBit(codes.planes);
   if (is_fine) AddFinePlanes(codes, place, tables, even, odd);
-  for_each(rows.factors, is_fine ? 7 : 1, [&](size_t q, size_t row, Logits logit) HWY_ATTR {
+  const auto finish = [&](size_t q, size_t row, Logits logit) HWY_ATTR {
     if constexpr (kFinish != Finish::kLogits) logit = mass(q, logit);
     if constexpr (kFinish == Finish::kScores) {
       const Logits weight = hn::Set(d, args.weights[query + q]);
@@ -189,7 +195,8 @@ HWY_INLINE void AddRows(const SignMassesArgs& args, size_t query, size_t place,
       hn::StoreU(hn::Sub(logit, hn::LoadU(d, change)), d, change);
     }
     hn::StoreU(logit, d, rows.logits + q * rows.stride + row);
-  });
+  };
+  ForEachLogits(codes, rows, query, even, odd, rows.factors, is_fine ? 7 : 1, finish);
 }
 
 template <Finish kFinish, size_t kQueries>
