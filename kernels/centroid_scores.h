@@ -89,8 +89,8 @@ struct SpreadSegmentsArgs {
   Rows<const float> values;           // [R, m]
   std::span<const uint32_t> columns;  // [segments], < m
   std::span<const uint32_t> begin;    // [segments + 1], ascending, from 0 on, at most n
-  Rows<float>
-      out;  // [R, n]: values_r[columns_i] in [begin_i, begin_{i+1}); past the last: anything
+  // Out [R, n]: values_r[columns_i] in [begin_i, begin_{i+1}); past the last: anything.
+  Rows<float> out;
 };
 void SpreadSegmentsScalar(const SpreadSegmentsArgs& args);  // the definition
 void SpreadSegmentsSimd(const SpreadSegmentsArgs& args);    // the same

@@ -85,8 +85,8 @@ inline AddSignLogitsArgs SignsAlone(const SignMassesArgs& args) {  // from logit
   return signs;
 }
 void SignMassesScalar(const SignMassesArgs& args);  // the definition
-void SignMassesSimd(
-    const SignMassesArgs& args);  // within 1e-5 of exp(AddSignLogitsSimd's), and 1e-30
+// Within 1e-5 relative of the exponentials of what AddSignLogitsSimd makes, and 1e-30.
+void SignMassesSimd(const SignMassesArgs& args);
 
 }  // namespace lectern
 
