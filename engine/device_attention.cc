@@ -22,8 +22,6 @@ void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<Attention
   }
 }
 
-Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
-
 }  // namespace
 
 Status DeviceAttention::Attend(const LayerArgs& args, std::span<const Part> parts) {

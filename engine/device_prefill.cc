@@ -6,9 +6,7 @@
 namespace lectern {
 namespace {
 
-constexpr const char* kUse = "indexing";
-
-Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
+constexpr const char* kJob = "indexing";
 
 }  // namespace
 
@@ -34,15 +32,15 @@ Status DevicePrefill::TakeMemory() {
   const size_t dim = config_.head_dim;
   const uint64_t block = std::min<uint64_t>(shape_.block_tokens, shape_.num_tokens);
   const uint64_t states = MostPrefillStates(config_, shape_);
-  LECTERN_RETURN_IF_ERROR(queries_.Reserve(stream, a_.max_tokens * config_.num_heads * dim, kUse));
+  LECTERN_RETURN_IF_ERROR(queries_.Reserve(stream, a_.max_tokens * config_.num_heads * dim, kJob));
   LECTERN_RETURN_IF_ERROR(
-      staged_.Reserve(stream, shape_.dtype, dim, block * config_.num_kv_heads, kUse));
-  LECTERN_RETURN_IF_ERROR(items_.Reserve(stream, MostPrefillItems(config_, shape_), kUse));
-  LECTERN_RETURN_IF_ERROR(item_begin_.Reserve(stream, config_.num_kv_heads + 1, kUse));
-  LECTERN_RETURN_IF_ERROR(partial_out_.Reserve(stream, states * dim, kUse));
-  LECTERN_RETURN_IF_ERROR(partial_max_.Reserve(stream, states, kUse));
-  LECTERN_RETURN_IF_ERROR(partial_sum_.Reserve(stream, states, kUse));
-  return lse_.Reserve(stream, a_.max_tokens * config_.num_heads, kUse);
+      staged_.Reserve(stream, shape_.dtype, dim, block * config_.num_kv_heads, kJob));
+  LECTERN_RETURN_IF_ERROR(items_.Reserve(stream, MostPrefillItems(config_, shape_), kJob));
+  LECTERN_RETURN_IF_ERROR(item_begin_.Reserve(stream, config_.num_kv_heads + 1, kJob));
+  LECTERN_RETURN_IF_ERROR(partial_out_.Reserve(stream, states * dim, kJob));
+  LECTERN_RETURN_IF_ERROR(partial_max_.Reserve(stream, states, kJob));
+  LECTERN_RETURN_IF_ERROR(partial_sum_.Reserve(stream, states, kJob));
+  return lse_.Reserve(stream, a_.max_tokens * config_.num_heads, kJob);
 }
 
 // Of layers that see everything, as long as there is room.
@@ -128,10 +126,10 @@ Status DevicePrefill::Attend(const Args& args) {
   const WaitsForStream wait(stream);  // `work` is read until then
   num_attended_ = query_rows(args);
   const uint64_t states = work.items.size() * num_attended_;
-  LECTERN_RETURN_IF_ERROR(partial_out_.Reserve(stream, states * config_.head_dim, kUse));
-  LECTERN_RETURN_IF_ERROR(partial_max_.Reserve(stream, states, kUse));
-  LECTERN_RETURN_IF_ERROR(partial_sum_.Reserve(stream, states, kUse));
-  LECTERN_RETURN_IF_ERROR(items_.Reserve(stream, work.items.size(), kUse));
+  LECTERN_RETURN_IF_ERROR(partial_out_.Reserve(stream, states * config_.head_dim, kJob));
+  LECTERN_RETURN_IF_ERROR(partial_max_.Reserve(stream, states, kJob));
+  LECTERN_RETURN_IF_ERROR(partial_sum_.Reserve(stream, states, kJob));
+  LECTERN_RETURN_IF_ERROR(items_.Reserve(stream, work.items.size(), kJob));
   LECTERN_RETURN_IF_ERROR(items_.Upload(stream, work.items.data(), work.items.size()));
   LECTERN_RETURN_IF_ERROR(
       item_begin_.Upload(stream, work.item_begin.data(), work.item_begin.size()));

@@ -77,7 +77,7 @@ CleanText CleanUtf8(std::string_view bytes) {
 
 namespace {
 
-constexpr std::string_view kWhiteSpace[] = {
+constexpr std::string_view kSpaces[] = {
     " ",        "\t",       "\n",       "\v",       "\f",       "\r",       "\x1C",     "\x1D",
     "\x1E",     "\x1F",     "\u0085",   "\u00A0",   "\u1680",   "\u2000",   "\u2001",   "\u2002",
     "\u2003",   "\u2004",   "\u2005",   "\u2006",   "\u2007",   "\u2008",   "\u2009",   "\u200A",
@@ -88,7 +88,7 @@ constexpr std::string_view kWhiteSpace[] = {
 std::string_view TrimWhiteSpace(std::string_view text) {
   for (bool is_done = false; !is_done;) {
     is_done = true;
-    for (const std::string_view space : kWhiteSpace) {
+    for (const std::string_view space : kSpaces) {
       if (text.starts_with(space)) text.remove_prefix(space.size()), is_done = false;
       if (text.ends_with(space)) text.remove_suffix(space.size()), is_done = false;
     }

@@ -47,73 +47,73 @@ struct AskFlags {
   api::AskOptions options;
 };
 
-void AddReadingFlags(CLI::App& app, AskFlags& flags) {
-  CLI::Option* const budget =
-      app.add_option("--kv-budget", flags.options.kv_budget,
-                     "Share of the document's keys and values to read (else the document's own)");
-  budget->type_name("F")->check(Share());
-  app.add_flag("--exact", flags.exact, "Read all of them")->excludes(budget);
-  app.add_flag("--no-tail", flags.no_tail, "Ignore what is not read instead of summarising it");
-  app.add_option("--max-missed", flags.options.max_missed,
-                 "Read on, past the budget, until at most this share of the attention is missed")
-      ->type_name("E")
-      ->check(NumberBetween(1e-6, 0.999999));
-  app.add_option("--rule", flags.options.rule,
-                 "What is read: default; or whole clusters alone, by threshold, cap or top-p")
-      ->type_name("R")
-      ->check(OneOf({"default", "threshold", "cap", "top-p"}));
-  app.add_option("--mass", flags.options.mass,
-                 "Of --rule top-p: share of the attention to read (else 0.95)")
-      ->type_name("P")
-      ->check(ShareBelowOne());
-  app.add_option("--layer-budget", flags.options.layer_budget,
-                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first")
-      ->type_name("P");
-  app.add_option("--head-budget", flags.options.head_budget,
-                 "How the heads of a layer share theirs: global, uniform, kv-compress")
-      ->type_name("P");
-  app.add_option("--fallback", flags.fallback,
-                 "Where a question draws on much of the document: warn (default), or begin again "
-                 "and read all of it (exact)")
-      ->type_name("F")
-      ->check(OneOf(kFallbacks));
+void AddReadingFlags(CommandLine& app, AskFlags& flags) {
+  const Option budget =
+      app.AddOption("--kv-budget", flags.options.kv_budget,
+                    "Share of the document's keys and values to read (else the document's own)");
+  budget.TypeName("F").Check(Share());
+  app.AddFlag("--exact", flags.exact, "Read all of them").Excludes(budget);
+  app.AddFlag("--no-tail", flags.no_tail, "Ignore what is not read instead of summarising it");
+  app.AddOption("--max-missed", flags.options.max_missed,
+                "Read on, past the budget, until at most this share of the attention is missed")
+      .TypeName("E")
+      .Check(NumberBetween(1e-6, 0.999999));
+  app.AddOption("--rule", flags.options.rule,
+                "What is read: default; or whole clusters alone, by threshold, cap or top-p")
+      .TypeName("R")
+      .Check(OneOf({"default", "threshold", "cap", "top-p"}));
+  app.AddOption("--mass", flags.options.mass,
+                "Of --rule top-p: share of the attention to read (else 0.95)")
+      .TypeName("P")
+      .Check(ShareBelowOne());
+  app.AddOption("--layer-budget", flags.options.layer_budget,
+                "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first")
+      .TypeName("P");
+  app.AddOption("--head-budget", flags.options.head_budget,
+                "How the heads of a layer share theirs: global, uniform, kv-compress")
+      .TypeName("P");
+  app.AddOption("--fallback", flags.fallback,
+                "Where a question draws on much of the document: warn (default), or begin again "
+                "and read all of it (exact)")
+      .TypeName("F")
+      .Check(OneOf(kFallbacks));
 }
 
-void AddAnswerFlags(CLI::App& app, AskFlags& flags) {
-  app.add_option("--max-session-rows", flags.options.max_session_rows,
-                 "Of a conversation, keys and values of each layer and kv head that stay after an "
-                 "answer, in the mean: 64 or more (else all)")
-      ->type_name("N")
-      ->check(NumberBetween(64, 1 << 30));
-  app.add_option("--max-tokens", flags.options.max_tokens, "Of an answer (else 256)")
-      ->type_name("N")
-      ->check(NumberBetween(1, 1 << 20));
-  app.add_option("--temperature", flags.options.temperature, "0 (default: the likeliest) to 10")
-      ->type_name("T")
-      ->check(NumberBetween(0, 10));
-  app.add_option("--sample-top-p", flags.options.top_p, "Sample from the likeliest P (else 1)")
-      ->type_name("P")
-      ->check(Share());
-  app.add_option("--seed", flags.options.seed, "Of the sampling (else 0)")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""));
+void AddAnswerFlags(CommandLine& app, AskFlags& flags) {
+  app.AddOption("--max-session-rows", flags.options.max_session_rows,
+                "Of a conversation, keys and values of each layer and kv head that stay after an "
+                "answer, in the mean: 64 or more (else all)")
+      .TypeName("N")
+      .Check(NumberBetween(64, 1 << 30));
+  app.AddOption("--max-tokens", flags.options.max_tokens, "Of an answer (else 256)")
+      .TypeName("N")
+      .Check(NumberBetween(1, 1 << 20));
+  app.AddOption("--temperature", flags.options.temperature, "0 (default: the likeliest) to 10")
+      .TypeName("T")
+      .Check(NumberBetween(0, 10));
+  app.AddOption("--sample-top-p", flags.options.top_p, "Sample from the likeliest P (else 1)")
+      .TypeName("P")
+      .Check(Share());
+  app.AddOption("--seed", flags.options.seed, "Of the sampling (else 0)")
+      .TypeName("N")
+      .Check(NonNegativeNumber());
 }
 
-void AddFlags(CLI::App& app, AskFlags& flags) {
+void AddFlags(CommandLine& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
   AddDeviceFlags(app, flags.engine);
-  app.add_option("--document", flags.document, "Name or id (else the only one of the store)")
-      ->type_name("NAME");
+  app.AddOption("--document", flags.document, "Name or id (else the only one of the store)")
+      .TypeName("NAME");
   AddReadingFlags(app, flags);
   AddAnswerFlags(app, flags);
-  app.add_option("--offset-unit", flags.offset_unit, "Of --json: utf8 (default), utf16, codepoint")
-      ->type_name("U")
-      ->check(OneOf(kOffsetUnits));
-  CLI::Option* const questions = app.add_option(
+  app.AddOption("--offset-unit", flags.offset_unit, "Of --json: utf8 (default), utf16, codepoint")
+      .TypeName("U")
+      .Check(OneOf(kOffsetUnits));
+  const Option questions = app.AddOption(
       "--questions", flags.questions, "Ask each {\"question\", \"answer\"?} of a JSON Lines file");
-  questions->type_name("FILE");
-  app.add_option("QUESTION", flags.question, "What to ask")->type_name("")->excludes(questions);
+  questions.TypeName("FILE");
+  app.AddOption("QUESTION", flags.question, "What to ask").TypeName("").Excludes(questions);
 }
 
 std::string OnOneLine(std::string_view text) {
@@ -310,8 +310,7 @@ int Run(const AskFlags& flags) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Answers questions about an indexed document.", kTool);
-  app.footer(kExamples);
+  CommandLine app("Answers questions about an indexed document.", kTool, kExamples);
   AskFlags flags;
   AddFlags(app, flags);
   AddVersionFlag(app);

@@ -1,5 +1,6 @@
 #include "tools/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdlib>
 #include <exception>
@@ -87,100 +88,174 @@ std::string Size(const std::string& text) {
   return ParseBytes(text) ? std::string() : text + kSizeWanted;
 }
 
-CLI::Validator NumberCheck(std::function<bool(double)> is_good, std::string range) {
-  return CLI::Validator(
-      [is_good, range](std::string& text) {
-        const std::optional<double> number = ParseNumber<double>(text);
-        return number && is_good(*number) ? std::string() : text + " is not " + range;
-      },
-      "");
+Check NumberCheck(std::function<bool(double)> is_good, std::string range) {
+  return [is_good, range](const std::string& text) {
+    const std::optional<double> number = ParseNumber<double>(text);
+    return number && is_good(*number) ? std::string() : text + " is not " + range;
+  };
 }
 
 }  // namespace
 
-void AddStoreFlags(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--store", flags.store,
-                 "Directory of the documents (LECTERN_STORE; else $XDG_DATA_HOME/lectern)")
-      ->type_name("DIR")
-      ->check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
-  app.add_flag_callback(
+const Option& Option::TypeName(const std::string& name) const {
+  option_->type_name(name);
+  return *this;
+}
+
+const Option& Option::Check(tools::Check check) const {
+  option_->check(CLI::Validator([check](std::string& text) { return check(text); }, ""));
+  return *this;
+}
+
+const Option& Option::Required(bool is_required) const {
+  option_->required(is_required);
+  return *this;
+}
+
+const Option& Option::Excludes(const Option& other) const {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+const Option& Option::SeparatedBy(char delimiter) const {
+  option_->delimiter(delimiter)->allow_extra_args(false);
+  return *this;
+}
+
+CommandLine::CommandLine(const std::string& description, const std::string& tool,
+                         const std::string& footer)
+    : tool_(std::make_unique<CLI::App>(description, tool)), app_(tool_.get()) {
+  app_->footer(footer);
+}
+
+CommandLine::CommandLine(CLI::App* command) : app_(command) {}
+
+CommandLine::~CommandLine() = default;
+
+template <typename Value>
+Option CommandLine::AddOption(const std::string& name, Value& value, const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+template Option CommandLine::AddOption(const std::string&, std::string&, const std::string&);
+template Option CommandLine::AddOption(const std::string&, std::optional<std::string>&,
+                                       const std::string&);
+template Option CommandLine::AddOption(const std::string&, std::vector<std::string>&,
+                                       const std::string&);
+template Option CommandLine::AddOption(const std::string&, std::vector<double>&,
+                                       const std::string&);
+template Option CommandLine::AddOption(const std::string&, float&, const std::string&);
+template Option CommandLine::AddOption(const std::string&, double&, const std::string&);
+template Option CommandLine::AddOption(const std::string&, int&, const std::string&);
+template Option CommandLine::AddOption(const std::string&, uint16_t&, const std::string&);
+template Option CommandLine::AddOption(const std::string&, uint32_t&, const std::string&);
+template Option CommandLine::AddOption(const std::string&, uint64_t&, const std::string&);
+
+Option CommandLine::AddFlag(const std::string& name, bool& value, const std::string& help) {
+  return Option(app_->add_flag(name, value, help));
+}
+
+Option CommandLine::AddFlag(const std::string& name, std::function<void()> when_given,
+                            const std::string& help) {
+  return Option(app_->add_flag_callback(name, std::move(when_given), help));
+}
+
+CommandLine* CommandLine::AddCommand(const std::string& name, const std::string& description) {
+  app_->require_subcommand(1);
+  app_->fallthrough();
+  auto* const command = new CommandLine(app_->add_subcommand(name, description));
+  commands_.emplace_back(command);
+  return command;
+}
+
+bool CommandLine::parsed() const { return app_->parsed(); }
+
+void AddStoreFlags(CommandLine& app, EngineFlags& flags) {
+  app.AddOption("--store", flags.store,
+                "Directory of the documents (LECTERN_STORE; else $XDG_DATA_HOME/lectern)")
+      .TypeName("DIR")
+      .Check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
+  app.AddFlag(
       "--json", [&flags] { flags.style = ErrorStyle::kJson; }, "Print JSON; errors too");
 }
 
-void AddQuotaFlag(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--quota", flags.quota,
-                 "What the store may come to on disk, as 500MB or 2GiB (LECTERN_QUOTA; else any)")
-      ->type_name("SIZE")
-      ->check(Size);
+void AddQuotaFlag(CommandLine& app, EngineFlags& flags) {
+  app.AddOption("--quota", flags.quota,
+                "What the store may come to on disk, as 500MB or 2GiB (LECTERN_QUOTA; else any)")
+      .TypeName("SIZE")
+      .Check(Size);
 }
 
-void AddModelFlags(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--model", flags.model,
-                 "A model: Hugging Face folder, .gguf file, or a name of Ollama's (LECTERN_MODEL)")
-      ->type_name("PATH");
-  app.add_option("--weights", flags.weights,
-                 "The model's matrices as stored, or quantised once to 8 or 4 bits: stored, q8, q4 "
-                 "(LECTERN_WEIGHTS; else the document's, for indexing stored)")
-      ->type_name("W")
-      ->check(OneOf({"stored", "q8", "q4"}));
-  app.add_option("--chat-template", flags.chat_template,
-                 "What stands around document and question: plain, llama3, chatml and so on "
-                 "(LECTERN_CHAT_TEMPLATE; else the document's, for indexing the model's own)")
-      ->type_name("T");
-  app.add_option("--threads", flags.num_threads,
-                 "Threads to compute with (LECTERN_THREADS; else one per physical core)")
-      ->type_name("N")
-      ->check(NumberBetween(1, kMaxThreads));
-  app.add_option(
-         "--io", flags.io,
-         "How files are read: mmap, or pread, which turns a file that is cut or fails under "
-         "us into an error (LECTERN_IO; else mmap)")
-      ->type_name("I")
-      ->check(OneOf({"mmap", "pread"}));
-  app.add_option(
-         "--max-ram", flags.max_ram,
-         "Memory to take beside the program itself, as 500MB or 2GiB (LECTERN_MAX_RAM; else "
-         "any)")
-      ->type_name("SIZE")
-      ->check(Size);
-  app.add_flag("--rehash", flags.rehash,
-               "Hash the model's weights although their files look as they did last time");
+void AddModelFlags(CommandLine& app, EngineFlags& flags) {
+  app.AddOption("--model", flags.model,
+                "A model: Hugging Face folder, .gguf file, or a name of Ollama's (LECTERN_MODEL)")
+      .TypeName("PATH");
+  app.AddOption("--weights", flags.weights,
+                "The model's matrices as stored, or quantised once to 8 or 4 bits: stored, q8, q4 "
+                "(LECTERN_WEIGHTS; else the document's, for indexing stored)")
+      .TypeName("W")
+      .Check(OneOf({"stored", "q8", "q4"}));
+  app.AddOption("--chat-template", flags.chat_template,
+                "What stands around document and question: plain, llama3, chatml and so on "
+                "(LECTERN_CHAT_TEMPLATE; else the document's, for indexing the model's own)")
+      .TypeName("T");
+  app.AddOption("--threads", flags.num_threads,
+                "Threads to compute with (LECTERN_THREADS; else one per physical core)")
+      .TypeName("N")
+      .Check(NumberBetween(1, kMaxThreads));
+  app.AddOption("--io", flags.io,
+                "How files are read: mmap, or pread, which turns a file that is cut or fails under "
+                "us into an error (LECTERN_IO; else mmap)")
+      .TypeName("I")
+      .Check(OneOf({"mmap", "pread"}));
+  app.AddOption("--max-ram", flags.max_ram,
+                "Memory to take beside the program itself, as 500MB or 2GiB (LECTERN_MAX_RAM; else "
+                "any)")
+      .TypeName("SIZE")
+      .Check(Size);
+  app.AddFlag("--rehash", flags.rehash,
+              "Hash the model's weights although their files look as they did last time");
 }
 
-void AddDeviceFlags(CLI::App& app, EngineFlags& flags) {
+void AddDeviceFlags(CommandLine& app, EngineFlags& flags) {
   flags.has_device = true;
-  app.add_option(
-         "--device", flags.device,
-         "Where to compute: cpu, cuda or cuda:N for an NVIDIA GPU, auto for one if there is "
-         "any (LECTERN_DEVICE; else cpu)")
-      ->type_name("D");
-  app.add_option("--device-memory", flags.device_memory,
-                 "Memory of the GPU to take, as 8GB or 20GiB (LECTERN_DEVICE_MEMORY; else nearly "
-                 "what is free)")
-      ->type_name("SIZE")
-      ->check(Size);
+  app.AddOption("--device", flags.device,
+                "Where to compute: cpu, cuda or cuda:N for an NVIDIA GPU, auto for one if there is "
+                "any (LECTERN_DEVICE; else cpu)")
+      .TypeName("D");
+  app.AddOption("--device-memory", flags.device_memory,
+                "Memory of the GPU to take, as 8GB or 20GiB (LECTERN_DEVICE_MEMORY; else nearly "
+                "what is free)")
+      .TypeName("SIZE")
+      .Check(Size);
 }
 
-void AddVersionFlag(CLI::App& app) {
-  app.set_version_flag("--version", app.get_name() + " " + lectern_version(),
-                       "Print the version and exit");
+void AddVersionFlag(CommandLine& app) {
+  app.app().set_version_flag("--version", app.app().get_name() + " " + lectern_version(),
+                             "Print the version and exit");
 }
 
-CLI::Validator Share() {
+Check Share() {
   return NumberCheck([](double x) { return x > 0 && x <= 1; }, "a share above 0 and up to 1");
 }
 
-CLI::Validator ShareBelowOne() {
+Check ShareBelowOne() {
   return NumberCheck([](double x) { return x > 0 && x < 1; }, "a share above 0 and below 1");
 }
 
-CLI::Validator NumberBetween(double low, double high) {
+Check NumberBetween(double low, double high) {
   std::ostringstream range;
   range << "a number from " << low << " to " << high;
   return NumberCheck([=](double x) { return x >= low && x <= high; }, range.str());
 }
 
-std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+Check NonNegativeNumber() { return CLI::NonNegativeNumber; }
+
+Check PositiveNumber() { return CLI::PositiveNumber; }
+
+Check OneOf(const std::vector<std::string>& names) { return CLI::IsMember(names); }
+
+std::optional<int> ParseCommandLine(CommandLine& command_line, int argc, char** argv) {
+  CLI::App& app = command_line.app();
   try {
     app.parse(argc, argv);
     return std::nullopt;

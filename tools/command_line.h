@@ -2,10 +2,10 @@
 #ifndef LECTERN_TOOLS_COMMAND_LINE_H_
 #define LECTERN_TOOLS_COMMAND_LINE_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +13,58 @@
 #include "engine/lectern.h"
 #include "tools/terminal.h"
 
+namespace CLI {  // which command_line.cc alone includes: it takes longer to compile than a tool
+class App;
+class Option;
+}  // namespace CLI
+
 namespace lectern::tools {
+
+// What is wrong with the text of a value; empty: nothing.
+using Check = std::function<std::string(const std::string& text)>;
+
+// An option or flag of a command line, which it does not outlive.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+  const Option& TypeName(const std::string& name) const;  // what --help calls the value
+  const Option& Check(tools::Check check) const;
+  const Option& Required(bool is_required = true) const;
+  const Option& Excludes(const Option& other) const;
+  const Option& SeparatedBy(char delimiter) const;  // several values in one argument
+
+ private:
+  CLI::Option* option_;
+};
+
+// What a tool, or a command of it, can be told.
+class CommandLine {
+ public:
+  CommandLine(const std::string& description, const std::string& tool,
+              const std::string& footer = "");
+  ~CommandLine();
+
+  // Of the types that command_line.cc instantiates it for. A name without dashes is a position.
+  // Both keep `value`, which what is parsed goes to.
+  template <typename Value>
+  Option AddOption(const std::string& name, Value& value, const std::string& help);
+  Option AddFlag(const std::string& name, bool& value, const std::string& help);
+  Option AddFlag(const std::string& name, std::function<void()> when_given,
+                 const std::string& help);
+
+  // Of which one must be given. Flags of this one may come behind it, too. Belongs to this one.
+  CommandLine* AddCommand(const std::string& name, const std::string& description);
+  bool parsed() const;  // that it was the command given
+
+  CLI::App& app() { return *app_; }
+
+ private:
+  explicit CommandLine(CLI::App* command);
+
+  std::unique_ptr<CLI::App> tool_;  // none of a command
+  CLI::App* app_;
+  std::vector<std::unique_ptr<CommandLine>> commands_;
+};
 
 // Each: the flag, else the environment variable, else the default.
 struct EngineFlags {
@@ -32,7 +83,7 @@ struct EngineFlags {
   bool has_device = false;     // AddDeviceFlags
   std::string device;          // --device, LECTERN_DEVICE, empty: the CPU
   std::string device_memory;   // --device-memory, LECTERN_DEVICE_MEMORY, empty: nearly what is free
-  uint64_t device_memory_bytes = 0;  // `device_memory`; set by WithEnvironment
+  uint64_t device_memory_bytes = 0;      // `device_memory`; set by WithEnvironment
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
@@ -56,22 +107,22 @@ struct EngineFlags {
 // Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
 // --threads, --io and --max-ram; --device and --device-memory, for tools that index or ask;
 // --version.
-void AddStoreFlags(CLI::App& app, EngineFlags& flags);
-void AddQuotaFlag(CLI::App& app, EngineFlags& flags);
-void AddModelFlags(CLI::App& app, EngineFlags& flags);
-void AddDeviceFlags(CLI::App& app, EngineFlags& flags);
-void AddVersionFlag(CLI::App& app);
+void AddStoreFlags(CommandLine& app, EngineFlags& flags);
+void AddQuotaFlag(CommandLine& app, EngineFlags& flags);
+void AddModelFlags(CommandLine& app, EngineFlags& flags);
+void AddDeviceFlags(CommandLine& app, EngineFlags& flags);
+void AddVersionFlag(CommandLine& app);
 
-// Checks for Option::check: a number in (0, 1]; in (0, 1); in [low, high]; one of `names`; a key of
+// A number in (0, 1]; in (0, 1); in [low, high]; of 0 and more; above 0; one of `names`; a key of
 // `choices`.
-CLI::Validator Share();
-CLI::Validator ShareBelowOne();
-CLI::Validator NumberBetween(double low, double high);
-inline CLI::Validator OneOf(const std::vector<std::string>& names) {
-  return CLI::IsMember(names).description("");
-}
+Check Share();
+Check ShareBelowOne();
+Check NumberBetween(double low, double high);
+Check NonNegativeNumber();
+Check PositiveNumber();
+Check OneOf(const std::vector<std::string>& names);
 template <typename Value>
-CLI::Validator OneOf(const std::map<std::string, Value>& choices) {
+Check OneOf(const std::map<std::string, Value>& choices) {
   std::vector<std::string> names;
   for (const auto& choice : choices) names.push_back(choice.first);
   return OneOf(names);
@@ -79,7 +130,7 @@ CLI::Validator OneOf(const std::map<std::string, Value>& choices) {
 
 // Parses. A value is the exit status to end with: --help, --version, or a usage error that has been
 // printed.
-std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv);
+std::optional<int> ParseCommandLine(CommandLine& app, int argc, char** argv);
 
 // Fills what no flag gave. INVALID_ARGUMENT names the variable that does not parse.
 api::Result<EngineFlags> WithEnvironment(EngineFlags flags);

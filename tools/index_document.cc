@@ -60,82 +60,80 @@ struct IndexFlags {
   }
 };
 
-void AddFlags(CLI::App& app, IndexFlags& flags) {
+void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddQuotaFlag(app, flags.engine);
   AddModelFlags(app, flags.engine);
   AddDeviceFlags(app, flags.engine);
-  app.add_option("--name", flags.name, "Name of the document (else the file's name)");
-  app.add_option("--format", flags.format,
-                 "Of the file: auto (default: by its content, else its name), text, markdown, "
-                 "html, pdf")
-      ->type_name("F")
-      ->check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
-  app.add_option("--kv-type", flags.kv_type,
-                 "Of stored keys and values: f16 (default), bf16, f32, q8")
-      ->type_name("TYPE")
-      ->check(OneOf(kKvTypes));
-  app.add_option("--kv-budget", flags.kv_budget,
-                 "Share of the keys and values that later asks read by default (else 0.1)")
-      ->type_name("F")
-      ->check(Share());
-  app.add_option("--layer-budget", flags.layer_budget,
-                 "How layers share the budget: uniform, pyramid, squeeze, kv-compress, "
-                 "kv-compress-plain, kv-compress-full, dense-first (else uniform)")
-      ->type_name("P");
-  app.add_option("--head-budget", flags.head_budget,
-                 "How the heads of a layer share theirs: global, uniform, kv-compress, "
-                 "kv-compress-plain, kv-compress-full (else global)")
-      ->type_name("P");
-  app.add_option(
+  app.AddOption("--name", flags.name, "Name of the document (else the file's name)");
+  app.AddOption("--format", flags.format,
+                "Of the file: auto (default: by its content, else its name), text, markdown, "
+                "html, pdf")
+      .TypeName("F")
+      .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
+  app.AddOption("--kv-type", flags.kv_type,
+                "Of stored keys and values: f16 (default), bf16, f32, q8")
+      .TypeName("TYPE")
+      .Check(OneOf(kKvTypes));
+  app.AddOption("--kv-budget", flags.kv_budget,
+                "Share of the keys and values that later asks read by default (else 0.1)")
+      .TypeName("F")
+      .Check(Share());
+  app.AddOption("--layer-budget", flags.layer_budget,
+                "How layers share the budget: uniform, pyramid, squeeze, kv-compress, "
+                "kv-compress-plain, kv-compress-full, dense-first (else uniform)")
+      .TypeName("P");
+  app.AddOption("--head-budget", flags.head_budget,
+                "How the heads of a layer share theirs: global, uniform, kv-compress, "
+                "kv-compress-plain, kv-compress-full (else global)")
+      .TypeName("P");
+  app.AddOption(
          "--keep", flags.keep,
          "Share of the keys and values that is stored at all (else 1); what is not stored is "
          "lost to every question")
-      ->type_name("F")
-      ->check(Share());
-  app.add_option("--retention", flags.retention,
-                 "What --keep keeps: kv-compress (default), pyramid, snapkv, kvcrush, "
-                 "kvcrush-random, kvcrush-alternating, kvcrush-pages, recent, spaced")
-      ->type_name("M");
-  app.add_option("--representatives", flags.representatives,
-                 "Share of what is kept that stands in for what is not, by KVCrush (else 0, of "
-                 "kvcrush 0.25)")
-      ->type_name("R")
-      ->check(Share());
-  app.add_option(
-         "--stats", flags.stats,
-         "What these know: window, the attention of the last tokens (default); full, of all "
-         "tokens, for kv-compress-full: takes longer")
-      ->type_name("S")
-      ->check(OneOf({"window", "full"}));
-  app.add_option(
-         "--prefill", flags.prefill,
-         "exact (default): every token attends to all before it; sparse: from 16,384 tokens "
-         "on to a share of it, for very long documents: faster, and other keys and values")
-      ->type_name("P")
-      ->check(OneOf({"exact", "sparse"}));
-  app.add_option("--prefill-budget", flags.prefill_budget,
-                 "Share of what is further back that a sparse prefill reads (else 0.1)")
-      ->type_name("F")
-      ->check(Share());
-  app.add_option("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
-      ->type_name("N")
-      ->check(NumberBetween(1, 3));
-  app.add_option("--cluster-keys", flags.cluster_keys,
-                 "What clusters are made by: keys as stored (default), or unrotated: without their "
-                 "positions")
-      ->type_name("K")
-      ->check(OneOf({"stored", "unrotated"}));
-  app.add_flag("--again", flags.again,
-               "Index it anew also when it is there; asks see the old one until it is done");
-  app.add_flag("--estimate", flags.estimate, "Say what it would cost, and stop");
-  app.add_flag("--yes", flags.yes, "Do not ask before a run of more than 10 minutes");
-  app.add_option("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")
-      ->type_name("M")
-      ->check(OneOf(ProgressStyles()));
-  app.add_option("FILE", flags.file, "Text, Markdown, HTML or PDF; - for stdin")
-      ->required()
-      ->type_name("");
+      .TypeName("F")
+      .Check(Share());
+  app.AddOption("--retention", flags.retention,
+                "What --keep keeps: kv-compress (default), pyramid, snapkv, kvcrush, "
+                "kvcrush-random, kvcrush-alternating, kvcrush-pages, recent, spaced")
+      .TypeName("M");
+  app.AddOption("--representatives", flags.representatives,
+                "Share of what is kept that stands in for what is not, by KVCrush (else 0, of "
+                "kvcrush 0.25)")
+      .TypeName("R")
+      .Check(Share());
+  app.AddOption("--stats", flags.stats,
+                "What these know: window, the attention of the last tokens (default); full, of all "
+                "tokens, for kv-compress-full: takes longer")
+      .TypeName("S")
+      .Check(OneOf({"window", "full"}));
+  app.AddOption("--prefill", flags.prefill,
+                "exact (default): every token attends to all before it; sparse: from 16,384 tokens "
+                "on to a share of it, for very long documents: faster, and other keys and values")
+      .TypeName("P")
+      .Check(OneOf({"exact", "sparse"}));
+  app.AddOption("--prefill-budget", flags.prefill_budget,
+                "Share of what is further back that a sparse prefill reads (else 0.1)")
+      .TypeName("F")
+      .Check(Share());
+  app.AddOption("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
+      .TypeName("N")
+      .Check(NumberBetween(1, 3));
+  app.AddOption("--cluster-keys", flags.cluster_keys,
+                "What clusters are made by: keys as stored (default), or unrotated: without their "
+                "positions")
+      .TypeName("K")
+      .Check(OneOf({"stored", "unrotated"}));
+  app.AddFlag("--again", flags.again,
+              "Index it anew also when it is there; asks see the old one until it is done");
+  app.AddFlag("--estimate", flags.estimate, "Say what it would cost, and stop");
+  app.AddFlag("--yes", flags.yes, "Do not ask before a run of more than 10 minutes");
+  app.AddOption("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")
+      .TypeName("M")
+      .Check(OneOf(ProgressStyles()));
+  app.AddOption("FILE", flags.file, "Text, Markdown, HTML or PDF; - for stdin")
+      .Required()
+      .TypeName("");
 }
 
 std::string NameOrId(const api::IndexReport& report) {
@@ -296,8 +294,8 @@ class IndexDocument {
 };
 
 int Main(int argc, char** argv) {
-  CLI::App app("Reads a document once and stores what questions about it need.", kTool);
-  app.footer(kExamples);
+  CommandLine app("Reads a document once and stores what questions about it need.", kTool,
+                  kExamples);
   IndexFlags flags;
   AddFlags(app, flags);
   AddVersionFlag(app);

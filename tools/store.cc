@@ -38,55 +38,53 @@ struct StoreFlags {
 };
 
 struct Commands {
-  CLI::App *list, *show, *verify, *plan, *remove, *gc, *recover, *seal, *export_document,
+  CommandLine *list, *show, *verify, *plan, *remove, *gc, *recover, *seal, *export_document,
       *import_document;
 };
 
-void AddDocument(CLI::App& command, StoreFlags& flags, const char* help, bool is_required) {
-  command.add_option("DOC", flags.document, help)->type_name("")->required(is_required);
+void AddDocument(CommandLine& command, StoreFlags& flags, const char* help, bool is_required) {
+  command.AddOption("DOC", flags.document, help).TypeName("").Required(is_required);
 }
 
-Commands AddCommands(CLI::App& app, StoreFlags& flags) {
-  app.require_subcommand(1);
-  app.fallthrough();  // --store and --json may come behind the command too
+Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   const Commands commands = {
-      app.add_subcommand("list", "Every document, ready or still being indexed"),
-      app.add_subcommand("show", "One document and its files"),
-      app.add_subcommand("verify", "Check the files of one document, or of all"),
-      app.add_subcommand("plan", "Change how asks share out the budget, without indexing again"),
-      app.add_subcommand("remove", "Delete a document"),
-      app.add_subcommand("gc", "Delete files that nothing refers to any more"),
-      app.add_subcommand("recover", "Rebuild a damaged or lost catalog from the documents' files"),
-      app.add_subcommand("seal", "Refuse changes: ready for read-only media"),
-      app.add_subcommand("export", "Write a document to a single file"),
-      app.add_subcommand("import", "Add a document from such a file")};
+      app.AddCommand("list", "Every document, ready or still being indexed"),
+      app.AddCommand("show", "One document and its files"),
+      app.AddCommand("verify", "Check the files of one document, or of all"),
+      app.AddCommand("plan", "Change how asks share out the budget, without indexing again"),
+      app.AddCommand("remove", "Delete a document"),
+      app.AddCommand("gc", "Delete files that nothing refers to any more"),
+      app.AddCommand("recover", "Rebuild a damaged or lost catalog from the documents' files"),
+      app.AddCommand("seal", "Refuse changes: ready for read-only media"),
+      app.AddCommand("export", "Write a document to a single file"),
+      app.AddCommand("import", "Add a document from such a file")};
   AddDocument(*commands.show, flags, "Name or id", true);
   AddDocument(*commands.verify, flags, "Name or id (else all)", false);
   AddDocument(*commands.plan, flags, "Name or id", true);
   AddDocument(*commands.remove, flags, "Name or id", true);
   commands.plan
-      ->add_option("--layer-budget", flags.layer_budget,
-                   "Over layers: uniform, pyramid, squeeze, kv-compress, kv-compress-plain, "
-                   "kv-compress-full, dense-first (else as it is)")
-      ->type_name("P");
+      ->AddOption("--layer-budget", flags.layer_budget,
+                  "Over layers: uniform, pyramid, squeeze, kv-compress, kv-compress-plain, "
+                  "kv-compress-full, dense-first (else as it is)")
+      .TypeName("P");
   commands.plan
-      ->add_option("--head-budget", flags.head_budget,
-                   "Over the heads of a layer: global, uniform, kv-compress, kv-compress-plain, "
-                   "kv-compress-full (else as it is)")
-      ->type_name("P");
+      ->AddOption("--head-budget", flags.head_budget,
+                  "Over the heads of a layer: global, uniform, kv-compress, kv-compress-plain, "
+                  "kv-compress-full (else as it is)")
+      .TypeName("P");
   commands.plan
-      ->add_option("--kv-budget", flags.kv_budget,
-                   "Share of the keys and values that asks read by default (else as it is)")
-      ->type_name("F")
-      ->check(Share());
+      ->AddOption("--kv-budget", flags.kv_budget,
+                  "Share of the keys and values that asks read by default (else as it is)")
+      .TypeName("F")
+      .Check(Share());
   AddModelFlags(*commands.plan, flags.engine);  // which is asked what estimates are worth
   AddDocument(*commands.export_document, flags, "Name or id", true);
-  for (CLI::App* command : {commands.export_document, commands.import_document}) {
-    command->add_option("FILE", flags.file, "The file")->type_name("")->required();
+  for (CommandLine* command : {commands.export_document, commands.import_document}) {
+    command->AddOption("FILE", flags.file, "The file").TypeName("").Required();
   }
-  commands.import_document->add_option("--name", flags.name, "Instead of the name it had");
-  commands.verify->add_flag("--full", flags.full, "Check every byte, not just the headers");
-  commands.remove->add_flag("--yes", flags.yes, "Do not ask");
+  commands.import_document->AddOption("--name", flags.name, "Instead of the name it had");
+  commands.verify->AddFlag("--full", flags.full, "Check every byte, not just the headers");
+  commands.remove->AddFlag("--yes", flags.yes, "Do not ask");
   return commands;
 }
 
@@ -330,8 +328,7 @@ int Run(const StoreFlags& flags, const Commands& commands) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Lists, shows, checks and removes indexed documents.", kTool);
-  app.footer(kExamples);
+  CommandLine app("Lists, shows, checks and removes indexed documents.", kTool, kExamples);
   StoreFlags flags;
   AddStoreFlags(app, flags.engine);
   AddQuotaFlag(app, flags.engine);

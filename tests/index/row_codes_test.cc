@@ -148,14 +148,14 @@ TEST(RowCodesTest, CodeIsExactAlongTheResidual) {
 // E cos(a) is about sqrt(2 / pi), so tan(a) is near 0.755; a uniform quantiser of 3 bits loses
 // 3.7 % of a normal variable's power, so that tan(a) is near 0.2. The bounds leave a fifth of room.
 TEST(RowCodesTest, EstimatesAreUnbiasedAndAsGoodAsRaBitQ) {
-  constexpr size_t kKeys = 400, kQueries = 50;
+  constexpr size_t kNumKeys = 400, kQueries = 50;
   for (const size_t d : kDims) {
     if (d < 16) continue;  // the law is for many dimensions
-    const OwnRows keys = NormalRows(kKeys, d, 11), centroids = NormalRows(kKeys, d, 12),
+    const OwnRows keys = NormalRows(kNumKeys, d, 11), centroids = NormalRows(kNumKeys, d, 12),
                   queries = NormalRows(kQueries, d, 13);
     for (const bool fine : {false, true}) {
       double sum = 0, squares = 0;
-      for (size_t k = 0; k < kKeys; ++k) {
+      for (size_t k = 0; k < kNumKeys; ++k) {
         std::vector<float> residual(d);
         for (size_t c = 0; c < d; ++c) residual[c] = keys[k][c] - centroids[k][c];
         const auto decoded = EncodeAndDecode({keys[k], d}, {centroids[k], d}, fine);
@@ -169,7 +169,7 @@ TEST(RowCodesTest, EstimatesAreUnbiasedAndAsGoodAsRaBitQ) {
           squares += relative * relative;
         }
       }
-      const double count = kKeys * kQueries, mean = sum / count;
+      const double count = kNumKeys * kQueries, mean = sum / count;
       const double deviation = std::sqrt(squares / count - mean * mean);
       const double law = (fine ? 0.2 : 0.755) / std::sqrt(static_cast<double>(d - 1));
       EXPECT_LT(deviation, 1.2 * law) << d << (fine ? " fine" : "");

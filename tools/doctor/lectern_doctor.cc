@@ -56,14 +56,13 @@ Findings Examine(const Flags& flags) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Says what this machine, and a model on it, can do.", kTool);
-  app.footer(kExamples);
+  tools::CommandLine app("Says what this machine, and a model on it, can do.", kTool, kExamples);
   Flags flags;
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
-  app.add_option("--tokens", flags.tokens, "Of the document that is asked about (default 32768)")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 1 << 24));
+  app.AddOption("--tokens", flags.tokens, "Of the document that is asked about (default 32768)")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 1 << 24));
   tools::AddVersionFlag(app);
   if (const auto status = tools::ParseCommandLine(app, argc, argv)) return *status;
   auto with_environment = tools::WithEnvironment(flags.engine);

@@ -45,9 +45,8 @@ struct Flags {
 };
 
 // That there is such a mode; `answers`: one that can answer.
-CLI::Validator KnownMode(bool answers) {
-  return CLI::Validator([answers](const std::string& mode) { return CheckMode(mode, answers); },
-                        "");
+tools::Check KnownMode(bool answers) {
+  return [answers](const std::string& mode) { return CheckMode(mode, answers); };
 }
 
 // --- figures ------------------------------------------------------------------------------------
@@ -581,43 +580,44 @@ Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("How close answers at a budget come to exact ones.", kTool);
+  tools::CommandLine app("How close answers at a budget come to exact ones.", kTool);
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
-  app.add_option("--budgets", flags.budgets, "KV budgets, each in [0.001, 0.999]: 1 is exact")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(tools::NumberBetween(0.001, 0.999));
-  auto* modes = app.add_option("--modes", flags.modes,
-                               "methods whose attention errors are measured:" + DescribeModes())
-                    ->delimiter(',')
-                    ->allow_extra_args(false)
-                    ->check(KnownMode(false));
-  auto* answers = app.add_option("--answers", flags.answers, "methods whose answers are measured")
-                      ->delimiter(',')
-                      ->allow_extra_args(false)
-                      ->check(KnownMode(true));
+  app.AddOption("--budgets", flags.budgets, "KV budgets, each in [0.001, 0.999]: 1 is exact")
+      .SeparatedBy(',')
+      .Check(tools::NumberBetween(0.001, 0.999));
+  const tools::Option modes =
+      app.AddOption("--modes", flags.modes,
+                    "methods whose attention errors are measured:" + DescribeModes())
+          .SeparatedBy(',')
+          .Check(KnownMode(false));
+  const tools::Option answers =
+      app.AddOption("--answers", flags.answers, "methods whose answers are measured")
+          .SeparatedBy(',')
+          .Check(KnownMode(true));
   const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
-  app.add_flag_callback("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
-      ->excludes(modes)
-      ->excludes(answers);
-  app.add_option("--paper-seeds", flags.paper_seeds,
-                 "of the paper's K-means; the one of least error answers (default 3)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--limit", flags.limit,
-                 "questions per document whose answers are measured; 0: all (default)");
-  app.add_option("--error-questions", flags.error_questions,
-                 "questions per document, the first ones, whose attention errors are measured in "
-                 "every layer and step (default 4)");
-  app.add_option("--calibration", flags.calibration,
-                 "questions of each document that choose the paper's thresholds (default 8)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--raw", flags.raw,
-                 "appends the results to this file instead of printing them, and leaves out what "
-                 "it holds already");
-  app.add_option("FILE.jsonl", flags.files,
-                 "questions; the document is of the same name in the store, or FILE.txt")
-      ->required();
+  app.AddFlag("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
+      .Excludes(modes)
+      .Excludes(answers);
+  app.AddOption("--paper-seeds", flags.paper_seeds,
+                "of the paper's K-means; the one of least error answers (default 3)")
+      .TypeName("UINT:POSITIVE")
+      .Check(tools::PositiveNumber());
+  app.AddOption("--limit", flags.limit,
+                "questions per document whose answers are measured; 0: all (default)");
+  app.AddOption("--error-questions", flags.error_questions,
+                "questions per document, the first ones, whose attention errors are measured in "
+                "every layer and step (default 4)");
+  app.AddOption("--calibration", flags.calibration,
+                "questions of each document that choose the paper's thresholds (default 8)")
+      .TypeName("UINT:POSITIVE")
+      .Check(tools::PositiveNumber());
+  app.AddOption("--raw", flags.raw,
+                "appends the results to this file instead of printing them, and leaves out what "
+                "it holds already");
+  app.AddOption("FILE.jsonl", flags.files,
+                "questions; the document is of the same name in the store, or FILE.txt")
+      .Required();
   if (const auto status = tools::ParseCommandLine(app, argc, argv)) return *status;
   auto with_environment = tools::WithEnvironment(flags.engine);
   if (!with_environment.ok()) {

@@ -18,7 +18,7 @@ constexpr std::string_view kDocumentTag = "<doc>";
 // By level; 0 and the last are outside.
 constexpr std::string_view kNames[] = {"", "doc", "page", "flow", "block", "line", "word"};
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+bool IsXmlSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 // The character of "amp", "#38" or "#x26".
 std::optional<uint32_t> Entity(std::string_view name) {
@@ -132,7 +132,7 @@ bool BboxText::TakeTag(std::string_view tag) {
 
 bool BboxText::TakeCharacters(std::string_view characters) {
   if (level_ == kWord) return Decode(characters, word_);
-  return std::all_of(characters.begin(), characters.end(), IsSpace);
+  return std::all_of(characters.begin(), characters.end(), IsXmlSpace);
 }
 
 void BboxText::EndWord() {
@@ -144,7 +144,7 @@ void BboxText::EndWord() {
   std::string& text = paged_.text;
   // A byte order mark at the very start would not be text for the engine.
   while (text.empty() && word.starts_with(kByteOrderMark)) word.erase(0, kByteOrderMark.size());
-  if (std::all_of(word.begin(), word.end(), IsSpace)) return;
+  if (std::all_of(word.begin(), word.end(), IsXmlSpace)) return;
   if (gap_ == Gap::kLine) {  // behind another line of this block
     JoinLines(word);
   } else if (!text.empty()) {

@@ -10,6 +10,10 @@ namespace lectern::tools {
 
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+inline bool IsHtmlSpace(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
+}
+
 // `character` up to U+10FFFF. Of a surrogate the bytes are no valid UTF-8.
 inline void AppendUtf8(uint32_t character, std::string& out) {
   if (character < 0x80) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/text.h"
+#include "tools/ingest/characters.h"
 
 namespace lectern::tools {
 namespace {
@@ -174,8 +175,6 @@ bool IsText(const GumboNode* node) {
          node->type == GUMBO_NODE_WHITESPACE;
 }
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f'; }
-
 // --- the main content ---------------------------------------------------------------------------
 
 // What is shown of a page, in its order: an item's descendants are those up to its end.
@@ -258,7 +257,7 @@ void Measure(std::vector<Item>& items) {
     if (IsText(item.node)) {
       const std::string_view text = item.node->v.text.text;
       item.shown =
-          text.size() - static_cast<uint64_t>(std::count_if(text.begin(), text.end(), IsSpace));
+          text.size() - static_cast<uint64_t>(std::count_if(text.begin(), text.end(), IsHtmlSpace));
     }
     item.has_heading = TagOf(item.node) == GUMBO_TAG_H1;
   }
@@ -340,7 +339,7 @@ class TextWriter {
       const char c = is_nbsp ? ' ' : text.front();
       text.remove_prefix(skipped > 0 ? skipped : is_nbsp ? 2 : 1);
       if (skipped > 0) continue;
-      if (!IsSpace(c)) {
+      if (!IsHtmlSpace(c)) {
         Put(c);
       } else if (keeps_spaces) {
         gap_ += c;
@@ -361,7 +360,7 @@ class TextWriter {
     if (text.starts_with("\xC2\xAD")) return 2;
     if (text.starts_with("\xE2\x80\x8B") || text.starts_with("\xEF\xBB\xBF")) return 3;
     const auto byte = static_cast<uint8_t>(text.front());
-    return (byte < 0x20 && !IsSpace(text.front())) || byte == 0x7F ? 1 : 0;
+    return (byte < 0x20 && !IsHtmlSpace(text.front())) || byte == 0x7F ? 1 : 0;
   }
 
   void Put(char c) {

@@ -36,14 +36,12 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f'; }
-
 // What stands after `key` and "=" in `tag`, bare or in quotes.
 std::optional<std::string> ValueOf(std::string_view tag, std::string_view key) {
   for (size_t at = tag.find(key); at != std::string_view::npos; at = tag.find(key, at + 1)) {
     std::string_view rest = tag.substr(at + key.size());
     const auto skip_spaces = [&rest] {
-      while (!rest.empty() && IsSpace(rest.front())) rest.remove_prefix(1);
+      while (!rest.empty() && IsHtmlSpace(rest.front())) rest.remove_prefix(1);
     };
     skip_spaces();
     if (!rest.starts_with('=')) continue;

@@ -47,61 +47,61 @@ struct Flags {
   Flags() { guard.port = kPort; }
 };
 
-void AddFlags(CLI::App& app, Flags& flags) {
+void AddFlags(tools::CommandLine& app, Flags& flags) {
   tools::AddStoreFlags(app, flags.engine);
   tools::AddQuotaFlag(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
   tools::AddDeviceFlags(app, flags.engine);
-  app.add_option("--host", flags.guard.host, "Address to listen on (else 127.0.0.1)")
-      ->type_name("ADDRESS");
-  app.add_option("--port", flags.guard.port, "Port (else 8017); 0: any free one")->type_name("N");
-  app.add_option("--token-file", flags.token_file,
-                 "Every request but /health must bring this file's first line as Bearer token; "
-                 "needed where --host is not of this machine alone")
-      ->type_name("FILE");
-  app.add_option("--allow-host", flags.hosts, "Another name that clients may call this server by")
-      ->type_name("NAME");
-  app.add_option("--allow-origin", flags.guard.access.origins,
-                 "Another site whose pages may ask, as https://example.org")
-      ->type_name("ORIGIN");
-  app.add_flag("--allow-index", flags.allow_index,
-               "Clients may add documents to the store and remove them");
-  app.add_option("--index-device", flags.index_device,
-                 "Where they are indexed, as --device (else cpu): by an engine of its own, with "
-                 "weights of its own")
-      ->type_name("D");
-  app.add_option("--index-device-memory", flags.index_device_memory,
-                 "Memory of the GPU to take for it beside --device-memory (else nearly what is "
-                 "free when the server starts)")
-      ->type_name("SIZE");
-  app.add_option("--max-upload", flags.max_upload, "Of a document (else 64MiB)")->type_name("SIZE");
-  app.add_option("--parallel", flags.parallel,
-                 "Answers generated at a time (else one for each core, 4 to 16)")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 256));
-  app.add_option("--queue", flags.service.answering.max_waiting,
-                 "Questions that may wait (else 32); more are told to come again")
-      ->type_name("N")
-      ->check(tools::NumberBetween(0, 100000));
-  app.add_option("--wait-seconds", flags.service.answering.wait_seconds,
-                 "How long a question waits at most (else 30)")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 3600));
-  app.add_option("--answer-seconds", flags.service.answering.generate_seconds,
-                 "How long an answer takes at most (else 300)")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 86400));
-  app.add_option("--max-sessions", flags.service.answering.sessions.max_open,
-                 "Open at a time (else 32); the one that was idle longest goes for a new one")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 100000));
-  app.add_option("--session-timeout", flags.service.answering.sessions.idle_seconds,
-                 "Seconds after which an idle session goes (else 600)")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 86400));
-  app.add_option("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")
-      ->type_name("N")
-      ->check(tools::NumberBetween(1, 100000));
+  app.AddOption("--host", flags.guard.host, "Address to listen on (else 127.0.0.1)")
+      .TypeName("ADDRESS");
+  app.AddOption("--port", flags.guard.port, "Port (else 8017); 0: any free one").TypeName("N");
+  app.AddOption("--token-file", flags.token_file,
+                "Every request but /health must bring this file's first line as Bearer token; "
+                "needed where --host is not of this machine alone")
+      .TypeName("FILE");
+  app.AddOption("--allow-host", flags.hosts, "Another name that clients may call this server by")
+      .TypeName("NAME");
+  app.AddOption("--allow-origin", flags.guard.access.origins,
+                "Another site whose pages may ask, as https://example.org")
+      .TypeName("ORIGIN");
+  app.AddFlag("--allow-index", flags.allow_index,
+              "Clients may add documents to the store and remove them");
+  app.AddOption("--index-device", flags.index_device,
+                "Where they are indexed, as --device (else cpu): by an engine of its own, with "
+                "weights of its own")
+      .TypeName("D");
+  app.AddOption("--index-device-memory", flags.index_device_memory,
+                "Memory of the GPU to take for it beside --device-memory (else nearly what is "
+                "free when the server starts)")
+      .TypeName("SIZE");
+  app.AddOption("--max-upload", flags.max_upload, "Of a document (else 64MiB)").TypeName("SIZE");
+  app.AddOption("--parallel", flags.parallel,
+                "Answers generated at a time (else one for each core, 4 to 16)")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 256));
+  app.AddOption("--queue", flags.service.answering.max_waiting,
+                "Questions that may wait (else 32); more are told to come again")
+      .TypeName("N")
+      .Check(tools::NumberBetween(0, 100000));
+  app.AddOption("--wait-seconds", flags.service.answering.wait_seconds,
+                "How long a question waits at most (else 30)")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 3600));
+  app.AddOption("--answer-seconds", flags.service.answering.generate_seconds,
+                "How long an answer takes at most (else 300)")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 86400));
+  app.AddOption("--max-sessions", flags.service.answering.sessions.max_open,
+                "Open at a time (else 32); the one that was idle longest goes for a new one")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 100000));
+  app.AddOption("--session-timeout", flags.service.answering.sessions.idle_seconds,
+                "Seconds after which an idle session goes (else 600)")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 86400));
+  app.AddOption("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")
+      .TypeName("N")
+      .Check(tools::NumberBetween(1, 100000));
 }
 
 bool IsLoopback(const std::string& host) {
@@ -255,8 +255,7 @@ int Main(int argc, char** argv) {
   mallopt(M_ARENA_MAX, 2);
   // What a session had goes back to the system with it; else gaps between others' grow with the hours.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
-  CLI::App app("Answers questions about indexed documents over HTTP.", kTool);
-  app.footer(kExamples);
+  tools::CommandLine app("Answers questions about indexed documents over HTTP.", kTool, kExamples);
   Flags flags;
   AddFlags(app, flags);
   tools::AddVersionFlag(app);
