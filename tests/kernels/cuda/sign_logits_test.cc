@@ -23,13 +23,13 @@ TEST_P(CudaSignLogitsTest, MatchesScalar) {
         MakeSignTables(queries, tables, scales);
         std::mt19937 engine(2);
         std::vector<std::vector<std::byte>> planes(num_planes);
-        std::vector<const std::byte*> views;
+        SignPlanes views{};
         std::vector<DeviceBuffer<std::byte>> on_device;
         CudaSignLogitsArgs args{};
         for (size_t p = 0; p < num_planes; ++p) {
           planes[p].resize(PackedSignBytes(num_rows, PlaneBytes(dim)));
           for (std::byte& byte : planes[p]) byte = static_cast<std::byte>(engine());
-          views.push_back(planes[p].data());
+          views[p] = planes[p].data();
           on_device.push_back(Upload(planes[p]));
           args.planes[p] = reinterpret_cast<const uint8_t*>(on_device.back().data());
         }
