@@ -282,24 +282,29 @@ TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
   options.head_budget = GetParam().policies.heads;
   if (GetParam().rule == Rule::kTopP) options.mass = kTopPMass;
   options.max_tokens = 8;
+  // The attention of random weights leaves a passage of enough mass to some questions only.
+  std::string question;
+  Result<Answer> answer = Answer{};
   Reads reads;
-  auto session = NewSession(document_);
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
-    Record(reads, step.layer, step.read);
-  };
-  const auto answer = session->Ask("What did the old clerk watch?", options);
+  for (uint64_t seed = 1; answer.ok() && answer->evidence.empty() && seed < 50; ++seed) {
+    question = InventedText(20, seed);
+    reads.clear();
+    auto session = NewSession(document_);
+    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+      Record(reads, step.layer, step.read);
+    };
+    answer = session->Ask(question, options);
+  }
   ASSERT_TRUE(answer.ok());
+  ASSERT_FALSE(answer->evidence.empty());
   auto poisoned = NewSession(Poisoned(reads));
-  const auto again = poisoned->Ask("What did the old clerk watch?", options);
+  const auto again = poisoned->Ask(question, options);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(answer->text, again->text);
   EXPECT_EQ(answer->kv.bytes_read, again->kv.bytes_read);
   ASSERT_EQ(answer->evidence.size(), again->evidence.size());
   EXPECT_EQ(answer->warnings, again->warnings);
   EXPECT_EQ(answer->note, again->note);
-  // Without the tail, and of whole clusters, the attention of random weights may leave no passage
-  // of enough mass.
-  ASSERT_TRUE(!GetParam().tail || GetParam().rule == Rule::kThreshold || !answer->evidence.empty());
   for (size_t i = 0; i < answer->evidence.size(); ++i) {
     EXPECT_EQ(answer->evidence[i].begin, again->evidence[i].begin);
     EXPECT_EQ(answer->evidence[i].mass, again->evidence[i].mass);

@@ -29,7 +29,7 @@ struct KernelRun {
 inline std::vector<KernelRun> AllRuns() {
   // Not compiled: kernels/CMakeLists.txt says why.
   constexpr int64_t kLeftOut =
-      HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV;
+      HWY_SSSE3 | HWY_AVX3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV;
   std::vector<KernelRun> runs;
   for (const Backend& backend : AvailableBackends()) {
     if (std::string(backend.name) != "simd") {
