@@ -15,6 +15,8 @@ namespace {
 // blocks of so many: what is met again is still in a cache.
 constexpr size_t kPartRows = 8, kBlockRows = 1024;
 static_assert(kBlockRows % kSignBlock == 0);
+// Less of a sum of floats, from which most was taken away, is what was rounded.
+constexpr double kRounding = 1e-5;
 
 // A few bytes, whose number is almost always that of head_dim 64 or 128.
 inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
@@ -159,7 +161,8 @@ std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
   const std::span<float> weights = buffers_.weights.Resize(num_rows);
   for (size_t r = 0; r < num_rows; ++r) {
     const double rest = std::exp(double{rest_lse_[begin + r]} - reference_[begin + r]);
-    weights[r] = static_cast<float>(weights_[begin + r] / (rest + coded_mass_[begin + r]));
+    const double all = std::max(rest + coded_mass_[begin + r], double{kNoMass});
+    weights[r] = static_cast<float>(weights_[begin + r] / all);
   }
   return weights;
 }
@@ -230,6 +233,7 @@ void HeadLookup::ScoreRefinedRows() {
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
+  const ArenaVector<double> mass_before(coded_mass_, arena_);
   ForEachPart([&](size_t row, size_t count) {
     for (size_t first = 0; first < num_refined; first += kBlockRows) {
       const size_t size = std::min(kBlockRows, num_refined - first);
@@ -244,7 +248,11 @@ void HeadLookup::ScoreRefinedRows() {
            .changes = changes});
       AddToGroups(refined_group_begin_, row, first, changes);
     }
-    for (size_t r = row; r < row + count; ++r) coded_mass_[r] = std::max(0.0, coded_mass_[r]);
+    for (size_t r = row; r < row + count; ++r) {
+      // A row that its row code took for all there is leaves a rounding error of that behind.
+      if (coded_mass_[r] > kRounding * mass_before[r]) continue;
+      coded_mass_[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
+    }
     args_.backend.add_weighted_rows({.masses = {FineMasses(row), count, num_refined},
                                      .weights = RowWeights(row, count),
                                      .scores = refined_scores_});

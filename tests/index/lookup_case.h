@@ -42,9 +42,9 @@ inline std::span<const HeadIndex> Heads(uint32_t num_levels) {
   return *IndexedDocument(num_levels).Heads(kLayer);
 }
 
-// Query rows of every kv head: each asks for one key, more or less.
+// Query rows of every kv head: each asks for one key, more or less; `sharpness` times as long.
 struct Queries {
-  Queries(std::span<const HeadIndex> heads, size_t num_rows, unsigned seed) {
+  Queries(std::span<const HeadIndex> heads, size_t num_rows, unsigned seed, float sharpness = 1) {
     std::mt19937 engine(seed);
     std::normal_distribution<float> normal(0, 1);
     for (const HeadIndex& head : heads) {
@@ -53,7 +53,7 @@ struct Queries {
         const IndexRange block =
             head.ClusterRows(engine() % static_cast<uint32_t>(head.levels().back().num_clusters()));
         const std::vector<float> key = Floats(head.Keys(block).Slice(0, 1));
-        for (const float x : key) rows.push_back(1.5f * x + normal(engine));
+        for (const float x : key) rows.push_back(sharpness * (1.5f * x + normal(engine)));
       }
       data.push_back(std::move(rows));
     }

@@ -99,6 +99,26 @@ TEST_P(LookupTest, ReadsTheBudget) {
   });
 }
 
+// Logits of hundreds, of a model that learnt nothing: codes are wrong by powers of ten, and what is
+// left of a sum without what they took for all of it is rounding.
+TEST_P(LookupTest, ReadsNoMoreThanTheBudgetWhateverTheLogits) {
+  for (const float sharpness : {30.0f, 100.0f, 1000.0f}) {
+    const Queries queries(heads(), 64, 7, sharpness);
+    for (const double budget : {0.1, 0.2, 0.25, 0.5}) {
+      SCOPED_TRACE(::testing::Message() << sharpness << ", budget " << budget);
+      const auto selections = Run(queries, budget);
+      ASSERT_TRUE(selections.ok()) << selections.status().message();
+      double bytes = 0;
+      for (const HeadSelection& selection : *selections) {
+        bytes += static_cast<double>(selection.bytes);
+        EXPECT_TRUE(std::isfinite(selection.missed_mass));
+      }
+      EXPECT_LE(bytes,
+                (GetParam().row_codes ? 1 : 1.05) * budget * static_cast<double>(DenseBytes()));
+    }
+  }
+}
+
 TEST_P(LookupTest, BytesAreThoseOfWhatIsListed) {
   ForEachLookup([&](const Queries&, double, const std::vector<HeadSelection>& selections) {
     for (size_t h = 0; h < selections.size(); ++h) {
