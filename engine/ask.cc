@@ -346,6 +346,8 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
   const bool is_windowed = document_->is_windowed(layer);
   const bool is_observed = !is_windowed && (!mass_.empty() || !squared_mass_.empty());
   observed_.num_queries = config.query_group();
+  const bool reads_ahead = num_tokens > 1 && layer + 1 < config.num_layers;
+  if (reads_ahead) document_->ReadAheadCodes(layer + 1);
   const Document::LayerUse use(*document_, layer);
   StoreRows(layer, num_tokens);
   arena_.Reset();
@@ -353,7 +355,7 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
   LECTERN_RETURN_IF_ERROR(AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel,
                                       states, /*bound=*/false, is_observed ? &observed_ : nullptr,
                                       read_));
-  if (num_tokens > 1 && layer + 1 < config.num_layers) document_->ReadAhead(layer + 1);
+  if (reads_ahead) document_->ReadAheadRows(layer + 1);
   const DocumentRead& read = read_;
   if (on_layer && !is_windowed) {
     const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
@@ -382,7 +384,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
         std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
     activations_->stream = stream_;
   }
-  if (ids.size() > 1) document_->ReadAhead(0);
+  if (ids.size() > 1) document_->ReadAheadCodes(0);
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
   double read_fraction = 0;
   const auto attend = [&](uint32_t layer) {

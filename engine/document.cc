@@ -370,16 +370,19 @@ Result<std::span<const HeadIndex>> Document::Heads(uint32_t layer) const {
   return std::span<const HeadIndex>(entry.heads);
 }
 
-void Document::ReadAhead(uint32_t layer) const {
+void Document::ReadAhead(uint32_t layer, bool rows) const {
   const ShardReader& shard = *layers_[layer]->shard;
-  const bool with_rows =
-      is_windowed(layer) || (layer > 0 && layers_[layer - 1]->shard->verified_share() > 0.5);
-  for (const bool rows : {false, true}) {  // a lookup comes first
-    if (rows && !with_rows) break;
-    for (const SectionEntry& s : shard.sections()) {
-      const bool is_rows = s.kind == static_cast<uint32_t>(SectionKind::kRows);
-      if (is_rows == rows) shard.ReadAhead(s.offset, s.bytes);
-    }
+  for (const SectionEntry& s : shard.sections()) {
+    const bool is_rows = s.kind == static_cast<uint32_t>(SectionKind::kRows);
+    if (is_rows == rows) shard.ReadAhead(s.offset, s.bytes);
+  }
+}
+
+void Document::ReadAheadCodes(uint32_t layer) const { ReadAhead(layer, false); }
+
+void Document::ReadAheadRows(uint32_t layer) const {
+  if (is_windowed(layer) || layers_[layer - 1]->shard->verified_share() > 0.5) {
+    ReadAhead(layer, true);
   }
 }
 

@@ -98,10 +98,11 @@ class Document {
 
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
-  // A hint that a step of many tokens comes to `layer` next, so that it is read while there is other
-  // work: clusters and codes, and where most of the layer before was read, as of a first question,
-  // the rows too.
-  void ReadAhead(uint32_t layer) const;
+  // Hints that a step of many tokens comes to `layer` next, so that it is read while there is other
+  // work: clusters and codes, which a lookup wants first; and, of layer >= 1, rows, where most of
+  // the layer before was read, as of a first question.
+  void ReadAheadCodes(uint32_t layer) const;
+  void ReadAheadRows(uint32_t layer) const;
   // K and V bytes of one layer that is not windowed, all kv heads and rows, stored or not.
   uint64_t LayerBytes() const;
 
@@ -124,6 +125,7 @@ class Document {
   Status VerifyAll() const;
 
  private:
+  void ReadAhead(uint32_t layer, bool rows) const;
   Status ReadStatistics();
   Status ReadRetention(const Json& options);
   void ReadHeadsAhead() const;  // a hint that Heads of all layers follow

@@ -614,6 +614,7 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   } else {
     LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
   }
+  for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
   read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;

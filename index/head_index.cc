@@ -234,6 +234,25 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
   return {};
 }
 
+void HeadIndex::ReadAheadRows(std::span<const uint32_t> rows) const {
+  if (rows.empty() || shard_->verified_share() == 1) return;
+  // Of the clusters that have some, K rows and then V rows; those close to each other in one go.
+  constexpr uint64_t kClose = 64 << 10;
+  const std::span<const uint32_t> clusters = levels_.back().children;
+  uint64_t begin = 0, end = 0;
+  for (auto row = rows.begin(); row != rows.end();) {
+    const auto cluster = std::upper_bound(clusters.begin(), clusters.end(), *row) - 1;
+    const uint64_t first = rows_offset_ + uint64_t{cluster[0]} * 2 * row_bytes_;
+    if (end == 0 || first > end + kClose) {
+      if (end > 0) shard_->ReadAhead(begin, end - begin);
+      begin = first;
+    }
+    end = rows_offset_ + uint64_t{cluster[1]} * 2 * row_bytes_;
+    row = std::lower_bound(row, rows.end(), cluster[1]);
+  }
+  shard_->ReadAhead(begin, end - begin);
+}
+
 Status HeadIndex::VerifyRowCodes(IndexRange rows) const {
   return shard_->Verify(static_cast<uint64_t>(RowCodes(rows.begin) - shard_->data()),
                         rows.size() * row_code_bytes_);

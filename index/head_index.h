@@ -78,6 +78,9 @@ class HeadIndex {
   // Copies the K and V rows of some clustered rows (ascending) side by side, verifying them.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
+  // A hint that these rows will be gathered: what is not yet in memory of them is read meanwhile,
+  // all of it at a time.
+  void ReadAheadRows(std::span<const uint32_t> rows) const;
   TypedRows AsRows(const std::vector<std::byte>& gathered) const {
     return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
   }

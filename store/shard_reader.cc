@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
@@ -241,7 +242,7 @@ struct ShardReader::Impl {
 
   double VerifiedShare() const {
     uint64_t count = 0;
-    for (uint64_t block = 0; block < header.num_blocks; ++block) count += HasBit(verified, block);
+    for (const auto& bits : verified) count += std::popcount(bits.load(std::memory_order_relaxed));
     return static_cast<double>(count) / static_cast<double>(header.num_blocks);
   }
 

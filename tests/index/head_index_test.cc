@@ -13,6 +13,7 @@
 #include "store/shard_layout.h"
 #include "store/shard_writer.h"
 #include "tests/engine/test_documents.h"
+#include "tests/store/env_for_tests.h"
 
 namespace lectern {
 namespace {
@@ -183,6 +184,42 @@ TEST(HeadIndexTest, GatheredRowsAreThoseOfTheBlocks) {
   EXPECT_EQ(gathered_keys, keys);
   EXPECT_EQ(gathered_values, values);
   EXPECT_EQ(head->AsRows(gathered_keys).num_rows, rows.size());
+}
+
+// What is asked for of chosen rows: all of theirs, nothing that lies far from them, nothing twice.
+TEST(HeadIndexTest, ReadsAheadChosenRows) {
+  BytesEnv env(LayerBytes(false));
+  ShardReader::Expected expected{};
+  expected.kind = ShardKind::kLayer;
+  const auto shard = ShardReader::Open(env, "x.shard", expected);
+  ASSERT_TRUE(shard.ok()) << shard.status().message();
+  const auto head = HeadIndex::Load(**shard, 1);
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  const auto num_clusters = static_cast<uint32_t>(head->levels().back().num_clusters());
+  const IndexRange middle = head->ClusterRows(num_clusters / 2),
+                   next = head->ClusterRows(num_clusters / 2 + 1),
+                   last = head->ClusterRows(num_clusters - 1);
+  const auto is_asked_for = [&](const std::byte* row) {
+    const auto at = static_cast<uint64_t>(row - (*shard)->data());
+    return std::any_of(env.will_need.begin(), env.will_need.end(), [&](const auto& hint) {
+      return hint.first <= at && at < hint.first + hint.second;
+    });
+  };
+  env.will_need.clear();
+  head->ReadAheadRows(std::vector<uint32_t>{middle.begin, middle.end - 1, next.begin});
+  EXPECT_EQ(env.will_need.size(), 1u);
+  for (const IndexRange block : {middle, next}) {
+    EXPECT_TRUE(is_asked_for(head->Keys(block).row(0)));
+    EXPECT_TRUE(is_asked_for(head->Values(block).row(block.size() - 1)));
+  }
+  EXPECT_FALSE(is_asked_for(head->Keys(head->ClusterRows(0)).row(0)));
+  EXPECT_FALSE(is_asked_for(head->Keys(last).row(0)));
+
+  ASSERT_TRUE(head->VerifyRows(middle).ok());
+  env.will_need.clear();
+  head->ReadAheadRows(std::vector<uint32_t>{middle.begin});
+  head->ReadAheadRows({});
+  EXPECT_TRUE(env.will_need.empty());
 }
 
 struct Contradiction {
