@@ -614,7 +614,9 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   } else {
     LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
   }
-  for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
+  if (args.num_tokens > 1) {  // of an answer's token most was read before
+    for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
+  }
   read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;

@@ -3,6 +3,8 @@
 #define LECTERN_INDEX_HEAD_INDEX_H_
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include "kernels/types.h"
@@ -31,6 +33,8 @@ class HeadIndex {
     std::vector<float> log_counts;         // [clusters]
     // In the file.
     uint64_t centroids_offset = 0, mean_values_offset = 0, radii_offset = 0, variances_offset = 0;
+    // Every centroid's scale and every variance was found to be a number.
+    std::shared_ptr<std::atomic<bool>> are_numbers = std::make_shared<std::atomic<bool>>(false);
     size_t num_clusters() const { return key_counts.size(); }
     // Centroid, variance and count of a cluster: what looking it up reads.
     uint64_t cluster_bytes() const {

@@ -21,13 +21,12 @@ ArenaVector<uint32_t> Without(std::span<const IndexRange> ranges, std::span<cons
 ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
                                 std::span<const uint32_t> chosen, Arena* arena) {
   ArenaVector<uint32_t> columns(arena);
+  columns.reserve(chosen.size());
   uint32_t column = 0;
   auto next = chosen.begin();
   for (const IndexRange& range : ranges) {
-    for (uint32_t i = range.begin; i < range.end && next != chosen.end(); ++i) {
-      if (*next != i) continue;
-      columns.push_back(column + (i - range.begin));
-      ++next;
+    for (; next != chosen.end() && *next < range.end; ++next) {
+      columns.push_back(column + (*next - range.begin));
     }
     column += range.size();
   }
@@ -136,17 +135,14 @@ double HeadLookup::KnownMass() const {
 // Estimated mass of open clusters that are neither in `read` nor looked into further.
 void HeadLookup::AddMissed(size_t level, std::span<const uint32_t> read) {
   const auto& counts = head_.levels()[level].key_counts;
-  size_t column = 0;
-  auto next = read.begin();
+  double mass = 0;
+  const float* score = scores_.data();
   for (const IndexRange& range : open_) {
-    for (uint32_t i = range.begin; i < range.end; ++i, ++column) {
-      if (next != read.end() && *next == i) {
-        ++next;
-      } else {
-        missed_mass_ += double{scores_[column]} * counts[i];
-      }
-    }
+    for (uint32_t i = range.begin; i < range.end; ++i) mass += double{*score++} * counts[i];
   }
+  const ArenaVector<uint32_t> columns = ColumnsOf(open_, read, arena_);
+  for (size_t i = 0; i < read.size(); ++i) mass -= double{scores_[columns[i]]} * counts[read[i]];
+  missed_mass_ += std::max(0.0, mass);
 }
 
 Status HeadLookup::Descend(size_t level, std::span<const uint32_t> opened) {

@@ -175,7 +175,8 @@ class HeadLookup {
   ArenaVector<uint32_t> refined_group_begin_{arena_};  // [groups + 1]: and of each group
   std::span<float> refined_scores_;                    // S of them, by fine codes
   ArenaVector<Group> groups_{arena_};                  // that partition the coded rows
-  ArenaVector<uint32_t> group_begin_{arena_};          // [groups + 1]: their coded rows
+  ArenaVector<uint32_t> group_coded_{arena_};          // [groups + 1]: their coded clusters
+  ArenaVector<uint32_t> group_begin_{arena_};          // [groups + 1]: and those' rows
   ArenaVector<double> coded_mass_{arena_};  // [R], exp(logit - reference) of all coded rows
 
   bool has_logits_ =

@@ -37,7 +37,7 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
 // A coded row has q . k <= q . C + (f <q, s> + f |s| |q|) / 2: index/row_codes.h.
 void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
-  if (!args_.bound || num_rows == 0) return;
+  if (num_rows == 0) return;
   auto times_norm = Make<float>(num_rows), times_u = Make<float>(num_rows);
   ArenaVector<float> bias(num_rows, kLogitSlack, arena_);
   for (size_t t = 0; t < num_rows; ++t) {
@@ -280,6 +280,7 @@ void HeadLookup::MakeGroups() {
     while (last < coded_columns_.size() && coded_columns_[last] < end_column) ++last;
     groups_.push_back(
         {cluster, begin_column, end_column, last - first == end_column - begin_column});
+    group_coded_.push_back(static_cast<uint32_t>(first));
     group_begin_.push_back(coded_begin_[first]);
   };
   if (finest() == 0) {
@@ -299,6 +300,7 @@ void HeadLookup::MakeGroups() {
       }
     }
   }
+  group_coded_.push_back(static_cast<uint32_t>(coded_.size()));
   group_begin_.push_back(coded_begin_.back());
 }
 
@@ -346,7 +348,8 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
   refined_.assign(refined.begin(), refined.end());
   refined_begin_ = BeginsAmong(refined_, coded_begin_);
-  refined_group_begin_ = BeginsAmong(refined_, group_begin_);
+  refined_group_begin_.clear();
+  for (const uint32_t i : group_coded_) refined_group_begin_.push_back(refined_begin_[i]);
   const size_t num_refined = refined_.size();
   if (num_refined == 0) return {};
   const size_t all_bytes = num_refined * plane_bytes;
@@ -361,11 +364,12 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t row_bytes = head_.row_code_bytes(), fine_bytes = head_.fine_code_bytes();
   uint32_t verified_end = 0;  // stored row
   for (size_t i = 0; i < num_refined; ++i) {
-    constexpr size_t kAhead = 16;  // they lie apart
+    constexpr size_t kAhead = 48;  // they lie apart
     if (i + kAhead < num_refined) {
       const size_t next = coded_rows_[refined_[i + kAhead]] - first_row;
       __builtin_prefetch(row_codes + next * row_bytes);
       __builtin_prefetch(fine_codes + next * fine_bytes);
+      __builtin_prefetch(fine_codes + (next + 1) * fine_bytes - 1);
     }
     const uint32_t index = refined_[i], row = coded_rows_[index];
     if (row >= verified_end) {
@@ -393,8 +397,10 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
 }
 
 Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
-  LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_, arena_)));
-  AddRowBound(chosen);
+  if (args_.bound) {
+    LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_, arena_)));
+    AddRowBound(chosen);
+  }
   selection_.rows.reserve(chosen.size());
   for (const uint32_t i : chosen) selection_.rows.push_back(selection_.refined[i]);
   const ArenaVector<uint32_t> begins = BeginsAmong(chosen, refined_group_begin_);

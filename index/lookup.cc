@@ -36,8 +36,9 @@ constexpr double kSpareRows = 1.2;  // opened rows per row that the budget can r
 struct Candidate {
   float score;  // S, or what else the rule orders by
   bool wanted;  // the rule reads it while the budget allows, the others only to fill the budget
-  uint32_t head;
-  uint32_t index;  // cluster, or row among the head's coded rows
+  uint16_t head;
+  uint32_t index;     // cluster
+  uint32_t num_keys;  // in it
 };
 
 // Candidates one after another: wanted ones first, then by score (>= 0); equal ones in the order
@@ -260,7 +261,7 @@ class LayerLookup {
         for (uint32_t i = range.begin; i < range.end; ++i, ++column) {
           const float score = lookup.scores()[column];
           const float keys = by_mass ? static_cast<float>(counts[i]) : 1.0f;
-          *next++ = {keys * score, score > threshold, static_cast<uint32_t>(h), i};
+          *next++ = {keys * score, score > threshold, static_cast<uint16_t>(h), i, counts[i]};
         }
       }
     }
@@ -283,8 +284,20 @@ class LayerLookup {
     return BestFirst(std::move(candidates), arena_);
   }
 
+  // Of different numbers: through a set of bits.
   PerHead Sorted(PerHead lists) const {
-    for (ArenaVector<uint32_t>& list : lists) std::sort(list.begin(), list.end());
+    ArenaVector<uint64_t> bits(arena_);
+    for (ArenaVector<uint32_t>& list : lists) {
+      if (list.empty()) continue;
+      bits.assign(*std::max_element(list.begin(), list.end()) / 64 + 1, 0);
+      for (const uint32_t i : list) bits[i / 64] |= uint64_t{1} << (i % 64);
+      auto next = list.begin();
+      for (uint32_t word = 0; word < bits.size(); ++word) {
+        for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
+          *next++ = 64 * word + static_cast<uint32_t>(std::countr_zero(left));
+        }
+      }
+    }
     return lists;
   }
 
@@ -318,7 +331,7 @@ class LayerLookup {
       if (has_budget() && opened_bytes + bytes > most) continue;
       opened[candidate->head].push_back(candidate->index);
       opened_bytes += bytes;
-      opened_row_bytes += row_bytes_ * view.key_counts[candidate->index];
+      opened_row_bytes += row_bytes_ * candidate->num_keys;
     }
     spent_ += opened_bytes;
     lookup_left_ -= opened_bytes;
@@ -347,9 +360,7 @@ class LayerLookup {
     PerHead coded(lookups_.size(), arena_);
     BestFirst ranked = Rank(num_levels_ - 1, 0.3);
     while (const Candidate* candidate = ranked.Next()) {
-      const HeadIndex& head = args_.heads[candidate->head];
-      const double rows = head.ClusterRows(candidate->index).size();
-      const double bytes = rows * static_cast<double>(head.row_code_bytes());
+      const double rows = candidate->num_keys, bytes = rows * row_code_bytes;
       const double for_rows = std::min(budget_ - spent_ - code_bytes, MostRows() * row_bytes_);
       const bool can_fill = coded_row_bytes > kSpareRows * for_rows;
       if (can_fill && code_bytes + bytes > allowed) break;
@@ -415,8 +426,13 @@ class LayerLookup {
         end = std::move(i + 1, end, i);
         --equals;
       }
-      end = std::remove_if(chosen[h].begin(), end, [&](uint32_t i) { return scores[i] < most; });
-      chosen[h].erase(end, chosen[h].end());
+      auto kept = chosen[h].begin();
+      for (auto i = kept; i != end; ++i) {  // without a branch, which would be a coin's toss
+        const uint32_t index = *i;
+        *kept = index;
+        kept += scores[index] >= most;
+      }
+      chosen[h].erase(kept, chosen[h].end());
     }
   }
 

@@ -211,6 +211,12 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
       head = group;
       group += kHead;
     }
+    if constexpr (kRows == 1) {  // the machine itself looks ahead up to the end of a page
+      constexpr size_t kAhead = 4608;
+      for (size_t i = 0; i < PackedGroupBytes(kType); i += 64) {
+        __builtin_prefetch(group + kAhead + i);
+      }
+    }
     const std::byte* steps = group + PackedScaleBytes(kType);
     const std::byte* x_part = x + g * kPackedGroup;
     for (size_t part = 0; part < kParts; ++part, x_part += kPackedGroup / kParts) {

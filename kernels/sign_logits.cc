@@ -35,13 +35,16 @@ void MakeSignTables(Rows<const float> queries, std::span<uint8_t> tables,
     scales[r] = {step, -total};
     uint8_t* table = tables.data() + r * SignTableBytes(dim);
     for (size_t g = 0; g < num_groups; ++g, table += 16) {
-      for (size_t bits = 0; bits < 16; ++bits) {
-        float above_least = 0;  // the least sum has every sign against its query
-        for (size_t i = 0; i < kGroup; ++i) {
-          const float q = at(g * kGroup + i);
-          if ((bits >> i & 1) == (q > 0)) above_least += 2 * std::abs(q);
+      float above_least[16] = {};  // the least sum has every sign against its query
+      for (size_t i = 0; i < kGroup; ++i) above_least[0] += 2 * std::max(0.0f, -at(g * kGroup + i));
+      for (size_t i = 0; i < kGroup; ++i) {
+        const float change = 2 * at(g * kGroup + i);
+        for (size_t bits = 0; bits < size_t{1} << i; ++bits) {
+          above_least[bits + (size_t{1} << i)] = above_least[bits] + change;
         }
-        table[bits] = static_cast<uint8_t>(std::lround(above_least / step));
+      }
+      for (size_t bits = 0; bits < 16; ++bits) {
+        table[bits] = static_cast<uint8_t>(std::max(0.0f, above_least[bits]) / step + 0.5f);
       }
     }
   }

@@ -247,13 +247,14 @@ BENCHMARK_CAPTURE(BM_AddSignLogits, R4_1bit_d64, 4, 1, 64);
 BENCHMARK_CAPTURE(BM_AddSignLogits, R4_3bit_d64, 4, 3, 64);
 BENCHMARK_CAPTURE(BM_AddSignLogits, R4_1bit_d128, 4, 1, 128);
 
-// The roof for arithmetic: independent multiply-adds that never leave the registers, compiled for
-// AVX2 as most desktops have it.
+// The roof for arithmetic: independent multiply-adds that never leave the registers, of vectors of
+// 32 bytes, as most desktops have them, and of 64, as the kernels use where there is AVX-512.
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) float MultiplyAddRepeatedly(size_t count) {
-  typedef float Vector __attribute__((vector_size(32)));
-  Vector sum[12], factor = Vector{} + 0.999f;
-  for (size_t i = 0; i < 12; ++i) sum[i] = Vector{} + static_cast<float>(i);
+template <typename Vector>
+__attribute__((always_inline)) inline float MultiplyAddRepeatedly(size_t count) {
+  constexpr size_t kSums = 12;
+  Vector sum[kSums], factor = Vector{} + 0.999f;
+  for (size_t i = 0; i < kSums; ++i) sum[i] = Vector{} + static_cast<float>(i);
   for (size_t i = 0; i < count; ++i) {
 #pragma GCC unroll 12
     for (Vector& s : sum) s = s * factor + factor;
@@ -263,14 +264,27 @@ __attribute__((target("avx2,fma"))) float MultiplyAddRepeatedly(size_t count) {
   for (const Vector& s : sum) total += s;
   return total[0];
 }
-
-void BM_MultiplyAddPeak(benchmark::State& state) {
-  if (!__builtin_cpu_supports("fma")) return state.SkipWithError("no FMA here");
-  constexpr size_t kCount = 100000;
-  for (auto _ : state) benchmark::DoNotOptimize(MultiplyAddRepeatedly(kCount));
-  Report(state, 2.0 * 8 * 12 * kCount, 0);
+typedef float Floats8 __attribute__((vector_size(32)));
+typedef float Floats16 __attribute__((vector_size(64)));
+__attribute__((target("avx2,fma"))) float MultiplyAddOf8(size_t count) {
+  return MultiplyAddRepeatedly<Floats8>(count);
 }
-BENCHMARK(BM_MultiplyAddPeak);
+__attribute__((target("avx512f"))) float MultiplyAddOf16(size_t count) {
+  return MultiplyAddRepeatedly<Floats16>(count);
+}
+
+void BM_MultiplyAddPeak(benchmark::State& state, size_t lanes) {
+  if (lanes == 8 ? !__builtin_cpu_supports("fma") : !__builtin_cpu_supports("avx512f")) {
+    return state.SkipWithError("not on this machine");
+  }
+  constexpr size_t kCount = 100000;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(lanes == 8 ? MultiplyAddOf8(kCount) : MultiplyAddOf16(kCount));
+  }
+  Report(state, 2.0 * static_cast<double>(lanes * 12 * kCount), 0);
+}
+BENCHMARK_CAPTURE(BM_MultiplyAddPeak, avx2, 8);
+BENCHMARK_CAPTURE(BM_MultiplyAddPeak, avx512, 16);
 #endif
 
 // The roof for bytes: reading 64 MiB once, more than the caches here hold.
