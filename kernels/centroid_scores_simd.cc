@@ -97,10 +97,9 @@ HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
 
 // x[0, count), 1 <= count <= kLanes, padded with zeros; `mask`: the first `count` lanes.
 HWY_INLINE FloatVector LoadMasked(hn::Mask<FloatTag> mask, const float* x, size_t count) {
-  const FloatTag d;
 #if !HWY_MEM_OPS_MIGHT_FAULT
   (void)count;
-  return hn::MaskedLoad(mask, d, x);
+  return hn::MaskedLoad(mask, FloatTag(), x);
 #else
   (void)mask;
   return LoadFilled(x, count, 0);

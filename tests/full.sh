@@ -247,7 +247,8 @@ kernel_objects() {
   targets=$(sed -n 's/^set(disabled_targets \(.*\))/\1/p' kernels/CMakeLists.txt)
   printf '%s\n' kernels/*.cc tests/kernels/*.cc | xargs -P "$(nproc)" -I{} sh -c \
     'file=$1 folder=$2; shift 2; "$@" -std=c++20 -O2 -I. -c "$file" -o "$folder/${file##*/}.o"' \
-    sh {} "$1" "${@:2}" "-DHWY_DISABLED_TARGETS=($targets)" -DHWY_WANT_AVX3_DL
+    sh {} "$1" "${@:2}" "-DHWY_DISABLED_TARGETS=($targets)" -DHWY_WANT_AVX3_DL \
+    "-DLECTERN_SOURCE_DIR=\"$PWD\""
 }
 
 neon() {
