@@ -25,42 +25,89 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 }
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
+// Polynomials of degree < 32 over GF(2) modulo the CRC's, bits reversed as it has them.
+constexpr uint32_t kOne = 0x80000000;
+
+constexpr uint32_t Product(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    product ^= (a & bit) != 0 ? b : 0;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0);  // times x
+  }
+  return product;
+}
+
+// x to the power of 8 * bytes: what so many bytes after it multiply a checksum by.
+constexpr uint32_t Shift(size_t bytes) {
+  uint32_t power = kOne, square = kOne >> 8;  // x^8
+  for (; bytes > 0; bytes /= 2) {
+    if (bytes % 2 == 1) power = Product(power, square);
+    square = Product(square, square);
+  }
+  return power;
+}
+
 #if defined(__x86_64__)
+#define LECTERN_CRC_TARGET __attribute__((target("sse4.2")))
 
 bool HasInstruction() { return __builtin_cpu_supports("sse4.2"); }
-
-__attribute__((target("sse4.2"))) uint32_t Extend(uint32_t crc, const uint8_t* data, size_t size) {
-  uint64_t state = crc;
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    state = _mm_crc32_u64(state, word);
-  }
-  crc = static_cast<uint32_t>(state);
-  for (; size > 0; ++data, --size) crc = _mm_crc32_u8(crc, *data);
-  return crc;
+LECTERN_CRC_TARGET inline uint32_t AddByte(uint32_t crc, uint8_t byte) {
+  return _mm_crc32_u8(crc, byte);
+}
+LECTERN_CRC_TARGET inline uint32_t AddWord(uint32_t crc, uint64_t word) {
+  return static_cast<uint32_t>(_mm_crc32_u64(crc, word));
 }
 
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#define LECTERN_CRC_TARGET
 
 bool HasInstruction() { return true; }
+inline uint32_t AddByte(uint32_t crc, uint8_t byte) { return __crc32cb(crc, byte); }
+inline uint32_t AddWord(uint32_t crc, uint64_t word) { return __crc32cd(crc, word); }
 
-uint32_t Extend(uint32_t crc, const uint8_t* data, size_t size) {
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    crc = __crc32cd(crc, word);
-  }
-  for (; size > 0; ++data, --size) crc = __crc32cb(crc, *data);
+#else
+#define LECTERN_CRC_TARGET
+
+bool HasInstruction() { return false; }
+uint32_t AddByte(uint32_t crc, uint8_t byte) { return (crc >> 8) ^ kTable[(crc ^ byte) & 0xFF]; }
+uint32_t AddWord(uint32_t crc, uint64_t word) {
+  for (int i = 0; i < 8; ++i) crc = AddByte(crc, static_cast<uint8_t>(word >> (8 * i)));
   return crc;
 }
 
-#else
-
-bool HasInstruction() { return false; }
-uint32_t Extend(uint32_t crc, const uint8_t*, size_t) { return crc; }
-
 #endif
+
+inline uint64_t Word(const uint8_t* data) {
+  uint64_t word;
+  std::memcpy(&word, data, sizeof word);
+  return word;
+}
+
+// As long as there are three parts of kPart bytes: one instruction waits three cycles for the one
+// before it, so that three checksums take as long as one.
+template <size_t kPart>
+LECTERN_CRC_TARGET uint32_t AddThrees(uint32_t crc, const uint8_t*& data, size_t& size) {
+  constexpr uint32_t kShift = Shift(kPart);
+  for (; size >= 3 * kPart; data += 3 * kPart, size -= 3 * kPart) {
+    uint32_t second = 0, third = 0;
+    for (size_t i = 0; i < kPart; i += 8) {
+      crc = AddWord(crc, Word(data + i));
+      second = AddWord(second, Word(data + kPart + i));
+      third = AddWord(third, Word(data + 2 * kPart + i));
+    }
+    crc = Product(Product(crc, kShift) ^ second, kShift) ^ third;
+  }
+  return crc;
+}
+
+LECTERN_CRC_TARGET uint32_t Extend(uint32_t crc, const uint8_t* data, size_t size) {
+  crc = AddThrees<16384>(crc, data, size);
+  crc = AddThrees<4096>(crc, data, size);
+  crc = AddThrees<512>(crc, data, size);
+  for (; size >= 8; data += 8, size -= 8) crc = AddWord(crc, Word(data));
+  for (; size > 0; ++data, --size) crc = AddByte(crc, *data);
+  return crc;
+}
 
 // One byte a step: the definition.
 uint32_t ByTable(uint32_t crc, const void* data, size_t size) {

@@ -49,5 +49,22 @@ TEST(Crc32cTest, InstructionAndTableAgreeAtEveryLengthAndOffset) {
   }
 }
 
+// Long ones are taken in parts of several sizes.
+TEST(Crc32cTest, InstructionAndTableAgreeOnLongBytes) {
+  const Crc32cFunction by_table = Crc32cOn(false);
+  std::mt19937 random(2);
+  std::vector<uint8_t> bytes(200'000);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  for (const size_t about : {1536, 3072, 12288, 49152, 65536, 131072, 150000}) {
+    for (size_t size = about - 9; size <= about + 9; ++size) {
+      const uint32_t seed = random();
+      const size_t offset = random() % 64;
+      ASSERT_EQ(Crc32c(seed, bytes.data() + offset, size),
+                by_table(seed, bytes.data() + offset, size))
+          << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lectern
