@@ -39,13 +39,17 @@ constexpr float kLastTokenShare = 0.8f;
 // (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms, as many
 // of 122 answers are those of exact mode, and the first token's KL begins to grow at 7.
 constexpr size_t kChoosingTokens = 15;
+// … and up to 31 where the document has fewer tokens than this.
+constexpr size_t kLongDocument = 32768;
 
 // Of an answer, so many tokens have their place before it begins, each with so much text.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
 
-std::vector<float> RowWeights(size_t num_tokens, size_t group) {
+std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_tokens) {
   if (num_tokens == 1) return {};
-  const size_t before = num_tokens - 1, choosing = std::min(before, kChoosingTokens);
+  const size_t most = std::clamp(kChoosingTokens * kLongDocument / document_tokens, kChoosingTokens,
+                                 2 * kChoosingTokens + 1);
+  const size_t before = num_tokens - 1, choosing = std::min(before, most);
   std::vector<float> weights(num_tokens * group, 0.0f);
   const auto count = [&](size_t token, float weight) {
     std::fill_n(weights.begin() + static_cast<ptrdiff_t>(token * group), group,
@@ -263,7 +267,8 @@ Status DocumentSession::AttendLayer(const Document& document, uint32_t layer, si
       question_states.lse[head][r] = state.max[r] + std::log(state.sum[r]);
     }
   }
-  const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
+  const std::vector<float> weights =
+      RowWeights(num_tokens, config.query_group(), document.shape().num_tokens);
   // Measured with the default rule by the document's plan; others have to prove what they miss.
   const bool is_measured = rule.kind == Rule::kDefault && policies == document.policies() && tail &&
                            !selector && document.missed_calibration().is_measured();
@@ -358,7 +363,8 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
   if (reads_ahead) document_->ReadAheadRows(layer + 1);
   const DocumentRead& read = read_;
   if (on_layer && !is_windowed) {
-    const std::vector<float> weights = RowWeights(num_tokens, config.query_group());
+    const std::vector<float> weights =
+        RowWeights(num_tokens, config.query_group(), document_->shape().num_tokens);
     on_layer({layer, num_tokens, read, states.outputs, states.lse, states.document_lse, weights});
   }
   if (is_observed) CollectEvidence(layer, num_tokens, read, states);

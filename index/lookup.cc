@@ -27,6 +27,9 @@ constexpr double kMostRefined = 1.8;  // … likewise
 constexpr size_t kFewQueryRows = 8;
 constexpr double kMostCodedByFew = 2, kMostRefinedByFew = 0.5;
 constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
+// All three up to twice as many where a head has fewer rows than this: a step is short there, and
+// its answers come closer to those of exact attention.
+constexpr double kLongDocument = 32768;
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
@@ -340,12 +343,17 @@ class LayerLookup {
 
   // Rows of the layer, for one of the budget so many; at small budgets those of one of 0.1.
   double MostOf(double rows_per_budget, double of_few) const {
-    return (is_few() ? of_few : rows_per_budget) * std::max(0.1, args_.kv_budget) * num_rows_;
+    const double most = is_few() ? OfFew(of_few) : rows_per_budget;
+    return most * std::max(0.1, args_.kv_budget) * num_rows_;
+  }
+  double OfFew(double most) const {
+    const double rows_of_head = num_rows_ / static_cast<double>(args_.heads.size());
+    return most * std::clamp(kLongDocument / std::max(1.0, rows_of_head), 1.0, 2.0);
   }
   // To read, beside sinks and window.
   double MostRows() const {
     const double budget = std::max(0.1, args_.kv_budget);
-    return is_few() ? kMostReadByFew * budget * budget * num_rows_ : num_rows_;
+    return is_few() ? OfFew(kMostReadByFew) * budget * budget * num_rows_ : num_rows_;
   }
   bool is_few() const { return args_.queries.front().num_rows <= kFewQueryRows; }
 
