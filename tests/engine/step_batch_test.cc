@@ -264,9 +264,9 @@ TEST_F(SessionsTogetherTest, OthersGoOnWhenOneIsCancelledFailsThrowsOrComesLate)
   EXPECT_EQ(threw.status.code(), Code::kOutOfMemory);
   ExpectEqual(again[0], AskAlone(4, options));  // the sessions stand where they stood
   ExpectEqual(again[1], AskAlone(5, options));
-  // They did go together: most of some 90 tokens in a fraction of the passes.
+  // They did go together: six from the first step on, the late ones where somebody was still there.
   const auto [passes, tokens] = batch->counts();
-  EXPECT_LT(passes, tokens * 0.6);
+  EXPECT_LT(passes, tokens * 0.85);
 }
 
 TEST_F(SessionsTogetherTest, AnEnginesSessionsOfOneModelShareTheirSteps) {
