@@ -38,9 +38,7 @@ constexpr float kLastTokenShare = 0.8f;
 // question takes longer than attending to the whole document. Measured with 31, 15 and 7
 // (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms, as many
 // of 122 answers are those of exact mode, and the first token's KL begins to grow at 7.
-constexpr size_t kChoosingTokens = 15;
-// … and up to 31 where the document has fewer tokens than this.
-constexpr size_t kLongDocument = 32768;
+constexpr size_t kChoosingTokens = 15;  // and up to 31 of documents below kLongDocument
 
 // Of an answer, so many tokens have their place before it begins, each with so much text.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
@@ -390,7 +388,10 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
         std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
     activations_->stream = stream_;
   }
-  if (ids.size() > 1) document_->ReadAheadCodes(0);
+  if (ids.size() > 1) {
+    document_->ReadAheadCodes(0);
+    document_->ReadAheadRows(0);
+  }
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
   double read_fraction = 0;
   const auto attend = [&](uint32_t layer) {

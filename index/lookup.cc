@@ -27,9 +27,7 @@ constexpr double kMostRefined = 1.8;  // … likewise
 constexpr size_t kFewQueryRows = 8;
 constexpr double kMostCodedByFew = 2, kMostRefinedByFew = 0.5;
 constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
-// All three up to twice as many where a head has fewer rows than this: a step is short there, and
-// its answers come closer to those of exact attention.
-constexpr double kLongDocument = 32768;
+// All three up to twice as many below kLongDocument (OfFew).
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
@@ -348,7 +346,7 @@ class LayerLookup {
   }
   double OfFew(double most) const {
     const double rows_of_head = num_rows_ / static_cast<double>(args_.heads.size());
-    return most * std::clamp(kLongDocument / std::max(1.0, rows_of_head), 1.0, 2.0);
+    return most * std::clamp(double{kLongDocument} / std::max(1.0, rows_of_head), 1.0, 2.0);
   }
   // To read, beside sinks and window.
   double MostRows() const {
