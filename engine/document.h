@@ -99,8 +99,8 @@ class Document {
   // The kv heads of a layer: read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
   // Hints that a step of many tokens comes to `layer` next, so that it is read while there is other
-  // work: clusters and codes, which a lookup wants first; and rows, where the layer has a window, or
-  // where most of the layer before was read, as of a first question.
+  // work: clusters and codes, which a lookup wants first; and rows, where the layer has a window,
+  // or where most of the layer before was read, as of a first question.
   void ReadAheadCodes(uint32_t layer) const;
   void ReadAheadRows(uint32_t layer) const;
   // K and V bytes of one layer that is not windowed, all kv heads and rows, stored or not.

@@ -13,8 +13,9 @@ namespace lectern {
 
 struct HeadBuffers;  // index/head_lookup.h
 
-// Of documents with fewer tokens a step scores and reads more of the budget, up to twice as much: it
-// is short there, and answers come closer to those of exact attention (tools/evaluate/RESULTS.md).
+// Of documents with fewer tokens a step scores and reads more of the budget, up to twice as much:
+// it is short there, and answers come closer to those of exact attention
+// (tools/evaluate/RESULTS.md).
 inline constexpr uint32_t kLongDocument = 32768;
 
 // Clusters with a log mass of their own for each query row.
