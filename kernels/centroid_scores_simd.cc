@@ -56,7 +56,8 @@ void KeyLogits(const KeyLogitsArgs& args) {
                        .depth = head_dim,
                        .c = logits.data + key,
                        .c_stride = logits.stride,
-                       .accumulate = false},
+                       .accumulate = false,
+                       .ahead = static_cast<ptrdiff_t>(kPanel * keys.row_bytes())},
                       keys.dtype, queries.num_rows);
     } else {
       PackPanels(keys.Slice(key, end), keys.dtype, 0, head_dim, packed);

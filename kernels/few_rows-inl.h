@@ -27,8 +27,8 @@ struct FewRowsProduct {
   float* c;  // [num_rows, columns]
   size_t c_stride;
   bool accumulate;
-  // What lies so many bytes behind is asked for early; 0: nothing. A few rows take less time than
-  // their way from memory.
+  // What lies so many bytes behind is asked for early, into the second cache: a few rows take less
+  // time than their way from memory. 0, of DotFewRows: nothing.
   ptrdiff_t ahead = 0;
 };
 

@@ -56,16 +56,18 @@ HWY_INLINE void Transpose(FloatVector* rows) {
   }
 }
 
+// What is asked for when elements from k on of these columns are met.
+template <size_t kGroups>
+HWY_INLINE const std::byte* Ahead(const FewRowsProduct& p, const std::byte* const* columns,
+                                  size_t k) {
+  return columns[0] + p.ahead + k * (p.b.stride * kGroups * kLanes / p.depth);
+}
+
 // sum[g][r] += A[r, k … k + count) * the columns first + g * kLanes … of B. count <= kLanes.
 template <Dtype kDtype, size_t kRows, size_t kGroups, bool kWhole>
 HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* columns, size_t k,
                          size_t count, FloatVector (*sum)[kRows]) {
   const FloatTag d;
-  if (kWhole && p.ahead != 0) {
-    const size_t bytes = p.b.stride * kGroups * kLanes / p.depth;  // of all rows, per element
-    const std::byte* const next = columns[0] + p.ahead + k * bytes;
-    for (size_t i = 0; i < kLanes * bytes; i += 64) hwy::Prefetch(next + i);
-  }
   LECTERN_UNROLL_TILE
   for (size_t g = 0; g < kGroups; ++g) {
     FloatVector block[kLanes];
@@ -82,6 +84,84 @@ HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* column
       for (size_t r = 0; r < kRows; ++r) {
         sum[g][r] = hn::MulAdd(hn::Set(d, p.a[r * p.a_stride + k + j]), block[j], sum[g][r]);
       }
+    }
+  }
+}
+
+// ---- Elements of 16 bits are turned before they are converted: half as many registers
+
+template <Dtype kDtype>
+constexpr bool kTurnsFirst = kLanes >= 8 && (kDtype == Dtype::kF16 || kDtype == Dtype::kBf16);
+
+using HalfTag = hn::Repartition<uint16_t, FloatTag>;
+using HalfVector = hn::Vec<HalfTag>;
+
+// out[i], of 128-bit block b: element 8 * b + i of eight rows.
+HWY_INLINE void TransposeEight(const HalfVector* rows, HalfVector* out) {
+  const HalfTag d;
+  const hn::Repartition<uint32_t, HalfTag> twos;
+  const hn::Repartition<uint64_t, HalfTag> fours;
+  HalfVector pairs[8];
+  LECTERN_UNROLL_TILE
+  for (size_t i = 0; i < 8; i += 2) {
+    pairs[i] = hn::InterleaveLower(d, rows[i], rows[i + 1]);
+    pairs[i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + 1]);
+  }
+  hn::Vec<decltype(fours)> quads[8];
+  LECTERN_UNROLL_TILE
+  for (size_t i = 0; i < 8; i += 4) {
+    LECTERN_UNROLL_TILE
+    for (size_t upper = 0; upper < 2; ++upper) {
+      const auto first = hn::BitCast(twos, pairs[i + upper]);
+      const auto second = hn::BitCast(twos, pairs[i + 2 + upper]);
+      quads[i + 2 * upper] = hn::BitCast(fours, hn::InterleaveLower(twos, first, second));
+      quads[i + 2 * upper + 1] = hn::BitCast(fours, hn::InterleaveUpper(twos, first, second));
+    }
+  }
+  LECTERN_UNROLL_TILE
+  for (size_t i = 0; i < 4; ++i) {
+    out[2 * i] = hn::BitCast(d, hn::InterleaveLower(fours, quads[i], quads[4 + i]));
+    out[2 * i + 1] = hn::BitCast(d, hn::InterleaveUpper(fours, quads[i], quads[4 + i]));
+  }
+}
+
+// Calls add(j, element k + j of the kLanes columns), ascending, for 2 * kLanes elements.
+template <Dtype kDtype, class Add>
+HWY_INLINE void ForEachTurned(const std::byte* const* columns, size_t k, const Add& add) {
+  const FloatTag d;
+  if constexpr (kDtype == Dtype::kBf16) {
+    const hn::Repartition<uint32_t, FloatTag> du32;
+    FloatVector pairs[kLanes];
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kLanes; ++i) pairs[i] = LoadBytes(d, columns[i] + 2 * k);
+    Transpose(pairs);
+    LECTERN_UNROLL_TILE
+    for (size_t j = 0; j < kLanes; ++j) {
+      const auto bits = hn::BitCast(du32, pairs[j]);
+      add(2 * j, hn::BitCast(d, hn::ShiftLeft<16>(bits)));
+      add(2 * j + 1, hn::BitCast(d, hn::And(bits, hn::Set(du32, 0xFFFF0000u))));
+    }
+  } else {
+    const HalfTag d16;
+    const hn::Half<HalfTag> half;
+    HalfVector rows[kLanes], turned[kLanes];
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kLanes; ++i) rows[i] = LoadBytes(d16, columns[i] + 2 * k);
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kLanes; i += 8) TransposeEight(rows + i, turned + i);
+    if constexpr (kLanes == 16) {  // those of the second eight columns beside the first's
+      LECTERN_UNROLL_TILE
+      for (size_t i = 0; i < 8; ++i) {
+        const HalfVector first = turned[i], second = turned[8 + i];
+        turned[i] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(second), first);
+        turned[8 + i] = hn::OddEvenBlocks(second, hn::SwapAdjacentBlocks(first));
+      }
+    }
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kLanes; ++i) add(i, F16ToFloat(hn::LowerHalf(half, turned[i])));
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < kLanes; ++i) {
+      add(kLanes + i, F16ToFloat(hn::UpperHalf(half, turned[i])));
     }
   }
 }
@@ -103,7 +183,27 @@ HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c
     }
   }
   size_t k = 0;
+  if constexpr (kTurnsFirst<kDtype>) {
+    for (; k + 2 * kLanes <= p.depth; k += 2 * kLanes) {
+      // One by one, as all at once they would wait for each other.
+      constexpr size_t kLines = 4 * kLanes * kLanes / 64;  // of a group
+      const std::byte* const next = Ahead<kGroups>(p, columns, k);
+      LECTERN_UNROLL_TILE
+      for (size_t g = 0; g < kGroups; ++g) {
+        ForEachTurned<kDtype>(columns + g * kLanes, k, [&](size_t j, FloatVector column) {
+          if (j % 2 == 0 && j / 2 < kLines) AskFor(next + (g * kLines + j / 2) * 64);
+          LECTERN_UNROLL_TILE
+          for (size_t r = 0; r < kRows; ++r) {
+            sum[g][r] = hn::MulAdd(hn::Set(d, p.a[r * p.a_stride + k + j]), column, sum[g][r]);
+          }
+        });
+      }
+    }
+  }
   for (; k + kLanes <= p.depth; k += kLanes) {
+    const std::byte* const next = Ahead<kGroups>(p, columns, k);
+    const size_t bytes = p.b.stride * kGroups * kLanes * kLanes / p.depth;
+    for (size_t i = 0; i < bytes; i += 64) AskFor(next + i);
     AddBlock<kDtype, kRows, kGroups, true>(p, columns, k, kLanes, sum);
   }
   if (k < p.depth) AddBlock<kDtype, kRows, kGroups, false>(p, columns, k, p.depth - k, sum);

@@ -23,12 +23,13 @@ thread. --stride N (a multiple of 512) measures the chunks that begin at multipl
 last, with synthetic KV before them, and adds up the line between them: hours become minutes.
 
 --cold (root): from process start to the first token of the answer to 64 tokens, at 0.1, with page
-caches dropped. Here the whole process counts; there the time begins after Python has imported what
-it needs, memory is what is added from then on, and its libraries stay cached. llama.cpp maps its
-model, and reads the state that it has saved. Columns: wall and CPU time; peak resident memory up to
-that token, mapped files that were touched included; what is on disk of the document; and peak
-anonymous memory while --answer more tokens are generated (in the first pair alone), in brackets how
-much it grew. --max-ram: of Lectern, which then lets pages of the document go.
+caches dropped, but for programs and libraries, which are cached on both sides. Here the whole
+process counts; there the time begins after Python has imported what it needs, and memory is what is
+added from then on. llama.cpp maps its model, and reads the state that it has saved. Columns: wall
+and CPU time; peak resident memory up to that token, mapped files that were touched included; what
+is on disk of the document; and peak anonymous memory while --answer more tokens are generated (in
+the first pair alone), in brackets how much it grew. --max-ram: of Lectern, which then lets pages of
+the document go.
 """
 import argparse
 import ctypes
@@ -299,9 +300,18 @@ def prefill(args, folder, depth):
           f"{cell(ours, theirs, 1)} |", flush=True)
 
 
-def drop_caches():
+def drop_caches(keep=()):
+    """But for the files `keep`."""
     subprocess.run(["sync"], check=True)
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+    for path in keep:
+        pathlib.Path(path).read_bytes()
+
+
+def program_files(binary):
+    """The program, and the libraries that it is linked with."""
+    linked = subprocess.run(["ldd", binary], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [binary, *(word for word in linked.split() if word.startswith("/"))]
 
 
 def save_state(args, folder, depth):
@@ -338,7 +348,7 @@ def cold_rival(args, folder, depth):
 
 
 def cold_lectern(args, folder, depth, answer):
-    drop_caches()
+    drop_caches(keep=program_files(args.bin))
     start = time.monotonic()
     lectern = Lectern(args.bin, folder, args.work / f"store-{args.model}", depth, args.threads,
                       args.max_ram)
