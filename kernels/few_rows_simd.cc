@@ -88,10 +88,11 @@ HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* column
   }
 }
 
-// ---- Elements of 16 bits are turned before they are converted: half as many registers
+// ---- Elements of 16 bits are turned before they are converted: half as many vectors. Where there
+// are 16 registers only, it takes more of them and gains nothing.
 
 template <Dtype kDtype>
-constexpr bool kTurnsFirst = kLanes >= 8 && (kDtype == Dtype::kF16 || kDtype == Dtype::kBf16);
+constexpr bool kTurnsFirst = kLanes == 16 && (kDtype == Dtype::kF16 || kDtype == Dtype::kBf16);
 
 using HalfTag = hn::Repartition<uint16_t, FloatTag>;
 using HalfVector = hn::Vec<HalfTag>;
@@ -149,13 +150,11 @@ HWY_INLINE void ForEachTurned(const std::byte* const* columns, size_t k, const A
     for (size_t i = 0; i < kLanes; ++i) rows[i] = LoadBytes(d16, columns[i] + 2 * k);
     LECTERN_UNROLL_TILE
     for (size_t i = 0; i < kLanes; i += 8) TransposeEight(rows + i, turned + i);
-    if constexpr (kLanes == 16) {  // those of the second eight columns beside the first's
-      LECTERN_UNROLL_TILE
-      for (size_t i = 0; i < 8; ++i) {
-        const HalfVector first = turned[i], second = turned[8 + i];
-        turned[i] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(second), first);
-        turned[8 + i] = hn::OddEvenBlocks(second, hn::SwapAdjacentBlocks(first));
-      }
+    LECTERN_UNROLL_TILE
+    for (size_t i = 0; i < 8; ++i) {  // those of the second eight columns beside the first's
+      const HalfVector first = turned[i], second = turned[8 + i];
+      turned[i] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(second), first);
+      turned[8 + i] = hn::OddEvenBlocks(second, hn::SwapAdjacentBlocks(first));
     }
     LECTERN_UNROLL_TILE
     for (size_t i = 0; i < kLanes; ++i) add(i, F16ToFloat(hn::LowerHalf(half, turned[i])));
