@@ -8,6 +8,7 @@
 #include "kernels/cuda/key_logits.h"
 #include "kernels/cuda/lookup.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/row_lookup.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sign_logits.h"
 
@@ -54,7 +55,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 2;
+inline constexpr uint32_t kCudaKernelsVersion = 3;
 struct CudaKernels {
   uint32_t version;
 
@@ -100,6 +101,15 @@ struct CudaKernels {
   CudaLaunch<CudaSelectRowsArgs>* select_rows;
   CudaLaunch<CudaCutItemsArgs>* cut_items;
   CudaLaunch<CudaKeyLogitsArgs>* key_logits;
+  CudaLaunch<CudaRowLookupPass>* row_logits;
+  CudaLaunch<CudaRowLookupPass>* row_lse;
+  CudaLaunch<CudaRowLookupPass>* row_scores;
+  CudaLaunch<CudaRowLookupPass>* row_digits;
+  CudaLaunch<CudaRowLookupPass>* row_cut;
+  CudaLaunch<CudaRowLookupPass>* row_counts;
+  CudaLaunch<CudaRowLookupPass>* row_begins;
+  CudaLaunch<CudaRowLookupPass>* row_list;
+  CudaLaunch<CudaRowLookupPass>* row_tail;
 };
 
 }  // namespace lectern

@@ -72,6 +72,15 @@ CudaLaunch<CudaLookupPass> LaunchLookupSums;
 CudaLaunch<CudaSelectRowsArgs> LaunchSelectRows;
 CudaLaunch<CudaCutItemsArgs> LaunchCutItems;
 CudaLaunch<CudaKeyLogitsArgs> LaunchKeyLogits;
+CudaLaunch<CudaRowLookupPass> LaunchRowLogits;
+CudaLaunch<CudaRowLookupPass> LaunchRowLse;
+CudaLaunch<CudaRowLookupPass> LaunchRowScores;
+CudaLaunch<CudaRowLookupPass> LaunchRowDigits;
+CudaLaunch<CudaRowLookupPass> LaunchRowCut;
+CudaLaunch<CudaRowLookupPass> LaunchRowCounts;
+CudaLaunch<CudaRowLookupPass> LaunchRowBegins;
+CudaLaunch<CudaRowLookupPass> LaunchRowList;
+CudaLaunch<CudaRowLookupPass> LaunchRowTail;
 
 }  // namespace lectern
 

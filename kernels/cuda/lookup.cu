@@ -349,28 +349,6 @@ __global__ __launch_bounds__(kTileThreads) void SumsKernel(const CudaLookupPass 
 
 // ---- Selected clusters -> rows -> items
 
-// Of a block: sum of `value` over the threads before this one; `total` over all. [warps] of shared
-// memory, free again when all have passed.
-__device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps, uint32_t& total) {
-  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  uint32_t sum = value;
-#pragma unroll
-  for (uint32_t delta = 1; delta < kWarpSize; delta *= 2) {
-    const uint32_t before = __shfl_up_sync(kAllLanes, sum, delta);
-    if (lane >= delta) sum += before;
-  }
-  if (lane == kWarpSize - 1) of_warps[warp] = sum;
-  __syncthreads();
-  uint32_t before = 0;
-  total = 0;
-  for (uint32_t w = 0; w < blockDim.x / kWarpSize; ++w) {
-    if (w < warp) before += of_warps[w];
-    total += of_warps[w];
-  }
-  __syncthreads();
-  return before + sum - value;
-}
-
 // A block lists the rows of one kv head.
 __global__ __launch_bounds__(kSelectThreads) void SelectRowsKernel(const CudaSelectRowsArgs args) {
   const uint32_t head = blockIdx.x, lane = threadIdx.x % kWarpSize;

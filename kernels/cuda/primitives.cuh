@@ -142,6 +142,48 @@ __device__ __forceinline__ float LaneMax(float x) {
   return x;
 }
 
+// Of a block: sum of `value` over the threads before this one; `total` over all. [warps] of shared
+// memory, free again when all have passed.
+__device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps, uint32_t& total) {
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  uint32_t sum = value;
+#pragma unroll
+  for (uint32_t delta = 1; delta < kWarpSize; delta *= 2) {
+    const uint32_t before = __shfl_up_sync(kAllLanes, sum, delta);
+    if (lane >= delta) sum += before;
+  }
+  if (lane == kWarpSize - 1) of_warps[warp] = sum;
+  __syncthreads();
+  uint32_t before = 0;
+  total = 0;
+  for (uint32_t w = 0; w < blockDim.x / kWarpSize; ++w) {
+    if (w < warp) before += of_warps[w];
+    total += of_warps[w];
+  }
+  __syncthreads();
+  return before + sum - value;
+}
+
+// Of a block, in a fixed order; every thread gets the result. As BlockScan.
+__device__ __forceinline__ float BlockSum(float x, float* of_warps) {
+  x = LaneSum<kWarpSize>(x);
+  if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  float sum = 0;
+  for (uint32_t w = 0; w < blockDim.x / kWarpSize; ++w) sum += of_warps[w];
+  __syncthreads();
+  return sum;
+}
+__device__ __forceinline__ float BlockMax(float x, float* of_warps) {
+  x = LaneMax<kWarpSize>(x);
+  if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  float most = of_warps[0];
+  for (uint32_t w = 1; w < blockDim.x / kWarpSize; ++w) most = fmaxf(most, of_warps[w]);
+  __syncthreads();
+  return most;
+}
+
 }  // namespace lectern
 
 #endif  // LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_

@@ -179,6 +179,15 @@ CudaKernels MakeTable() {
   table.select_rows = LaunchSelectRows;
   table.cut_items = LaunchCutItems;
   table.key_logits = LaunchKeyLogits;
+  table.row_logits = LaunchRowLogits;
+  table.row_lse = LaunchRowLse;
+  table.row_scores = LaunchRowScores;
+  table.row_digits = LaunchRowDigits;
+  table.row_cut = LaunchRowCut;
+  table.row_counts = LaunchRowCounts;
+  table.row_begins = LaunchRowBegins;
+  table.row_list = LaunchRowList;
+  table.row_tail = LaunchRowTail;
   return table;
 }
 

@@ -107,6 +107,16 @@ inline float __int_as_float(int x) {
   std::memcpy(&y, &x, sizeof y);
   return y;
 }
+inline int __float_as_int(float x) {
+  int y;
+  std::memcpy(&y, &x, sizeof y);
+  return y;
+}
+inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {  // one thread runs at a time
+  const uint32_t before = *address;
+  *address += value;
+  return before;
+}
 using std::max;
 using std::min;
 

@@ -1,0 +1,331 @@
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/primitives.cuh"
+#include "kernels/cuda/row_lookup_geometry.h"
+
+namespace lectern {
+namespace {
+
+constexpr uint32_t kSignBlockRows = 32;  // rows whose planes are packed together
+constexpr uint32_t kWarps = kRowThreads / kWarpSize;
+
+__device__ __forceinline__ size_t Stride(const CudaRowLookupPass& pass) {
+  return size_t{pass.num_tiles} * kRowTile;
+}
+__device__ __forceinline__ float* LogitsOf(const CudaRowLookupPass& pass, uint32_t head,
+                                           uint32_t query) {
+  return pass.logits + (size_t{head} * pass.lookup.num_queries + query) * Stride(pass);
+}
+__device__ __forceinline__ float* ScoresOf(const CudaRowLookupPass& pass, uint32_t head) {
+  return pass.scores + head * Stride(pass);
+}
+// Of scores, which are not below 0, in their order.
+__device__ __forceinline__ uint32_t Bits(float score) {
+  return static_cast<uint32_t>(__float_as_int(score));
+}
+
+// Logits of a tile of rows with some query rows, and the states of their masses.
+__global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
+  const CudaRowLookupArgs& args = pass.lookup;
+  const DeviceRowCodes& codes = args.codes;
+  const uint32_t head = blockIdx.y, first_query = blockIdx.z * kRowQueries;
+  const uint32_t num_queries = min(kRowQueries, args.num_queries - first_query);
+  const uint32_t table_bytes = codes.plane_bytes * 32;
+  const size_t query = size_t{head} * args.num_queries + first_query;
+  const unsigned char* const tables = SharedMemory();
+  auto* const of_warps = reinterpret_cast<float*>(SharedMemory() + kRowQueries * table_bytes);
+  const auto* const from = reinterpret_cast<const uint32_t*>(args.tables + query * table_bytes);
+  for (uint32_t i = threadIdx.x; i < num_queries * table_bytes / 4; i += kRowThreads) {
+    reinterpret_cast<uint32_t*>(SharedMemory())[i] = from[i];
+  }
+  __syncthreads();
+  const uint32_t num_rows = codes.num_rows[head];
+  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x * kRowsPerThread;
+  const uint32_t count = first < num_rows ? min(kRowsPerThread, num_rows - first) : 0;
+  const size_t row = size_t{codes.row_begin[head]} + first;
+  uint32_t sums[kRowQueries][kRowsPerThread] = {};
+  const unsigned char* const plane = codes.planes +
+                                     row / kSignBlockRows * kSignBlockRows * codes.plane_bytes +
+                                     row % kSignBlockRows;
+  for (uint32_t b = 0; count > 0 && b < codes.plane_bytes; ++b) {
+    const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
+#pragma unroll
+    for (uint32_t q = 0; q < kRowQueries; ++q) {
+      if (q >= num_queries) continue;
+      const unsigned char* const table = tables + q * table_bytes + b * 32;
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        const uint32_t byte = bits >> (8 * i) & 0xFF;
+        sums[q][i] += static_cast<uint32_t>(table[byte & 15] + table[16 + (byte >> 4)]);
+      }
+    }
+  }
+#pragma unroll
+  for (uint32_t q = 0; q < kRowQueries; ++q) {
+    if (q >= num_queries) continue;  // all threads of the block alike
+    const float step = args.scales[2 * (query + q)], offset = args.scales[2 * (query + q) + 1];
+    const float* const centroids = args.centroid_logits + (query + q) * args.most_clusters;
+    float* const logits = LogitsOf(pass, head, first_query + q);
+    float of_rows[kRowsPerThread] = {}, most = NegativeInfinity();
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      if (i >= count) continue;
+      const float dot = step * static_cast<float>(sums[q][i]) + offset;
+      float logit = centroids[codes.clusters[row + i]] + codes.factors[row + i] * dot;
+      if (args.softcap > 0) logit = args.softcap * tanhf(logit / args.softcap);
+      logits[first + i] = of_rows[i] = logit;
+      most = fmaxf(most, logit);
+    }
+    most = BlockMax(most, of_warps);
+    float sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      if (i < count) sum += expf(of_rows[i] - most);
+    }
+    sum = BlockSum(sum, of_warps + kWarps);
+    if (threadIdx.x == 0) {
+      const size_t tile = (query + q) * pass.num_tiles + blockIdx.x;
+      pass.tile_max[tile] = most;
+      pass.tile_sum[tile] = sum;
+    }
+  }
+}
+
+// A block a query row: of its tiles, and of what is known besides.
+__global__ __launch_bounds__(kRowThreads) void LseKernel(const CudaRowLookupPass pass) {
+  const uint32_t query = blockIdx.x;
+  auto* const of_warps = reinterpret_cast<float*>(SharedMemory());
+  const float* const maxima = pass.tile_max + size_t{query} * pass.num_tiles;
+  const float* const sums = pass.tile_sum + size_t{query} * pass.num_tiles;
+  const float known =
+      pass.lookup.known_lse != nullptr ? pass.lookup.known_lse[query] : NegativeInfinity();
+  float most = known;
+  for (uint32_t i = threadIdx.x; i < pass.num_tiles; i += kRowThreads)
+    most = fmaxf(most, maxima[i]);
+  most = BlockMax(most, of_warps);
+  float sum = 0;
+  for (uint32_t i = threadIdx.x; i < pass.num_tiles; i += kRowThreads) {
+    if (maxima[i] > NegativeInfinity()) sum += sums[i] * expf(maxima[i] - most);
+  }
+  sum = BlockSum(sum, of_warps + kWarps);
+  if (threadIdx.x > 0) return;
+  if (known > NegativeInfinity()) sum += expf(known - most);
+  pass.lookup.lse[query] = sum > 0 ? most + logf(sum) : NegativeInfinity();
+}
+
+// The counts of a block's digits, to those of all.
+__device__ __forceinline__ void ClearDigits(uint32_t* of_block) {
+  for (uint32_t i = threadIdx.x; i < kRowDigitValues; i += kRowThreads) of_block[i] = 0;
+  __syncthreads();
+}
+__device__ __forceinline__ void AddDigits(const CudaRowLookupPass& pass, const uint32_t* of_block) {
+  __syncthreads();
+  uint32_t* const all = pass.counts + pass.digit * kRowDigitValues;
+  for (uint32_t i = threadIdx.x; i < kRowDigitValues; i += kRowThreads) {
+    if (of_block[i] > 0) atomicAdd(all + i, of_block[i]);
+  }
+}
+
+// Scores of a tile of rows, and their highest digits.
+__global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
+  const CudaRowLookupArgs& args = pass.lookup;
+  const uint32_t head = blockIdx.y, num_rows = args.codes.num_rows[head];
+  auto* const digits = reinterpret_cast<uint32_t*>(SharedMemory());
+  ClearDigits(digits);
+  const float* const lse = args.lse + size_t{head} * args.num_queries;
+  const float equal_weight = 1.0f / static_cast<float>(args.num_queries);
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t row = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
+    if (row >= num_rows) continue;
+    float score = 0;
+    for (uint32_t q = 0; q < args.num_queries; ++q) {
+      const float weight = args.row_weights != nullptr ? args.row_weights[q] : equal_weight;
+      if (weight > 0) score += weight * expf(LogitsOf(pass, head, q)[row] - lse[q]);
+    }
+    score = fmaxf(score, 0.0f);  // never -0, and 0 where it is no number
+    ScoresOf(pass, head)[row] = score;
+    atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
+  }
+  AddDigits(pass, digits);
+}
+
+// Of the scores that begin as the cut does the next digit.
+__global__ __launch_bounds__(kRowThreads) void DigitsKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y, num_rows = pass.lookup.codes.num_rows[head];
+  auto* const digits = reinterpret_cast<uint32_t*>(SharedMemory());
+  ClearDigits(digits);
+  const uint32_t shift = RowDigitShift(pass.digit), bits = RowDigitBits(pass.digit);
+  const uint32_t prefix = pass.cut->prefix;
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t row = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
+    if (row >= num_rows) continue;
+    const uint32_t score = Bits(ScoresOf(pass, head)[row]);
+    if (score >> (shift + bits) != prefix) continue;
+    atomicAdd(digits + (score >> shift & ((1u << bits) - 1)), 1u);
+  }
+  AddDigits(pass, digits);
+}
+
+// One block: the digit in which the last wanted score lies, the largest first.
+__global__ __launch_bounds__(kRowScanThreads) void CutKernel(const CudaRowLookupPass pass) {
+  const uint32_t* const counts = pass.counts + pass.digit * kRowDigitValues;
+  const uint32_t prefix = pass.digit > 0 ? pass.cut->prefix : 0;
+  const uint32_t wanted = pass.digit > 0 ? pass.cut->wanted : pass.lookup.num_wanted;
+  const uint32_t high = kRowDigitValues - 1 - 2 * threadIdx.x, low = high - 1;
+  const uint32_t of_high = counts[high], of_both = of_high + counts[low];
+  uint32_t total = 0;
+  const uint32_t above =  // its barriers: all have read the cut
+      BlockScan(of_both, reinterpret_cast<uint32_t*>(SharedMemory()), total);
+  if (above >= wanted || above + of_both < wanted) return;
+  const bool is_high = above + of_high >= wanted;
+  pass.cut->prefix = prefix << RowDigitBits(pass.digit) | (is_high ? high : low);
+  pass.cut->wanted = wanted - above - (is_high ? 0 : of_high);
+}
+
+__global__ __launch_bounds__(kRowThreads) void CountsKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y, num_rows = pass.lookup.codes.num_rows[head];
+  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
+  const uint32_t cut = pass.cut->prefix;
+  uint32_t above = 0, equal = 0;
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t row = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
+    if (row >= num_rows) continue;
+    const uint32_t score = Bits(ScoresOf(pass, head)[row]);
+    above += score > cut;
+    equal += score == cut;
+  }
+  uint32_t all_above = 0, all_equal = 0;
+  BlockScan(above, of_warps, all_above);
+  BlockScan(equal, of_warps + kWarps, all_equal);
+  if (threadIdx.x > 0) return;
+  const size_t tile = size_t{head} * pass.num_tiles + blockIdx.x;
+  pass.above[tile] = all_above;
+  pass.equal[tile] = all_equal;
+}
+
+// One block: where each tile lists its rows, and how many of those at the cut.
+__global__ __launch_bounds__(kRowScanThreads) void BeginsKernel(const CudaRowLookupPass pass) {
+  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
+  const uint32_t num_heads = pass.lookup.codes.num_kv_heads;
+  const size_t num_tiles = size_t{num_heads} * pass.num_tiles;
+  const uint32_t wanted = pass.cut->wanted;
+  uint32_t listed = 0, met = 0;  // of all tiles before
+  for (size_t first = 0; first < num_tiles; first += kRowScanThreads) {
+    const size_t tile = first + threadIdx.x;
+    const bool is_tile = tile < num_tiles;
+    const uint32_t equal = is_tile ? pass.equal[tile] : 0;
+    uint32_t total = 0;
+    const uint32_t before = met + BlockScan(equal, of_warps, total);
+    met += total;
+    const uint32_t taken = before < wanted ? min(equal, wanted - before) : 0;
+    const uint32_t size = is_tile ? pass.above[tile] + taken : 0;
+    const uint32_t begin = listed + BlockScan(size, of_warps, total);
+    listed += total;
+    if (!is_tile) continue;
+    pass.equal[tile] = taken;
+    pass.list_begin[tile] = begin;
+  }
+  __syncthreads();
+  if (threadIdx.x >= num_heads) return;
+  const uint32_t next = threadIdx.x + 1;
+  const uint32_t end = next < num_heads ? pass.list_begin[size_t{next} * pass.num_tiles] : listed;
+  pass.lookup.counts[threadIdx.x] = end - pass.list_begin[size_t{threadIdx.x} * pass.num_tiles];
+}
+
+// Lists the rows of a tile, each thread's after those of the threads before it.
+__global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y, num_rows = pass.lookup.codes.num_rows[head];
+  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
+  const size_t tile = size_t{head} * pass.num_tiles + blockIdx.x;
+  const uint32_t cut = pass.cut->prefix, taken = pass.equal[tile];
+  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x * kRowsPerThread;
+  float* const scores = ScoresOf(pass, head);
+  bool is_above[kRowsPerThread] = {}, is_equal[kRowsPerThread] = {};
+  uint32_t num_equal = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    if (first + i >= num_rows) continue;
+    const uint32_t score = Bits(scores[first + i]);
+    is_above[i] = score > cut;
+    is_equal[i] = score == cut;
+    num_equal += is_equal[i];
+  }
+  uint32_t total = 0, size = 0;
+  uint32_t met = BlockScan(num_equal, of_warps, total);
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    if (is_equal[i]) is_above[i] = met++ < taken;
+    size += is_above[i];
+  }
+  uint32_t at = pass.list_begin[tile] + BlockScan(size, of_warps, total);
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    if (!is_above[i]) continue;
+    pass.lookup.rows[at++] = first + i;
+    scores[first + i] = -1;
+  }
+}
+
+// A block a group: the log mass of those of its rows that are not listed.
+__global__ __launch_bounds__(kRowTailThreads) void TailKernel(const CudaRowLookupPass pass) {
+  const CudaRowLookupArgs& args = pass.lookup;
+  const DeviceRowCodes& codes = args.codes;
+  const uint32_t head = blockIdx.y, group = blockIdx.x;
+  auto* const of_warps = reinterpret_cast<float*>(SharedMemory());
+  const uint32_t* const begins = codes.group_begin + size_t{head} * (codes.most_groups + 1) + group;
+  const uint32_t begin = begins[0], end = begins[1];
+  const float* const scores = ScoresOf(pass, head);
+  for (uint32_t q = 0; q < args.num_queries; ++q) {
+    const size_t query = size_t{head} * args.num_queries + q;
+    const float* const logits = LogitsOf(pass, head, q);
+    const float lse = args.lse[query];
+    float sum = 0;
+    for (uint32_t row = begin + threadIdx.x; row < end; row += kRowTailThreads) {
+      if (scores[row] >= 0) sum += expf(logits[row] - lse);
+    }
+    sum = BlockSum(sum, of_warps);
+    if (threadIdx.x == 0) {
+      args.tail[query * codes.most_groups + group] = sum > 0 ? lse + logf(sum) : NegativeInfinity();
+    }
+  }
+}
+
+}  // namespace
+
+CudaStatus LaunchRowLogits(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_logits", LogitsKernel, pass);
+}
+CudaStatus LaunchRowLse(CudaStreamHandle* stream, const CudaGrid& grid,
+                        const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_lse", LseKernel, pass);
+}
+CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_scores", ScoresKernel, pass);
+}
+CudaStatus LaunchRowDigits(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_digits", DigitsKernel, pass);
+}
+CudaStatus LaunchRowCut(CudaStreamHandle* stream, const CudaGrid& grid,
+                        const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_cut", CutKernel, pass);
+}
+CudaStatus LaunchRowCounts(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_counts", CountsKernel, pass);
+}
+CudaStatus LaunchRowBegins(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_begins", BeginsKernel, pass);
+}
+CudaStatus LaunchRowList(CudaStreamHandle* stream, const CudaGrid& grid,
+                         const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_list", ListKernel, pass);
+}
+CudaStatus LaunchRowTail(CudaStreamHandle* stream, const CudaGrid& grid,
+                         const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_tail", TailKernel, pass);
+}
+
+}  // namespace lectern

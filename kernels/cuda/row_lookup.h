@@ -1,0 +1,89 @@
+// The best rows of a layer by their row codes, on a CUDA device: what index/lookup.h does with the
+// codes of the best clusters, here with those of all rows.
+//
+//   l_rt = softcap(q_r . C_cluster(t) + f_t <H q_r, s_t>)       (index/row_codes.h; q scaled)
+//   S_t  = sum_r w_r exp(l_rt - LSE_r),   LSE_r = log(exp(known_r) + sum_t exp(l_rt))
+//
+// and of all kv heads together the `num_wanted` rows of the largest S are listed; of the others a
+// group of rows that follow one another keeps its log mass, for the tail. A way down through
+// clusters waits at each level for what was chosen above; codes are a thirtieth of the bytes of
+// keys and values, so that a device has read all of them before it had chosen where to go.
+//
+// The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
+// their order, and lists are made by prefix sums: the same rows each time. Ours.
+#ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
+#define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
+
+#include "kernels/cuda/rows.h"
+
+namespace lectern {
+
+constexpr uint32_t kMostLookupQueries = 16;  // query rows of a kv head
+
+// Of the rows of one layer. Those of kv head h are [row_begin[h], row_begin[h] + num_rows[h]) of
+// what is per row, in the order of their clusters and groups; row_begin[h] % 32 == 0. All arrays
+// are the device's.
+struct DeviceRowCodes {
+  const uint8_t* planes = nullptr;      // packed by 32 rows (kernels/sign_logits.h); 4-byte aligned
+  const float* factors = nullptr;       // per row
+  const uint32_t* clusters = nullptr;   // per row: a column of its head's centroid logits
+  const uint32_t* row_begin = nullptr;  // [num_kv_heads]
+  const uint32_t* num_rows = nullptr;   // [num_kv_heads]
+  // Group g of head h has its rows [group_begin[h * (most_groups + 1) + g], the next one's), which
+  // count from the head's first.
+  const uint32_t* group_begin = nullptr;
+  uint32_t num_kv_heads = 0;
+  uint32_t most_rows = 0, most_groups = 0;  // of one head
+  uint64_t all_rows = 0;                    // the sum of num_rows
+  uint32_t plane_bytes = 0;                 // (head_dim + 7) / 8, at most 32
+};
+
+struct CudaRowLookupArgs {
+  DeviceRowCodes codes;
+  uint32_t num_queries = 0;  // R of each kv head, 1 to kMostLookupQueries
+  // Of the rotated, scaled queries: MakeSignTables'. [num_kv_heads][R][plane_bytes * 32], 4-byte
+  // aligned, and [num_kv_heads][R][2].
+  const uint8_t* tables = nullptr;
+  const float* scales = nullptr;
+  const float* centroid_logits = nullptr;  // [num_kv_heads][R][most_clusters]: scaled
+  uint32_t most_clusters = 0;
+  float softcap = 0;                   // > 0: of the model's logits
+  const float* known_lse = nullptr;    // [num_kv_heads][R]: of all else; nullptr: nothing
+  const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
+  uint32_t num_wanted = 0;             // 1 to all_rows
+  float* scratch = nullptr;            // CudaRowLookupScratch floats
+  uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
+  uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
+  float* lse = nullptr;        // out [num_kv_heads][R]
+  float* tail = nullptr;       // out [num_kv_heads][R][most_groups]: log mass of the rows that are
+                               //   not listed; -inf: there are none
+};
+size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries);
+// Logits within 1e-6 relative of AddSignLogitsScalar's and what tanhf rounds, sums of masses within
+// 1e-5.
+CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args);
+
+// ---- What launches are given
+
+// Of the scores' bits what is known of the last one that is listed, and how many that begin so are
+// still wanted.
+struct RowCut {
+  uint32_t prefix, wanted;
+};
+struct CudaRowLookupPass {
+  CudaRowLookupArgs lookup;
+  uint32_t num_tiles;          // of the head with the most rows
+  uint32_t digit;              // which of the score's is counted
+  float* logits;               // [num_kv_heads][R][num_tiles * kRowTile]
+  float *tile_max, *tile_sum;  // [num_kv_heads][R][num_tiles]
+  float* scores;               // [num_kv_heads][num_tiles * kRowTile]; < 0: listed
+  uint32_t* counts;            // [kRowDigits][kRowDigitValues]
+  RowCut* cut;
+  uint32_t* above;       // [num_kv_heads][num_tiles]: rows above the cut
+  uint32_t* equal;       // and at it; then how many of them are listed
+  uint32_t* list_begin;  // [num_kv_heads][num_tiles]: where the tile's are listed
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_

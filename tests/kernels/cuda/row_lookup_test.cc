@@ -1,0 +1,289 @@
+#include "kernels/cuda/row_lookup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/sign_logits.h"
+#include "tests/kernels/cuda/cuda_case.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kDim = 64;
+
+// A layer of drawn codes, and what the definition makes of them in double.
+struct Case {
+  std::vector<uint32_t> num_rows;  // of each kv head
+  size_t num_queries = 4;
+  size_t rows_per_cluster = 7, rows_per_group = 40;
+  float softcap = 0;
+  bool has_known = true, has_weights = true;
+  float factor = 0.3f;  // of the codes; 0: rows of a cluster are equal
+
+  std::vector<uint32_t> row_begin, clusters, group_begin;
+  std::vector<uint8_t> planes, tables;
+  std::vector<float> factors, scales, centroid_logits, known, weights;
+  uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;
+  uint64_t all_rows = 0;
+  std::vector<std::vector<float>> logits;  // [head][R * rows]
+
+  size_t num_heads() const { return num_rows.size(); }
+
+  void Draw() {
+    most_rows = *std::max_element(num_rows.begin(), num_rows.end());
+    most_groups = static_cast<uint32_t>((most_rows + rows_per_group - 1) / rows_per_group);
+    most_clusters = static_cast<uint32_t>((most_rows + rows_per_cluster - 1) / rows_per_cluster);
+    std::mt19937 engine(7);
+    std::uniform_real_distribution<float> uniform(0, 1);
+    const Matrix centroids = Matrix::Random(num_heads() * num_queries, most_clusters, 2);
+    centroid_logits = centroids.data;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      row_begin.push_back(static_cast<uint32_t>(factors.size()));
+      all_rows += num_rows[h];
+      for (uint32_t g = 0; g <= most_groups; ++g) {
+        group_begin.push_back(std::min(static_cast<uint32_t>(g * rows_per_group), num_rows[h]));
+      }
+      const Matrix queries = Matrix::Random(num_queries, kDim, 10 + h);
+      std::vector<uint8_t> of_head(num_queries * SignTableBytes(kDim));
+      std::vector<SignScale> head_scales(num_queries);
+      MakeSignTables(queries, of_head, head_scales);
+      tables.insert(tables.end(), of_head.begin(), of_head.end());
+      for (const SignScale& scale : head_scales) {
+        scales.push_back(scale.step);
+        scales.push_back(scale.offset);
+      }
+      const size_t bytes = PackedSignBytes(num_rows[h], PlaneBytes(kDim));
+      std::vector<std::byte> signs(bytes);
+      for (std::byte& byte : signs) byte = static_cast<std::byte>(engine());
+      Matrix expected(num_queries, num_rows[h]);
+      std::vector<float> head_factors;
+      for (uint32_t t = 0; t < num_rows[h]; ++t) {
+        const auto cluster = static_cast<uint32_t>(t / rows_per_cluster);
+        clusters.push_back(cluster);
+        head_factors.push_back(factor * uniform(engine));
+        for (size_t r = 0; r < num_queries; ++r) {
+          expected[r][t] = centroids[h * num_queries + r][cluster];
+        }
+      }
+      AddSignLogitsScalar({.tables = of_head,
+                           .scales = head_scales,
+                           .plane_bytes = PlaneBytes(kDim),
+                           .planes = {signs.data()},
+                           .factors = head_factors,
+                           .logits = expected.rows});
+      for (float& logit : expected.data) {
+        if (softcap > 0) logit = softcap * std::tanh(logit / softcap);
+      }
+      logits.push_back(expected.data);
+      for (const std::byte byte : signs) planes.push_back(static_cast<uint8_t>(byte));
+      factors.insert(factors.end(), head_factors.begin(), head_factors.end());
+      factors.resize((factors.size() + 31) / 32 * 32);
+      clusters.resize(factors.size());
+    }
+    for (size_t i = 0; i < num_heads() * num_queries; ++i) {
+      known.push_back(i % 3 == 2 ? -INFINITY : 4 * uniform(engine));
+    }
+    float sum = 0;
+    for (size_t r = 0; r < num_queries; ++r) {
+      weights.push_back(r == 1 ? 0 : uniform(engine));
+      sum += weights.back();
+    }
+    for (float& weight : weights) weight /= sum;
+  }
+
+  double Lse(size_t head, size_t r) const {
+    double sum = has_known ? std::exp(double{known[head * num_queries + r]}) : 0;
+    for (uint32_t t = 0; t < num_rows[head]; ++t) sum += std::exp(Logit(head, r, t));
+    return std::log(sum);
+  }
+  double Logit(size_t head, size_t r, uint32_t t) const {
+    return logits[head][r * num_rows[head] + t];
+  }
+};
+
+class CudaRowLookupTest : public CudaTest {
+ public:
+  struct Found {
+    std::vector<uint32_t> rows, counts;
+    std::vector<float> lse, tail;
+  };
+  Found Run(const Case& of, uint32_t num_wanted) {
+    const auto planes = Upload(of.planes);
+    const auto tables = Upload(of.tables);
+    const auto factors = Upload(of.factors), scales = Upload(of.scales);
+    const auto centroid_logits = Upload(of.centroid_logits), known = Upload(of.known);
+    const auto weights = Upload(of.weights);
+    const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
+    const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
+    const size_t queries = of.num_heads() * of.num_queries;
+    CudaRowLookupArgs args;
+    args.codes = {.planes = planes.data(),
+                  .factors = factors.data(),
+                  .clusters = clusters.data(),
+                  .row_begin = row_begin.data(),
+                  .num_rows = num_rows.data(),
+                  .group_begin = group_begin.data(),
+                  .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
+                  .most_rows = of.most_rows,
+                  .most_groups = of.most_groups,
+                  .all_rows = of.all_rows,
+                  .plane_bytes = static_cast<uint32_t>(PlaneBytes(kDim))};
+    args.num_queries = static_cast<uint32_t>(of.num_queries);
+    const auto scratch = Make<float>(CudaRowLookupScratch(args.codes, args.num_queries));
+    const auto rows = Make<uint32_t>(num_wanted), counts = Make<uint32_t>(of.num_heads());
+    const auto lse = Make<float>(queries), tail = Make<float>(queries * of.most_groups);
+    args.tables = tables.data();
+    args.scales = scales.data();
+    args.centroid_logits = centroid_logits.data();
+    args.most_clusters = of.most_clusters;
+    args.softcap = of.softcap;
+    args.known_lse = of.has_known ? known.data() : nullptr;
+    args.row_weights = of.has_weights ? weights.data() : nullptr;
+    args.num_wanted = num_wanted;
+    args.scratch = scratch.data();
+    args.rows = rows.data();
+    args.counts = counts.data();
+    args.lse = lse.data();
+    args.tail = tail.data();
+    Expect(CudaRowLookup(stream_, args));
+    return {Download(rows), Download(counts), Download(lse), Download(tail)};
+  }
+
+  // Every list is ascending, and of the scores none that is left is larger than one that is listed;
+  // sums are those of the definition.
+  void Check(const Case& of, uint32_t num_wanted) {
+    const Found found = Run(of, num_wanted);
+    ASSERT_EQ(std::accumulate(found.counts.begin(), found.counts.end(), 0u), num_wanted);
+    double least = INFINITY, most = 0;  // of those listed; of those left
+    size_t at = 0;
+    for (size_t h = 0; h < of.num_heads(); ++h) {
+      std::vector<bool> is_listed(of.num_rows[h]);
+      for (uint32_t i = 0; i < found.counts[h]; ++i, ++at) {
+        const uint32_t row = found.rows[at];
+        ASSERT_LT(row, of.num_rows[h]);
+        ASSERT_TRUE(i == 0 || found.rows[at - 1] < row);
+        is_listed[row] = true;
+      }
+      std::vector<double> lse;
+      for (size_t r = 0; r < of.num_queries; ++r) {
+        lse.push_back(of.Lse(h, r));
+        const float got = found.lse[h * of.num_queries + r];
+        if (lse.back() == -INFINITY) {  // no row, and nothing is known
+          EXPECT_EQ(got, -INFINITY);
+        } else {
+          EXPECT_NEAR(got, lse.back(), 1e-5);
+        }
+      }
+      for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
+        double score = 0;
+        for (size_t r = 0; r < of.num_queries; ++r) {
+          const double weight =
+              of.has_weights ? of.weights[r] : 1 / static_cast<double>(of.num_queries);
+          score += weight * std::exp(of.Logit(h, r, t) - lse[r]);
+        }
+        if (is_listed[t]) {
+          least = std::min(least, score);
+        } else {
+          most = std::max(most, score);
+        }
+      }
+      for (size_t r = 0; r < of.num_queries; ++r) {
+        for (uint32_t g = 0; g < of.most_groups; ++g) {
+          const uint32_t* const begins = of.group_begin.data() + h * (of.most_groups + 1) + g;
+          double sum = 0;
+          for (uint32_t t = begins[0]; t < begins[1]; ++t) {
+            if (!is_listed[t]) sum += std::exp(of.Logit(h, r, t));
+          }
+          const float tail = found.tail[(h * of.num_queries + r) * of.most_groups + g];
+          if (sum == 0) {
+            EXPECT_EQ(tail, -INFINITY);
+          } else {
+            EXPECT_NEAR(tail, std::log(sum), 1e-4);
+          }
+        }
+      }
+    }
+    EXPECT_GE(least, most * (1 - 1e-5));
+  }
+};
+
+TEST_P(CudaRowLookupTest, ListsTheBestOfAllHeads) {
+  for (const size_t num_queries : {1, 4, 7, 16}) {
+    SCOPED_TRACE(num_queries);
+    Case of;
+    of.num_rows = {1500, 3, 1024, 0, 2100};
+    of.num_queries = num_queries;
+    of.softcap = num_queries == 7 ? 3 : 0;
+    of.has_known = num_queries != 1;
+    of.has_weights = num_queries > 4;
+    of.Draw();
+    Check(of, 200);
+  }
+}
+
+TEST_P(CudaRowLookupTest, ListsFromOneRowToAll) {
+  Case of;
+  of.num_rows = {1100, 40};
+  of.Draw();
+  for (const uint32_t num_wanted : {1u, 2u, 1139u, 1140u}) Check(of, num_wanted);
+}
+
+// Of rows of the same score the first ones, head by head.
+TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
+  Case of;
+  of.num_rows = {30, 2500};
+  of.rows_per_cluster = 10000;
+  of.factor = 0;
+  of.has_weights = of.has_known = false;
+  of.Draw();
+  std::fill(of.centroid_logits.begin(), of.centroid_logits.end(), 1.0f);
+  for (auto& logits : of.logits) std::fill(logits.begin(), logits.end(), 1.0f);
+  const Found found = Run(of, 1300);  // of the first head each row counts more
+  EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 1270}));
+  for (uint32_t i = 0; i < 1300; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
+  const Found few = Run(of, 20);
+  EXPECT_EQ(few.counts, (std::vector<uint32_t>{20, 0}));
+  for (uint32_t i = 0; i < 20; ++i) ASSERT_EQ(few.rows[i], i);
+}
+
+TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
+  const auto floats = Make<float>(64);
+  auto* const words = reinterpret_cast<uint32_t*>(floats.data());
+  CudaRowLookupArgs good;
+  good.codes = {.planes = reinterpret_cast<uint8_t*>(words),
+                .factors = floats.data(),
+                .clusters = words,
+                .row_begin = words,
+                .num_rows = words,
+                .group_begin = words,
+                .num_kv_heads = 1,
+                .most_rows = 8,
+                .most_groups = 1,
+                .all_rows = 8,
+                .plane_bytes = 8};
+  good.num_queries = good.most_clusters = good.num_wanted = 1;
+  good.tables = good.codes.planes;
+  good.scales = good.centroid_logits = floats.data();
+  good.scratch = good.lse = good.tail = floats.data();
+  good.rows = good.counts = words;
+  const auto refuses = [&](auto change) {
+    CudaRowLookupArgs args = good;
+    change(args);
+    return CudaRowLookup(stream_, args).code == CudaCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.clusters = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { ++a.codes.planes; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.plane_bytes = 33; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_queries = kMostLookupQueries + 1; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 0; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.num_kv_heads = 0; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.softcap = NAN; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.tail = nullptr; }));
+}
+
+LECTERN_CUDA_TESTS(CudaRowLookupTest);
+
+}  // namespace
+}  // namespace lectern
