@@ -24,6 +24,15 @@ void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<Attention
 
 }  // namespace
 
+Result<bool> DeviceAttention::LookUp(uint32_t layer, const LookupArgs& args,
+                                     std::vector<HeadSelection>& selections) {
+  const WaitsForStream wait(*stream_);
+  LECTERN_ASSIGN(const DeviceDocument::Use use,
+                 document_->UseLayer(layer, args.heads, *stream_, staging_));
+  if (use.layer() == nullptr || use.layer()->codes == nullptr) return false;
+  return lookup_.LookUp(*use.layer()->codes, args, selections);
+}
+
 Status DeviceAttention::Attend(const LayerArgs& args, std::span<const Part> parts) {
   const WaitsForStream wait(*stream_);
   if (args.observed != nullptr) args.observed->clear();

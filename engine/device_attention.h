@@ -1,6 +1,7 @@
 // Attention of a step's query rows over rows of the document on a device: the part of
-// engine/document_attention.h that reads keys and values. What is read is chosen by the host, as
-// without a device; stand-ins of the tail are its own.
+// engine/document_attention.h that reads keys and values. What a token of an answer reads is chosen
+// there, too (engine/device_lookup.h), what a question reads by the host, as without a device;
+// stand-ins of the tail are the host's.
 //
 // Queries are rounded to the type of the rows (f16 or bf16), products are summed in float: outputs
 // lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU.
@@ -24,7 +25,15 @@ class DeviceAttention {
   // Shares stream and document, borrows the backend, which rounds.
   DeviceAttention(std::shared_ptr<DeviceStream> stream, std::shared_ptr<DeviceDocument> document,
                   const Backend& backend)
-      : stream_(std::move(stream)), document_(std::move(document)), backend_(backend) {}
+      : stream_(std::move(stream)),
+        document_(std::move(document)),
+        backend_(backend),
+        lookup_(stream_, backend) {}
+
+  // DeviceLookup::LookUp, where the layer and its codes are there; else false. Errors of
+  // DeviceDocument::UseLayer too.
+  Result<bool> LookUp(uint32_t layer, const LookupArgs& args,
+                      std::vector<HeadSelection>& selections);
 
   // Some stored rows of a kv head: [rows.begin, rows.end), of `chosen` where that is given (its
   // row numbers are then those of the head), else of the head.
@@ -68,6 +77,7 @@ class DeviceAttention {
   const std::shared_ptr<DeviceStream> stream_;
   const std::shared_ptr<DeviceDocument> document_;
   const Backend& backend_;
+  DeviceLookup lookup_;
 
   KvStaging staging_;
   DeviceKvRows staged_;  // where layers do not stay

@@ -94,8 +94,11 @@ Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
 }
 
 DeviceDocument::DeviceDocument(std::shared_ptr<const Device> device,
-                               std::shared_ptr<const Document> document)
-    : device_(std::move(device)), document_(std::move(document)), slots_(document_->num_layers()) {
+                               std::shared_ptr<const Document> document, const Backend& backend)
+    : device_(std::move(device)),
+      document_(std::move(document)),
+      backend_(backend),
+      slots_(document_->num_layers()) {
   device_->memory()->Register(this, [this] { DropUnused(); });
 }
 
@@ -112,12 +115,15 @@ Result<DeviceDocument::Use> DeviceDocument::UseLayer(uint32_t layer,
                                                      DeviceStream& stream, KvStaging& staging) {
   Slot& slot = slots_[layer];
   std::unique_lock lock(mutex_);
+  // Another session may bring it.
+  arrived_.wait(lock, [&slot] { return !slot.is_coming; });
   if (slot.layer == nullptr) {
-    if (std::exchange(slot.is_coming, true)) return Use();  // another session brings it
+    slot.is_coming = true;
     lock.unlock();
     auto brought = Bring(heads, stream, staging);
     lock.lock();
     slot.is_coming = false;
+    arrived_.notify_all();
     if (!brought.ok()) {
       if (brought.status().code() != Code::kOutOfMemory) return std::move(brought).status();
       return Use();
@@ -172,6 +178,14 @@ Result<std::unique_ptr<DeviceDocument::Layer>> DeviceDocument::Bring(
         }));
   }
   LECTERN_RETURN_IF_ERROR(upload());
+  if (DeviceCodes::Has(heads) && HasRoom(DeviceCodes::Bytes(heads) + kDeviceStagingBytes)) {
+    auto codes = DeviceCodes::Bring(heads, backend_, stream);
+    if (codes.ok()) {
+      layer->codes = std::move(codes).value();
+    } else if (codes.status().code() != Code::kOutOfMemory) {
+      return std::move(codes).status();
+    }
+  }
   return layer;
 }
 

@@ -7,6 +7,7 @@
 #ifndef LECTERN_ENGINE_DEVICE_DOCUMENT_H_
 #define LECTERN_ENGINE_DEVICE_DOCUMENT_H_
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "engine/device.h"
+#include "engine/device_lookup.h"
 #include "engine/document.h"
 #include "kernels/cuda/attention.h"
 
@@ -73,13 +75,17 @@ bool HasDeviceAttention(Dtype dtype, size_t head_dim);
 // Thread-safe; shared by the sessions of a document.
 class DeviceDocument {
  public:
-  DeviceDocument(std::shared_ptr<const Device> device, std::shared_ptr<const Document> document);
+  // Borrows the backend, which rounds.
+  DeviceDocument(std::shared_ptr<const Device> device, std::shared_ptr<const Document> document,
+                 const Backend& backend);
   ~DeviceDocument();
   DeviceDocument(const DeviceDocument&) = delete;
 
   struct Layer {
     DeviceKvRows rows;
     std::vector<uint32_t> first_row;  // [kv heads]: where each head's begin
+    // For lookups; nullptr: the document has none, or there is no room for them.
+    std::unique_ptr<const DeviceCodes> codes;
   };
   // Rows of a layer, which stay for as long as it lives.
   class Use {
@@ -127,6 +133,8 @@ class DeviceDocument {
 
   const std::shared_ptr<const Device> device_;
   const std::shared_ptr<const Document> document_;
+  const Backend& backend_;
+  std::condition_variable arrived_;
   mutable std::mutex mutex_;  // guards what follows; nothing is reserved while it is held
   std::vector<Slot> slots_;   // a layer in use stays as it is
 };

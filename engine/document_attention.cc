@@ -609,11 +609,14 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
 // One lookup, and attention to what it chose; `read.bytes` grow.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
+  bool is_found = false;
   if (args.selector != nullptr) {
     LECTERN_ASSIGN(read.heads, (*args.selector)(args.layer, lookup));
-  } else {
-    LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
+    is_found = true;
+  } else if (args.device != nullptr) {
+    LECTERN_ASSIGN(is_found, args.device->LookUp(args.layer, lookup, read.heads));
   }
+  if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
   if (args.num_tokens > 1) {  // of an answer's token most was read before
     for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
   }

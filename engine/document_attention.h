@@ -97,8 +97,8 @@ struct DocumentAttentionArgs {
   AttentionWorkspace& workspace;
   SelectionRule rule = {};             // of Lookup
   ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
-  // Where stored rows are attended to: of this document; nullptr: here. Lookups, tails and observed
-  // logits are the host's all the same.
+  // Where stored rows are attended to, and looked up for a few query rows: of this document; nullptr:
+  // here. Other lookups, tails and observed logits are the host's all the same.
   DeviceAttention* device = nullptr;
 };
 

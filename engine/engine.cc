@@ -489,7 +489,8 @@ class LocalEngine : public Engine {
     if (found != device_documents_.end()) placed.device.document = found->second.lock();
     if (!placed.device.document) {
       std::erase_if(device_documents_, [](const auto& other) { return other.second.expired(); });
-      placed.device.document = std::make_shared<DeviceDocument>(device_.device, document);
+      placed.device.document =
+          std::make_shared<DeviceDocument>(device_.device, document, backend_);
       device_documents_[document.get()] = placed.device.document;
     }
     return placed;

@@ -102,12 +102,14 @@ struct CudaKernels {
   CudaLaunch<CudaCutItemsArgs>* cut_items;
   CudaLaunch<CudaKeyLogitsArgs>* key_logits;
   CudaLaunch<CudaRowLookupPass>* row_logits;
+  CudaLaunch<CudaRowLookupPass>* row_states;
   CudaLaunch<CudaRowLookupPass>* row_lse;
   CudaLaunch<CudaRowLookupPass>* row_scores;
   CudaLaunch<CudaRowLookupPass>* row_digits;
   CudaLaunch<CudaRowLookupPass>* row_cut;
   CudaLaunch<CudaRowLookupPass>* row_counts;
   CudaLaunch<CudaRowLookupPass>* row_begins;
+  CudaLaunch<CudaRowLookupPass>* row_refine;
   CudaLaunch<CudaRowLookupPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
 };

@@ -35,10 +35,11 @@ size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, CudaRowLook
 const char* Wrong(const CudaRowLookupArgs& args) {
   const DeviceRowCodes& codes = args.codes;
   if (codes.planes == nullptr || codes.factors == nullptr || codes.clusters == nullptr ||
-      codes.row_begin == nullptr || codes.num_rows == nullptr || codes.group_begin == nullptr ||
-      args.tables == nullptr || args.scales == nullptr || args.centroid_logits == nullptr ||
-      args.scratch == nullptr || args.rows == nullptr || args.counts == nullptr ||
-      args.lse == nullptr || args.tail == nullptr) {
+      codes.fine_planes == nullptr || codes.fine_factors == nullptr || codes.row_begin == nullptr ||
+      codes.num_rows == nullptr || codes.group_begin == nullptr || args.tables == nullptr ||
+      args.scales == nullptr || args.centroid_logits == nullptr || args.scratch == nullptr ||
+      args.rows == nullptr || args.counts == nullptr || args.lse == nullptr ||
+      args.tail == nullptr) {
     return "an array that is missing";
   }
   if (!IsAligned(codes.planes, 4) || !IsAligned(args.tables, 4)) return "what is not aligned";
@@ -46,7 +47,10 @@ const char* Wrong(const CudaRowLookupArgs& args) {
   if (args.num_queries == 0 || args.num_queries > kMostLookupQueries) return "too many query rows";
   if (codes.num_kv_heads == 0 || codes.num_kv_heads > kRowScanThreads) return "too many kv heads";
   if (codes.most_rows == 0 || codes.most_rows > UINT32_MAX - kRowTile) return "too many rows";
-  if (args.num_wanted == 0 || args.num_wanted > codes.all_rows) return "more rows than there are";
+  if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
+      args.num_refined > codes.all_rows) {
+    return "more rows than there are";
+  }
   if (!(args.softcap >= 0)) return "a soft-cap that is none";
   return nullptr;
 }
@@ -68,28 +72,38 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   CudaStreamHandle* const handle = stream.handle();
   constexpr uint32_t kFloat = sizeof(float), kWarps = kRowThreads / 32;
   const CudaGrid tiles{.x = pass.num_tiles, .y = codes.num_kv_heads, .threads = kRowThreads};
-  CudaStatus status =
-      kernels.fill(handle, pass.counts, 0, kRowDigits * kRowDigitValues * sizeof(uint32_t));
+  CudaStatus status;
   const auto launch = [&](CudaLaunch<CudaRowLookupPass>* kernel, CudaGrid grid, uint32_t shared) {
     if (!status.ok()) return;
     grid.shared_bytes = shared;
     status = kernel(handle, grid, pass);
   };
-  CudaGrid of_queries = tiles;
-  of_queries.z = (args.num_queries + kRowQueries - 1) / kRowQueries;
-  launch(kernels.row_logits, of_queries,
-         kRowQueries * (codes.plane_bytes * 32 + 2 * kWarps * kFloat));
-  launch(kernels.row_lse, {.x = codes.num_kv_heads * args.num_queries, .threads = kRowThreads},
-         2 * kWarps * kFloat);
-  launch(kernels.row_scores, tiles, kRowDigitValues * kFloat);
   const CudaGrid one{.threads = kRowScanThreads};
   constexpr uint32_t kScanBytes = kRowScanThreads / 32 * sizeof(uint32_t);
-  for (pass.digit = 0; pass.digit < kRowDigits; ++pass.digit) {
-    if (pass.digit > 0) launch(kernels.row_digits, tiles, kRowDigitValues * kFloat);
-    launch(kernels.row_cut, one, kScanBytes);
-  }
-  launch(kernels.row_counts, tiles, 2 * kWarps * sizeof(uint32_t));
-  launch(kernels.row_begins, one, kScanBytes);
+  // Scores by the logits as they are, and where their best end.
+  const auto find_cut = [&] {
+    launch(kernels.row_states, tiles, 2 * kWarps * kFloat);
+    launch(kernels.row_lse, {.x = codes.num_kv_heads * args.num_queries, .threads = kRowThreads},
+           2 * kWarps * kFloat);
+    if (!status.ok()) return;
+    status = kernels.fill(handle, pass.counts, 0, kRowDigits * kRowDigitValues * sizeof(uint32_t));
+    launch(kernels.row_scores, tiles, kRowDigitValues * kFloat);
+    for (pass.digit = 0; pass.digit < kRowDigits; ++pass.digit) {
+      if (pass.digit > 0) launch(kernels.row_digits, tiles, kRowDigitValues * kFloat);
+      launch(kernels.row_cut, one, kScanBytes);
+    }
+    pass.digit = 0;
+    launch(kernels.row_counts, tiles, 2 * kWarps * sizeof(uint32_t));
+    launch(kernels.row_begins, one, kScanBytes);
+  };
+  CudaGrid of_queries = tiles;
+  of_queries.z = (args.num_queries + kRowQueries - 1) / kRowQueries;
+  launch(kernels.row_logits, of_queries, kRowQueries * codes.plane_bytes * 32);
+  find_cut();
+  launch(kernels.row_refine, tiles,
+         args.num_queries * codes.plane_bytes * 32 + kWarps * uint32_t{sizeof(uint32_t)});
+  pass.is_refined = 1;
+  find_cut();
   launch(kernels.row_list, tiles, kWarps * sizeof(uint32_t));
   launch(kernels.row_tail,
          {.x = codes.most_groups, .y = codes.num_kv_heads, .threads = kRowTailThreads},

@@ -23,30 +23,42 @@ __device__ __forceinline__ uint32_t Bits(float score) {
   return static_cast<uint32_t>(__float_as_int(score));
 }
 
-// Logits of a tile of rows with some query rows, and the states of their masses.
+__device__ __forceinline__ float Softcapped(const CudaRowLookupArgs& args, float logit) {
+  return args.softcap > 0 ? args.softcap * tanhf(logit / args.softcap) : logit;
+}
+
+// The tables of `count` query rows of a head from `first` on, into shared memory.
+__device__ __forceinline__ const unsigned char* LoadTables(const CudaRowLookupArgs& args,
+                                                           uint32_t head, uint32_t first,
+                                                           uint32_t count) {
+  const uint32_t table_bytes = args.codes.plane_bytes * 32;
+  const size_t query = size_t{head} * args.num_queries + first;
+  const auto* const from = reinterpret_cast<const uint32_t*>(args.tables + query * table_bytes);
+  for (uint32_t i = threadIdx.x; i < count * table_bytes / 4; i += kRowThreads) {
+    reinterpret_cast<uint32_t*>(SharedMemory())[i] = from[i];
+  }
+  __syncthreads();
+  return SharedMemory();
+}
+
+// Logits of a tile of rows with some query rows, by row codes.
 __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
   const CudaRowLookupArgs& args = pass.lookup;
   const DeviceRowCodes& codes = args.codes;
   const uint32_t head = blockIdx.y, first_query = blockIdx.z * kRowQueries;
   const uint32_t num_queries = min(kRowQueries, args.num_queries - first_query);
   const uint32_t table_bytes = codes.plane_bytes * 32;
-  const size_t query = size_t{head} * args.num_queries + first_query;
-  const unsigned char* const tables = SharedMemory();
-  auto* const of_warps = reinterpret_cast<float*>(SharedMemory() + kRowQueries * table_bytes);
-  const auto* const from = reinterpret_cast<const uint32_t*>(args.tables + query * table_bytes);
-  for (uint32_t i = threadIdx.x; i < num_queries * table_bytes / 4; i += kRowThreads) {
-    reinterpret_cast<uint32_t*>(SharedMemory())[i] = from[i];
-  }
-  __syncthreads();
+  const unsigned char* const tables = LoadTables(args, head, first_query, num_queries);
   const uint32_t num_rows = codes.num_rows[head];
   const uint32_t first = blockIdx.x * kRowTile + threadIdx.x * kRowsPerThread;
-  const uint32_t count = first < num_rows ? min(kRowsPerThread, num_rows - first) : 0;
+  if (first >= num_rows) return;
+  const uint32_t count = min(kRowsPerThread, num_rows - first);
   const size_t row = size_t{codes.row_begin[head]} + first;
   uint32_t sums[kRowQueries][kRowsPerThread] = {};
   const unsigned char* const plane = codes.planes +
                                      row / kSignBlockRows * kSignBlockRows * codes.plane_bytes +
                                      row % kSignBlockRows;
-  for (uint32_t b = 0; count > 0 && b < codes.plane_bytes; ++b) {
+  for (uint32_t b = 0; b < codes.plane_bytes; ++b) {
     const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
 #pragma unroll
     for (uint32_t q = 0; q < kRowQueries; ++q) {
@@ -59,34 +71,49 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
       }
     }
   }
+  const size_t query = size_t{head} * args.num_queries + first_query;
 #pragma unroll
   for (uint32_t q = 0; q < kRowQueries; ++q) {
-    if (q >= num_queries) continue;  // all threads of the block alike
+    if (q >= num_queries) continue;
     const float step = args.scales[2 * (query + q)], offset = args.scales[2 * (query + q) + 1];
     const float* const centroids = args.centroid_logits + (query + q) * args.most_clusters;
     float* const logits = LogitsOf(pass, head, first_query + q);
-    float of_rows[kRowsPerThread] = {}, most = NegativeInfinity();
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
       if (i >= count) continue;
       const float dot = step * static_cast<float>(sums[q][i]) + offset;
-      float logit = centroids[codes.clusters[row + i]] + codes.factors[row + i] * dot;
-      if (args.softcap > 0) logit = args.softcap * tanhf(logit / args.softcap);
-      logits[first + i] = of_rows[i] = logit;
-      most = fmaxf(most, logit);
+      logits[first + i] =
+          Softcapped(args, centroids[codes.clusters[row + i]] + codes.factors[row + i] * dot);
+    }
+  }
+}
+
+// The states of a tile's masses.
+__global__ __launch_bounds__(kRowThreads) void StatesKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y, num_rows = pass.lookup.codes.num_rows[head];
+  auto* const of_warps = reinterpret_cast<float*>(SharedMemory());
+  for (uint32_t q = 0; q < pass.lookup.num_queries; ++q) {
+    const float* const logits = LogitsOf(pass, head, q) + size_t{blockIdx.x} * kRowTile;
+    float of_rows[kRowsPerThread] = {}, most = NegativeInfinity(), sum = 0;
+    uint32_t count = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      const uint32_t row = i * kRowThreads + threadIdx.x;
+      if (blockIdx.x * kRowTile + row >= num_rows) continue;
+      of_rows[i] = logits[row];
+      most = fmaxf(most, of_rows[i]);
+      count = i + 1;
     }
     most = BlockMax(most, of_warps);
-    float sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
       if (i < count) sum += expf(of_rows[i] - most);
     }
     sum = BlockSum(sum, of_warps + kWarps);
-    if (threadIdx.x == 0) {
-      const size_t tile = (query + q) * pass.num_tiles + blockIdx.x;
-      pass.tile_max[tile] = most;
-      pass.tile_sum[tile] = sum;
-    }
+    if (threadIdx.x > 0) continue;
+    const size_t tile = (size_t{head} * pass.lookup.num_queries + q) * pass.num_tiles + blockIdx.x;
+    pass.tile_max[tile] = most;
+    pass.tile_sum[tile] = sum;
   }
 }
 
@@ -136,8 +163,10 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     const uint32_t row = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
     if (row >= num_rows) continue;
+    // Of rows that were not refined 0: they are not listed while there are others.
+    const bool is_scored = pass.is_refined == 0 || ScoresOf(pass, head)[row] < 0;
     float score = 0;
-    for (uint32_t q = 0; q < args.num_queries; ++q) {
+    for (uint32_t q = 0; is_scored && q < args.num_queries; ++q) {
       const float weight = args.row_weights != nullptr ? args.row_weights[q] : equal_weight;
       if (weight > 0) score += weight * expf(LogitsOf(pass, head, q)[row] - lse[q]);
     }
@@ -169,7 +198,8 @@ __global__ __launch_bounds__(kRowThreads) void DigitsKernel(const CudaRowLookupP
 __global__ __launch_bounds__(kRowScanThreads) void CutKernel(const CudaRowLookupPass pass) {
   const uint32_t* const counts = pass.counts + pass.digit * kRowDigitValues;
   const uint32_t prefix = pass.digit > 0 ? pass.cut->prefix : 0;
-  const uint32_t wanted = pass.digit > 0 ? pass.cut->wanted : pass.lookup.num_wanted;
+  const uint32_t of_all = pass.is_refined > 0 ? pass.lookup.num_wanted : pass.lookup.num_refined;
+  const uint32_t wanted = pass.digit > 0 ? pass.cut->wanted : of_all;
   const uint32_t high = kRowDigitValues - 1 - 2 * threadIdx.x, low = high - 1;
   const uint32_t of_high = counts[high], of_both = of_high + counts[low];
   uint32_t total = 0;
@@ -231,37 +261,88 @@ __global__ __launch_bounds__(kRowScanThreads) void BeginsKernel(const CudaRowLoo
   pass.lookup.counts[threadIdx.x] = end - pass.list_begin[size_t{threadIdx.x} * pass.num_tiles];
 }
 
-// Lists the rows of a tile, each thread's after those of the threads before it.
-__global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowLookupPass pass) {
-  const uint32_t head = blockIdx.y, num_rows = pass.lookup.codes.num_rows[head];
-  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
-  const size_t tile = size_t{head} * pass.num_tiles + blockIdx.x;
-  const uint32_t cut = pass.cut->prefix, taken = pass.equal[tile];
-  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x * kRowsPerThread;
-  float* const scores = ScoresOf(pass, head);
-  bool is_above[kRowsPerThread] = {}, is_equal[kRowsPerThread] = {};
+// Which of a thread's rows, those from `first` on, are among the best; of those at the cut the
+// first ones. All threads of the block come here.
+struct BestRows {
+  bool is_best[kRowsPerThread] = {};
+  uint32_t count = 0;
+};
+__device__ __forceinline__ BestRows FindBest(const CudaRowLookupPass& pass, uint32_t head,
+                                             uint32_t first, uint32_t* of_warps) {
+  const uint32_t num_rows = pass.lookup.codes.num_rows[head];
+  const uint32_t cut = pass.cut->prefix;
+  const uint32_t taken = pass.equal[size_t{head} * pass.num_tiles + blockIdx.x];
+  const float* const scores = ScoresOf(pass, head);
+  BestRows best;
+  bool is_equal[kRowsPerThread] = {};
   uint32_t num_equal = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     if (first + i >= num_rows) continue;
     const uint32_t score = Bits(scores[first + i]);
-    is_above[i] = score > cut;
+    best.is_best[i] = score > cut;
     is_equal[i] = score == cut;
     num_equal += is_equal[i];
   }
-  uint32_t total = 0, size = 0;
+  uint32_t total = 0;
   uint32_t met = BlockScan(num_equal, of_warps, total);
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    if (is_equal[i]) is_above[i] = met++ < taken;
-    size += is_above[i];
+    if (is_equal[i]) best.is_best[i] = met++ < taken;
+    best.count += best.is_best[i];
   }
-  uint32_t at = pass.list_begin[tile] + BlockScan(size, of_warps, total);
+  return best;
+}
+
+// Logits of the best rows of a tile by their fine codes.
+__global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
+  const CudaRowLookupArgs& args = pass.lookup;
+  const DeviceRowCodes& codes = args.codes;
+  const uint32_t head = blockIdx.y, table_bytes = codes.plane_bytes * 32;
+  const unsigned char* const tables = LoadTables(args, head, 0, args.num_queries);
+  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x * kRowsPerThread;
+  const BestRows best =
+      FindBest(pass, head, first,
+               reinterpret_cast<uint32_t*>(SharedMemory() + args.num_queries * table_bytes));
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    if (!best.is_best[i]) continue;
+    const size_t row = size_t{codes.row_begin[head]} + first + i;
+    const uint8_t* const planes = codes.fine_planes + row * 3 * codes.plane_bytes;
+    for (uint32_t q = 0; q < args.num_queries; ++q) {
+      const unsigned char* table = tables + q * table_bytes;
+      uint32_t sum = 0;
+      for (uint32_t b = 0; b < codes.plane_bytes; ++b, table += 32) {
+        const auto of_plane = [&](uint32_t plane) {
+          const uint32_t byte = planes[plane * codes.plane_bytes + b];
+          return static_cast<uint32_t>(table[byte & 15] + table[16 + (byte >> 4)]);
+        };
+        sum += 4 * of_plane(0) + of_plane(1) + 2 * of_plane(2);
+      }
+      const size_t query = size_t{head} * args.num_queries + q;
+      const float dot =
+          args.scales[2 * query] * static_cast<float>(sum) + 7 * args.scales[2 * query + 1];
+      const float centroid = args.centroid_logits[query * args.most_clusters + codes.clusters[row]];
+      LogitsOf(pass, head, q)[first + i] =
+          Softcapped(args, centroid + codes.fine_factors[row] * dot);
+    }
+    ScoresOf(pass, head)[first + i] = -1;
+  }
+}
+
+// Lists the best rows of a tile, each thread's after those of the threads before it.
+__global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y;
+  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
+  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x * kRowsPerThread;
+  const BestRows best = FindBest(pass, head, first, of_warps);
+  uint32_t total = 0;
+  uint32_t at = pass.list_begin[size_t{head} * pass.num_tiles + blockIdx.x] +
+                BlockScan(best.count, of_warps, total);
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    if (!is_above[i]) continue;
+    if (!best.is_best[i]) continue;
     pass.lookup.rows[at++] = first + i;
-    scores[first + i] = -1;
+    ScoresOf(pass, head)[first + i] = -1;
   }
 }
 
@@ -295,6 +376,10 @@ CudaStatus LaunchRowLogits(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_logits", LogitsKernel, pass);
 }
+CudaStatus LaunchRowStates(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_states", StatesKernel, pass);
+}
 CudaStatus LaunchRowLse(CudaStreamHandle* stream, const CudaGrid& grid,
                         const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_lse", LseKernel, pass);
@@ -318,6 +403,10 @@ CudaStatus LaunchRowCounts(CudaStreamHandle* stream, const CudaGrid& grid,
 CudaStatus LaunchRowBegins(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_begins", BeginsKernel, pass);
+}
+CudaStatus LaunchRowRefine(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_refine", RefineKernel, pass);
 }
 CudaStatus LaunchRowList(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaRowLookupPass& pass) {

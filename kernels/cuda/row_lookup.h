@@ -4,8 +4,9 @@
 //   l_rt = softcap(q_r . C_cluster(t) + f_t <H q_r, s_t>)       (index/row_codes.h; q scaled)
 //   S_t  = sum_r w_r exp(l_rt - LSE_r),   LSE_r = log(exp(known_r) + sum_t exp(l_rt))
 //
-// and of all kv heads together the `num_wanted` rows of the largest S are listed; of the others a
-// group of rows that follow one another keeps its log mass, for the tail. A way down through
+// and of all kv heads together the fine codes of the `num_refined` rows of the largest S are read,
+// which make better l, LSE and S of these; of them the `num_wanted` best are listed. Of all others
+// a group of rows that follow one another keeps its log mass, for the tail. A way down through
 // clusters waits at each level for what was chosen above; codes are a thirtieth of the bytes of
 // keys and values, so that a device has read all of them before it had chosen where to go.
 //
@@ -24,8 +25,11 @@ constexpr uint32_t kMostLookupQueries = 16;  // query rows of a kv head
 // what is per row, in the order of their clusters and groups; row_begin[h] % 32 == 0. All arrays
 // are the device's.
 struct DeviceRowCodes {
-  const uint8_t* planes = nullptr;      // packed by 32 rows (kernels/sign_logits.h); 4-byte aligned
-  const float* factors = nullptr;       // per row
+  const uint8_t* planes = nullptr;  // packed by 32 rows (kernels/sign_logits.h); 4-byte aligned
+  const float* factors = nullptr;   // per row
+  // Per row its planes of a number of three bits, s, p and p' side by side, and their factor.
+  const uint8_t* fine_planes = nullptr;
+  const float* fine_factors = nullptr;
   const uint32_t* clusters = nullptr;   // per row: a column of its head's centroid logits
   const uint32_t* row_begin = nullptr;  // [num_kv_heads]
   const uint32_t* num_rows = nullptr;   // [num_kv_heads]
@@ -50,7 +54,8 @@ struct CudaRowLookupArgs {
   float softcap = 0;                   // > 0: of the model's logits
   const float* known_lse = nullptr;    // [num_kv_heads][R]: of all else; nullptr: nothing
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
-  uint32_t num_wanted = 0;             // 1 to all_rows
+  uint32_t num_refined = 0;            // num_wanted to all_rows
+  uint32_t num_wanted = 0;             // >= 1
   float* scratch = nullptr;            // CudaRowLookupScratch floats
   uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
   uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
@@ -73,10 +78,11 @@ struct RowCut {
 struct CudaRowLookupPass {
   CudaRowLookupArgs lookup;
   uint32_t num_tiles;          // of the head with the most rows
+  uint32_t is_refined;         // 0: rows by row codes; 1: those that were refined, by fine codes
   uint32_t digit;              // which of the score's is counted
   float* logits;               // [num_kv_heads][R][num_tiles * kRowTile]
   float *tile_max, *tile_sum;  // [num_kv_heads][R][num_tiles]
-  float* scores;               // [num_kv_heads][num_tiles * kRowTile]; < 0: listed
+  float* scores;               // [num_kv_heads][num_tiles * kRowTile]; < 0: refined, or listed
   uint32_t* counts;            // [kRowDigits][kRowDigitValues]
   RowCut* cut;
   uint32_t* above;       // [num_kv_heads][num_tiles]: rows above the cut

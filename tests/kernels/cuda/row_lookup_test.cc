@@ -1,6 +1,7 @@
 #include "kernels/cuda/row_lookup.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -10,7 +11,7 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kDim = 64;
+constexpr size_t kDim = 64, kPlane = PlaneBytes(kDim);
 
 // A layer of drawn codes, and what the definition makes of them in double.
 struct Case {
@@ -22,11 +23,12 @@ struct Case {
   float factor = 0.3f;  // of the codes; 0: rows of a cluster are equal
 
   std::vector<uint32_t> row_begin, clusters, group_begin;
-  std::vector<uint8_t> planes, tables;
-  std::vector<float> factors, scales, centroid_logits, known, weights;
+  std::vector<uint8_t> planes, fine_planes, tables;
+  std::vector<float> factors, fine_factors, scales, centroid_logits, known, weights;
   uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;
   uint64_t all_rows = 0;
-  std::vector<std::vector<float>> logits;  // [head][R * rows]
+  // [head][R * rows]: by row codes, and by fine codes.
+  std::vector<std::vector<float>> logits, fine_logits;
 
   size_t num_heads() const { return num_rows.size(); }
 
@@ -54,8 +56,20 @@ struct Case {
         scales.push_back(scale.offset);
       }
       const size_t bytes = PackedSignBytes(num_rows[h], PlaneBytes(kDim));
-      std::vector<std::byte> signs(bytes);
-      for (std::byte& byte : signs) byte = static_cast<std::byte>(engine());
+      // Planes of the row's number of three bits, side by side, and packed.
+      std::vector<std::byte> of_rows(num_rows[h] * 3 * kPlane);
+      for (std::byte& byte : of_rows) byte = static_cast<std::byte>(engine());
+      std::array<std::vector<std::byte>, 3> packed;
+      for (size_t p = 0; p < 3; ++p) {
+        packed[p].resize(bytes);
+        if (num_rows[h] == 0) continue;
+        PackSignsScalar({.planes = of_rows.data() + p * kPlane,
+                         .stride = 3 * kPlane,
+                         .num_rows = num_rows[h],
+                         .plane_bytes = kPlane,
+                         .packed = packed[p].data()});
+      }
+      const std::vector<std::byte>& signs = packed[0];
       Matrix expected(num_queries, num_rows[h]);
       std::vector<float> head_factors;
       for (uint32_t t = 0; t < num_rows[h]; ++t) {
@@ -66,20 +80,36 @@ struct Case {
           expected[r][t] = centroids[h * num_queries + r][cluster];
         }
       }
+      Matrix fine = expected;
       AddSignLogitsScalar({.tables = of_head,
                            .scales = head_scales,
-                           .plane_bytes = PlaneBytes(kDim),
+                           .plane_bytes = kPlane,
                            .planes = {signs.data()},
                            .factors = head_factors,
                            .logits = expected.rows});
-      for (float& logit : expected.data) {
-        if (softcap > 0) logit = softcap * std::tanh(logit / softcap);
+      std::vector<float> head_fine_factors;
+      for (const float f : head_factors) head_fine_factors.push_back(f / 5);
+      AddSignLogitsScalar({.tables = of_head,
+                           .scales = head_scales,
+                           .plane_bytes = kPlane,
+                           .planes = {signs.data(), packed[1].data(), packed[2].data()},
+                           .factors = head_fine_factors,
+                           .logits = {fine.data.data(), num_queries, num_rows[h]}});
+      for (Matrix* const of : {&expected, &fine}) {
+        for (float& logit : of->data) {
+          if (softcap > 0) logit = softcap * std::tanh(logit / softcap);
+        }
       }
       logits.push_back(expected.data);
+      fine_logits.push_back(fine.data);
+      for (const std::byte byte : of_rows) fine_planes.push_back(static_cast<uint8_t>(byte));
+      fine_factors.insert(fine_factors.end(), head_fine_factors.begin(), head_fine_factors.end());
       for (const std::byte byte : signs) planes.push_back(static_cast<uint8_t>(byte));
       factors.insert(factors.end(), head_factors.begin(), head_factors.end());
       factors.resize((factors.size() + 31) / 32 * 32);
       clusters.resize(factors.size());
+      fine_factors.resize(factors.size());
+      fine_planes.resize(factors.size() * 3 * kPlane);
     }
     for (size_t i = 0; i < num_heads() * num_queries; ++i) {
       known.push_back(i % 3 == 2 ? -INFINITY : 4 * uniform(engine));
@@ -92,13 +122,49 @@ struct Case {
     for (float& weight : weights) weight /= sum;
   }
 
+  double Logit(size_t head, size_t r, uint32_t t) const {
+    return logits[head][r * num_rows[head] + t];
+  }
   double Lse(size_t head, size_t r) const {
     double sum = has_known ? std::exp(double{known[head * num_queries + r]}) : 0;
     for (uint32_t t = 0; t < num_rows[head]; ++t) sum += std::exp(Logit(head, r, t));
     return std::log(sum);
   }
-  double Logit(size_t head, size_t r, uint32_t t) const {
-    return logits[head][r * num_rows[head] + t];
+  // [head][rows]
+  std::vector<std::vector<double>> Scores() const {
+    std::vector<std::vector<double>> scores;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      scores.emplace_back(num_rows[h], 0.0);
+      for (size_t r = 0; r < num_queries; ++r) {
+        const double weight = has_weights ? weights[r] : 1 / static_cast<double>(num_queries);
+        const double lse = Lse(h, r);
+        for (uint32_t t = 0; t < num_rows[h]; ++t) {
+          scores[h][t] += weight * std::exp(Logit(h, r, t) - lse);
+        }
+      }
+    }
+    return scores;
+  }
+  // The best rows by row codes; their logits become those by fine codes.
+  std::vector<std::vector<bool>> Refine(uint32_t count) {
+    const auto scores = Scores();
+    std::vector<std::pair<size_t, uint32_t>> order;
+    std::vector<std::vector<bool>> is_refined;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      is_refined.emplace_back(num_rows[h], false);
+      for (uint32_t t = 0; t < num_rows[h]; ++t) order.emplace_back(h, t);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+      return scores[a.first][a.second] > scores[b.first][b.second];
+    });
+    order.resize(count);
+    for (const auto& [h, t] : order) {
+      is_refined[h][t] = true;
+      for (size_t r = 0; r < num_queries; ++r) {
+        logits[h][r * num_rows[h] + t] = fine_logits[h][r * num_rows[h] + t];
+      }
+    }
+    return is_refined;
   }
 };
 
@@ -108,8 +174,9 @@ class CudaRowLookupTest : public CudaTest {
     std::vector<uint32_t> rows, counts;
     std::vector<float> lse, tail;
   };
-  Found Run(const Case& of, uint32_t num_wanted) {
-    const auto planes = Upload(of.planes);
+  Found Run(const Case& of, uint32_t num_refined, uint32_t num_wanted) {
+    const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
+    const auto fine_factors = Upload(of.fine_factors);
     const auto tables = Upload(of.tables);
     const auto factors = Upload(of.factors), scales = Upload(of.scales);
     const auto centroid_logits = Upload(of.centroid_logits), known = Upload(of.known);
@@ -120,6 +187,8 @@ class CudaRowLookupTest : public CudaTest {
     CudaRowLookupArgs args;
     args.codes = {.planes = planes.data(),
                   .factors = factors.data(),
+                  .fine_planes = fine_planes.data(),
+                  .fine_factors = fine_factors.data(),
                   .clusters = clusters.data(),
                   .row_begin = row_begin.data(),
                   .num_rows = num_rows.data(),
@@ -140,6 +209,7 @@ class CudaRowLookupTest : public CudaTest {
     args.softcap = of.softcap;
     args.known_lse = of.has_known ? known.data() : nullptr;
     args.row_weights = of.has_weights ? weights.data() : nullptr;
+    args.num_refined = num_refined;
     args.num_wanted = num_wanted;
     args.scratch = scratch.data();
     args.rows = rows.data();
@@ -150,11 +220,13 @@ class CudaRowLookupTest : public CudaTest {
     return {Download(rows), Download(counts), Download(lse), Download(tail)};
   }
 
-  // Every list is ascending, and of the scores none that is left is larger than one that is listed;
-  // sums are those of the definition.
-  void Check(const Case& of, uint32_t num_wanted) {
-    const Found found = Run(of, num_wanted);
+  // Every list is ascending, and of the refined rows none that is left has a larger score than one
+  // that is listed; sums are those of the definition.
+  void Check(Case of, uint32_t num_refined, uint32_t num_wanted) {
+    const Found found = Run(of, num_refined, num_wanted);
     ASSERT_EQ(std::accumulate(found.counts.begin(), found.counts.end(), 0u), num_wanted);
+    const auto is_refined = of.Refine(num_refined);
+    const auto scores = of.Scores();
     double least = INFINITY, most = 0;  // of those listed; of those left
     size_t at = 0;
     for (size_t h = 0; h < of.num_heads(); ++h) {
@@ -163,32 +235,24 @@ class CudaRowLookupTest : public CudaTest {
         const uint32_t row = found.rows[at];
         ASSERT_LT(row, of.num_rows[h]);
         ASSERT_TRUE(i == 0 || found.rows[at - 1] < row);
+        EXPECT_TRUE(is_refined[h][row]);
         is_listed[row] = true;
       }
-      std::vector<double> lse;
+      for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
+        if (is_listed[t]) {
+          least = std::min(least, scores[h][t]);
+        } else if (is_refined[h][t]) {
+          most = std::max(most, scores[h][t]);
+        }
+      }
       for (size_t r = 0; r < of.num_queries; ++r) {
-        lse.push_back(of.Lse(h, r));
+        const double lse = of.Lse(h, r);
         const float got = found.lse[h * of.num_queries + r];
-        if (lse.back() == -INFINITY) {  // no row, and nothing is known
+        if (lse == -INFINITY) {  // no row, and nothing is known
           EXPECT_EQ(got, -INFINITY);
         } else {
-          EXPECT_NEAR(got, lse.back(), 1e-5);
+          EXPECT_NEAR(got, lse, 1e-5);
         }
-      }
-      for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
-        double score = 0;
-        for (size_t r = 0; r < of.num_queries; ++r) {
-          const double weight =
-              of.has_weights ? of.weights[r] : 1 / static_cast<double>(of.num_queries);
-          score += weight * std::exp(of.Logit(h, r, t) - lse[r]);
-        }
-        if (is_listed[t]) {
-          least = std::min(least, score);
-        } else {
-          most = std::max(most, score);
-        }
-      }
-      for (size_t r = 0; r < of.num_queries; ++r) {
         for (uint32_t g = 0; g < of.most_groups; ++g) {
           const uint32_t* const begins = of.group_begin.data() + h * (of.most_groups + 1) + g;
           double sum = 0;
@@ -218,7 +282,7 @@ TEST_P(CudaRowLookupTest, ListsTheBestOfAllHeads) {
     of.has_known = num_queries != 1;
     of.has_weights = num_queries > 4;
     of.Draw();
-    Check(of, 200);
+    Check(of, 600, 200);
   }
 }
 
@@ -226,7 +290,10 @@ TEST_P(CudaRowLookupTest, ListsFromOneRowToAll) {
   Case of;
   of.num_rows = {1100, 40};
   of.Draw();
-  for (const uint32_t num_wanted : {1u, 2u, 1139u, 1140u}) Check(of, num_wanted);
+  for (const uint32_t num_wanted : {1u, 2u, 1139u, 1140u}) {
+    Check(of, num_wanted, num_wanted);
+    Check(of, std::min(1140u, 4 * num_wanted), num_wanted);
+  }
 }
 
 // Of rows of the same score the first ones, head by head.
@@ -238,11 +305,10 @@ TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
   of.has_weights = of.has_known = false;
   of.Draw();
   std::fill(of.centroid_logits.begin(), of.centroid_logits.end(), 1.0f);
-  for (auto& logits : of.logits) std::fill(logits.begin(), logits.end(), 1.0f);
-  const Found found = Run(of, 1300);  // of the first head each row counts more
+  const Found found = Run(of, 1400, 1300);  // of the first head each row counts more
   EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 1270}));
   for (uint32_t i = 0; i < 1300; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
-  const Found few = Run(of, 20);
+  const Found few = Run(of, 20, 20);
   EXPECT_EQ(few.counts, (std::vector<uint32_t>{20, 0}));
   for (uint32_t i = 0; i < 20; ++i) ASSERT_EQ(few.rows[i], i);
 }
@@ -253,6 +319,8 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   CudaRowLookupArgs good;
   good.codes = {.planes = reinterpret_cast<uint8_t*>(words),
                 .factors = floats.data(),
+                .fine_planes = reinterpret_cast<uint8_t*>(words),
+                .fine_factors = floats.data(),
                 .clusters = words,
                 .row_begin = words,
                 .num_rows = words,
@@ -262,7 +330,7 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
                 .most_groups = 1,
                 .all_rows = 8,
                 .plane_bytes = 8};
-  good.num_queries = good.most_clusters = good.num_wanted = 1;
+  good.num_queries = good.most_clusters = good.num_refined = good.num_wanted = 1;
   good.tables = good.codes.planes;
   good.scales = good.centroid_logits = floats.data();
   good.scratch = good.lse = good.tail = floats.data();
@@ -277,7 +345,8 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   EXPECT_TRUE(refuses([](auto& a) { a.codes.plane_bytes = 33; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_queries = kMostLookupQueries + 1; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 0; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 2; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 9; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.num_kv_heads = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.softcap = NAN; }));
   EXPECT_TRUE(refuses([](auto& a) { a.tail = nullptr; }));

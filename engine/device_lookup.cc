@@ -1,0 +1,357 @@
+#include "engine/device_lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "index/row_codes.h"
+#include "kernels/cuda/matmul.h"
+
+namespace lectern {
+namespace {
+
+constexpr const char* kLookupUse = "a lookup";
+
+// Of the budget so much is left to rows and their fine codes at least.
+constexpr double kLeastForRows = 0.25;
+// Fine codes for each row that is read.
+constexpr double kRefinedRows = 4;
+
+uint32_t NumClustered(const HeadIndex& head) { return head.num_rows() - head.num_exact(); }
+
+// Rows of different heads do not share what is packed together.
+size_t Padded(size_t rows) { return (rows + kSignBlock - 1) / kSignBlock * kSignBlock; }
+
+// The level whose clusters the tail stands for.
+size_t TailLevel(const HeadIndex& head) {
+  const size_t finest = head.levels().size() - 1;
+  return finest == 0 ? 0 : finest - 1;
+}
+
+// Where the rows of each of its clusters begin among those that are clustered; the last one's end.
+std::vector<uint32_t> GroupBegins(const HeadIndex& head) {
+  const HeadIndex::Level& level = head.levels()[TailLevel(head)];
+  std::vector<uint32_t> begins;
+  for (const uint32_t child : level.children) {
+    const uint32_t row = head.levels().size() == 1 ? child : head.levels().back().children[child];
+    begins.push_back(row - head.num_exact());
+  }
+  return begins;
+}
+
+// What is read whatever is chosen.
+uint64_t CodeBytes(const HeadIndex& head, bool tail) {
+  const HeadIndex::Level& finest = head.levels().back();
+  const HeadIndex::Level& of_tail = head.levels()[TailLevel(head)];
+  return head.BlockBytes({0, head.num_exact()}) + NumClustered(head) * head.row_code_bytes() +
+         finest.num_clusters() * finest.cluster_bytes() +
+         (tail ? of_tail.num_clusters() * of_tail.mean_values.row_bytes() : 0);
+}
+
+// Per clustered row its three planes side by side, and the factor.
+Status AddFineCodes(const HeadIndex& head, size_t plane_bytes, std::span<uint8_t> planes,
+                    std::span<float> factors) {
+  const size_t dim = head.levels().back().centroids.num_cols;
+  std::array<std::vector<std::byte>, 3>
+      of_rows;  // one after the other, as MakeFinePlanes takes them
+  for (uint32_t row = head.num_exact(), verified = row; row < head.num_rows(); ++row) {
+    if (row >= verified) {
+      LECTERN_ASSIGN(verified, head.VerifyFineCodesFrom(row));
+    }
+    const std::byte* const fine = head.FineCodes(row);
+    const std::byte* const parts[] = {head.RowCodes(row), fine, fine + plane_bytes};
+    for (size_t p = 0; p < 3; ++p) {
+      of_rows[p].insert(of_rows[p].end(), parts[p], parts[p] + plane_bytes);
+    }
+    factors[row - head.num_exact()] = FineFactor(fine, dim);
+  }
+  MakeFinePlanes(of_rows[0], of_rows[1], of_rows[2]);
+  for (size_t p = 0; p < 3; ++p) {
+    const std::byte* from = of_rows[p].data();
+    for (size_t i = 0; i < NumClustered(head); ++i, from += plane_bytes) {
+      std::memcpy(planes.data() + (3 * i + p) * plane_bytes, from, plane_bytes);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool DeviceCodes::Has(std::span<const HeadIndex> heads) {
+  return std::ranges::all_of(heads, [](const HeadIndex& head) {
+    return !head.levels().empty() && head.has_row_codes() && NumClustered(head) > 0;
+  });
+}
+
+uint64_t DeviceCodes::Bytes(std::span<const HeadIndex> heads) {
+  uint64_t bytes = 0, most_groups = 0;
+  for (const HeadIndex& head : heads) {
+    const HeadIndex::Level& finest = head.levels().back();
+    bytes += Padded(NumClustered(head)) * (4 * PlaneBytes(finest.centroids.num_cols) +
+                                           2 * sizeof(float) + sizeof(uint32_t)) +
+             finest.num_clusters() * finest.centroids.num_cols * sizeof(uint16_t);
+    most_groups = std::max<uint64_t>(most_groups, head.levels()[TailLevel(head)].num_clusters());
+  }
+  return bytes + heads.size() * (most_groups + 3) * sizeof(uint32_t);
+}
+
+DeviceRows DeviceCodes::Centroids(size_t head) const {
+  return {centroids_.data() + first_cluster_[head] * head_dim_, Dtype::kF16,
+          first_cluster_[head + 1] - first_cluster_[head], head_dim_, head_dim_};
+}
+
+Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const HeadIndex> heads,
+                                                              const Backend& backend,
+                                                              DeviceStream& stream) {
+  auto codes = std::make_unique<DeviceCodes>();
+  const size_t dim = heads.front().levels().back().centroids.num_cols;
+  const size_t plane_bytes = PlaneBytes(dim);
+  codes->head_dim_ = dim;
+  std::vector<uint8_t> planes, fine_planes;
+  std::vector<float> factors, fine_factors, floats;
+  std::vector<uint32_t> clusters, row_begin, num_rows;
+  std::vector<uint16_t> centroids;
+  std::vector<std::vector<uint32_t>> groups;
+  DeviceRowCodes& view = codes->view_;
+  codes->first_cluster_ = {0};
+  for (const HeadIndex& head : heads) {
+    const HeadIndex::Level& finest = head.levels().back();
+    const auto num_clusters = static_cast<uint32_t>(finest.num_clusters());
+    const uint32_t count = NumClustered(head);
+    LECTERN_RETURN_IF_ERROR(head.VerifyRowCodes({head.num_exact(), head.num_rows()}));
+    LECTERN_RETURN_IF_ERROR(head.VerifyCentroids(head.levels().size() - 1, {0, num_clusters}));
+    const std::byte* const stored = head.RowCodes(head.num_exact());
+    const size_t first = factors.size();
+    row_begin.push_back(static_cast<uint32_t>(first));
+    num_rows.push_back(count);
+    planes.resize((first + Padded(count)) * plane_bytes);
+    PackSigns({.planes = stored,
+               .stride = head.row_code_bytes(),
+               .num_rows = count,
+               .plane_bytes = plane_bytes,
+               .packed = reinterpret_cast<std::byte*>(planes.data() + first * plane_bytes)});
+    factors.resize(first + Padded(count));
+    RowFactors(stored, dim, std::span(factors).subspan(first, count));
+    fine_planes.resize(3 * planes.size());
+    fine_factors.resize(factors.size());
+    LECTERN_RETURN_IF_ERROR(AddFineCodes(head, plane_bytes,
+                                         std::span(fine_planes).subspan(3 * first * plane_bytes),
+                                         std::span(fine_factors).subspan(first)));
+    clusters.resize(factors.size());
+    for (uint32_t i = 0; i < num_clusters; ++i) {
+      const IndexRange rows = head.ClusterRows(i);
+      std::fill(clusters.begin() + first + rows.begin - head.num_exact(),
+                clusters.begin() + first + rows.end - head.num_exact(), i);
+    }
+    floats.resize(num_clusters * dim);
+    const Rows<float> values(floats.data(), num_clusters, dim);
+    backend.to_float_rows(finest.centroids, values);
+    const size_t at = centroids.size();
+    centroids.resize(at + floats.size());
+    backend.from_float_rows(values, Dtype::kF16,
+                            reinterpret_cast<std::byte*>(centroids.data() + at));
+    codes->first_cluster_.push_back(codes->first_cluster_.back() + num_clusters);
+    codes->most_clusters_ = std::max(codes->most_clusters_, num_clusters);
+    groups.push_back(GroupBegins(head));
+    view.most_rows = std::max(view.most_rows, count);
+    view.all_rows += count;
+    view.most_groups = std::max(view.most_groups, static_cast<uint32_t>(groups.back().size() - 1));
+  }
+  const auto is_infinite = [](uint16_t bits) { return (bits & 0x7C00) == 0x7C00; };
+  if (std::ranges::any_of(centroids, is_infinite)) return std::unique_ptr<const DeviceCodes>();
+  std::vector<uint32_t> places = row_begin;
+  places.insert(places.end(), num_rows.begin(), num_rows.end());
+  for (std::vector<uint32_t>& begins : groups) {
+    begins.resize(view.most_groups + 1, begins.back());
+    places.insert(places.end(), begins.begin(), begins.end());
+  }
+  const WaitsForStream wait(stream);  // what is uploaded is read until then
+  const auto upload = [&stream](const auto& from, auto& to) -> Status {
+    LECTERN_RETURN_IF_ERROR(to.Reserve(stream, from.size(), "row codes of a layer"));
+    return to.Upload(stream, from.data(), from.size());
+  };
+  LECTERN_RETURN_IF_ERROR(upload(planes, codes->planes_));
+  LECTERN_RETURN_IF_ERROR(upload(factors, codes->factors_));
+  LECTERN_RETURN_IF_ERROR(upload(fine_planes, codes->fine_planes_));
+  LECTERN_RETURN_IF_ERROR(upload(fine_factors, codes->fine_factors_));
+  LECTERN_RETURN_IF_ERROR(upload(clusters, codes->clusters_));
+  LECTERN_RETURN_IF_ERROR(upload(places, codes->places_));
+  LECTERN_RETURN_IF_ERROR(upload(centroids, codes->centroids_));
+  LECTERN_RETURN_IF_ERROR(stream.Wait());
+  view.planes = codes->planes_.data();
+  view.factors = codes->factors_.data();
+  view.fine_planes = codes->fine_planes_.data();
+  view.fine_factors = codes->fine_factors_.data();
+  view.clusters = codes->clusters_.data();
+  view.row_begin = codes->places_.data();
+  view.num_rows = view.row_begin + heads.size();
+  view.group_begin = view.num_rows + heads.size();
+  view.num_kv_heads = static_cast<uint32_t>(heads.size());
+  view.plane_bytes = static_cast<uint32_t>(plane_bytes);
+  return std::unique_ptr<const DeviceCodes>(std::move(codes));
+}
+
+Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& args,
+                                  std::vector<HeadSelection>& selections) {
+  const DeviceRowCodes& view = codes.view();
+  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
+  const size_t dim = args.queries.front().num_cols, all_queries = num_heads * num_queries;
+  if (args.rule.kind != Rule::kDefault || !args.head_budgets.empty() || args.bound ||
+      !args.row_codes || num_queries > kMostLookupQueries) {
+    return false;
+  }
+  double dense = 0, spent = 0;
+  for (const HeadIndex& head : args.heads) {
+    dense += static_cast<double>(head.dense_bytes());
+    spent += static_cast<double>(CodeBytes(head, args.tail));
+  }
+  const double budget = args.kv_budget * dense, left = budget - spent;
+  const HeadIndex& head = args.heads.front();
+  const auto row_bytes = static_cast<double>(head.BlockBytes({0, 1}));
+  const auto fine_bytes = static_cast<double>(head.fine_code_bytes());
+  if (left < std::max(kLeastForRows * budget, row_bytes + kRefinedRows * fine_bytes)) return false;
+  const auto all_rows = static_cast<double>(view.all_rows);
+  const double refined =
+      std::min(all_rows, kRefinedRows * left / (row_bytes + kRefinedRows * fine_bytes));
+  const auto num_refined = static_cast<uint32_t>(refined);
+  const auto num_wanted =
+      static_cast<size_t>(std::min((left - refined * fine_bytes) / row_bytes, refined));
+
+  MakeInputs(codes, args);
+  const WaitsForStream wait(*stream_);  // what is uploaded is read until then
+  const auto upload = [this](const auto& from, const auto& to) {
+    return to.Upload(*stream_, from.data(), from.size());
+  };
+  LECTERN_RETURN_IF_ERROR(queries_.Reserve(*stream_, host_queries_.size(), kLookupUse));
+  LECTERN_RETURN_IF_ERROR(tables_.Reserve(*stream_, host_tables_.size(), kLookupUse));
+  LECTERN_RETURN_IF_ERROR(floats_.Reserve(*stream_, host_floats_.size(), kLookupUse));
+  LECTERN_RETURN_IF_ERROR(
+      centroid_logits_.Reserve(*stream_, all_queries * codes.most_clusters(), kLookupUse));
+  const size_t scratch = CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries));
+  LECTERN_RETURN_IF_ERROR(scratch_.Reserve(*stream_, scratch, kLookupUse));
+  host_found_.resize(num_heads + num_wanted);
+  host_masses_.resize(all_queries * (1 + view.most_groups));
+  LECTERN_RETURN_IF_ERROR(found_.Reserve(*stream_, host_found_.size(), kLookupUse));
+  LECTERN_RETURN_IF_ERROR(masses_.Reserve(*stream_, host_masses_.size(), kLookupUse));
+  LECTERN_RETURN_IF_ERROR(upload(host_queries_, queries_));
+  LECTERN_RETURN_IF_ERROR(upload(host_tables_, tables_));
+  LECTERN_RETURN_IF_ERROR(upload(host_floats_, floats_));
+  for (size_t h = 0; h < num_heads; ++h) {
+    const size_t first = h * num_queries;
+    const DeviceRows centroids = codes.Centroids(h);
+    LECTERN_RETURN_IF_ERROR(stream_->Check(
+        CudaMatMul(stream_->stream(),
+                   {.input = {queries_.data() + first * dim, Dtype::kF16, num_queries, dim, dim},
+                    .weight = centroids,
+                    .output = {centroid_logits_.data() + first * codes.most_clusters(), Dtype::kF32,
+                               num_queries, centroids.num_rows, codes.most_clusters()}})));
+  }
+  const bool has_known = !args.known_lse.empty();
+  LECTERN_RETURN_IF_ERROR(stream_->Check(CudaRowLookup(
+      stream_->stream(),
+      {.codes = view,
+       .num_queries = static_cast<uint32_t>(num_queries),
+       .tables = tables_.data(),
+       .scales = floats_.data(),
+       .centroid_logits = centroid_logits_.data(),
+       .most_clusters = codes.most_clusters(),
+       .softcap = args.softcap,
+       .known_lse = has_known ? floats_.data() + 2 * all_queries : nullptr,
+       .row_weights = args.row_weights.empty() ? nullptr : floats_.data() + 3 * all_queries,
+       .num_refined = num_refined,
+       .num_wanted = static_cast<uint32_t>(num_wanted),
+       .scratch = scratch_.data(),
+       .rows = found_.data() + num_heads,
+       .counts = found_.data(),
+       .lse = masses_.data(),
+       .tail = masses_.data() + all_queries})));
+  LECTERN_RETURN_IF_ERROR(found_.Download(*stream_, host_found_.data(), host_found_.size()));
+  LECTERN_RETURN_IF_ERROR(masses_.Download(*stream_, host_masses_.data(), host_masses_.size()));
+  LECTERN_RETURN_IF_ERROR(stream_->Wait());
+  Select(codes, args, num_refined, selections);
+  return true;
+}
+
+void DeviceLookup::MakeInputs(const DeviceCodes& codes, const LookupArgs& args) {
+  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
+  const size_t dim = args.queries.front().num_cols, all_queries = num_heads * num_queries;
+  const size_t table_bytes = codes.view().plane_bytes * 32;
+  rotated_.resize(all_queries * dim);
+  host_queries_.resize(all_queries * dim);
+  host_tables_.resize(all_queries * table_bytes);
+  host_floats_.assign(3 * all_queries + num_queries, 0);
+  const Rows<float> scaled(rotated_.data(), all_queries, dim);
+  for (size_t h = 0; h < num_heads; ++h) {
+    for (size_t r = 0; r < num_queries; ++r) {
+      float* const to = scaled[h * num_queries + r];
+      for (size_t c = 0; c < dim; ++c) to[c] = args.scale * args.queries[h][r][c];
+      if (args.known_lse.empty()) continue;
+      host_floats_[2 * all_queries + h * num_queries + r] = args.known_lse[h][r];
+    }
+  }
+  std::ranges::copy(args.row_weights, host_floats_.begin() + 3 * all_queries);
+  backend_.from_float_rows(scaled, Dtype::kF16, reinterpret_cast<std::byte*>(host_queries_.data()));
+  for (size_t r = 0; r < all_queries; ++r) Rotate({scaled[r], dim});
+  std::vector<SignScale> scales(all_queries);
+  MakeSignTables(scaled, host_tables_, scales);
+  for (size_t r = 0; r < all_queries; ++r) {
+    host_floats_[2 * r] = scales[r].step;
+    host_floats_[2 * r + 1] = scales[r].offset;
+  }
+}
+
+void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, uint64_t num_refined,
+                          std::vector<HeadSelection>& selections) const {
+  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
+  const size_t most_groups = codes.view().most_groups;
+  const float* const tails = host_masses_.data() + num_heads * num_queries;
+  auto row = host_found_.begin() + static_cast<ptrdiff_t>(num_heads);
+  selections.resize(num_heads);
+  for (size_t h = 0; h < num_heads; ++h) {
+    const HeadIndex& head = args.heads[h];
+    HeadSelection& selection = selections[h];
+    selection.Clear(head.levels().size());
+    const auto num_clusters = static_cast<uint32_t>(head.levels().back().num_clusters());
+    selection.looked_up.back() = {{0, num_clusters}};
+    selection.coded = {{0, num_clusters}};
+    const uint32_t count =
+        std::min<uint32_t>(host_found_[h], static_cast<uint32_t>(host_found_.end() - row));
+    selection.rows.assign(row, row + count);
+    row += count;
+    for (uint32_t& at : selection.rows) at += head.num_exact();
+    // Of fine codes its part by its rows.
+    selection.bytes =
+        CodeBytes(head, args.tail) + head.BlockBytes({0, count}) +
+        num_refined * head.fine_code_bytes() * NumClustered(head) / codes.view().all_rows;
+    LogitTail& tail = selection.logit_tail;
+    tail.level = TailLevel(head);
+    const float* const of_head = tails + h * num_queries * most_groups;
+    std::vector<uint32_t> kept;
+    for (uint32_t g = 0; g < head.levels()[tail.level].num_clusters(); ++g) {
+      bool is_left = false;
+      for (size_t r = 0; r < num_queries; ++r) is_left |= of_head[r * most_groups + g] > -INFINITY;
+      if (is_left) kept.push_back(g);
+    }
+    for (size_t r = 0; r < num_queries; ++r) {
+      const float lse = host_masses_[h * num_queries + r];
+      const double weight =
+          args.row_weights.empty() ? 1 / static_cast<double>(num_queries) : args.row_weights[r];
+      for (const uint32_t g : kept) {
+        const float logit = of_head[r * most_groups + g];
+        selection.missed_mass += weight * std::exp(double{logit} - lse);
+        if (args.tail) tail.logits.push_back(logit);
+      }
+    }
+    if (!args.tail) continue;
+    for (const uint32_t g : kept) {
+      if (!tail.clusters.empty() && tail.clusters.back().end == g) {
+        ++tail.clusters.back().end;
+      } else {
+        tail.clusters.push_back({g, g + 1});
+      }
+    }
+  }
+}
+
+}  // namespace lectern

@@ -1,0 +1,82 @@
+// The lookup of a few query rows, as a token of an answer has them, on a device: the rows that a
+// step reads are chosen by the row codes of all rows of a layer (kernels/cuda/row_lookup.h).
+#ifndef LECTERN_ENGINE_DEVICE_LOOKUP_H_
+#define LECTERN_ENGINE_DEVICE_LOOKUP_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/device.h"
+#include "index/lookup.h"
+#include "kernels/cuda/row_lookup.h"
+
+namespace lectern {
+
+// Row codes and finest centroids of a layer's heads. Immutable; thread-safe.
+class DeviceCodes {
+ public:
+  // Of heads that all have clusters and row codes.
+  static bool Has(std::span<const HeadIndex> heads);
+  static uint64_t Bytes(std::span<const HeadIndex> heads);
+  // Verifies and brings them. nullptr: a centroid that f16 does not hold. kChecksumMismatch,
+  // kCorrupt, errors of DeviceArray and Device::Check.
+  static Result<std::unique_ptr<const DeviceCodes>> Bring(std::span<const HeadIndex> heads,
+                                                          const Backend& backend,
+                                                          DeviceStream& stream);
+
+  const DeviceRowCodes& view() const { return view_; }
+  uint32_t most_clusters() const { return most_clusters_; }
+  // The finest centroids of a head: [clusters, head_dim] in f16.
+  DeviceRows Centroids(size_t head) const;
+
+ private:
+  DeviceRowCodes view_;
+  size_t head_dim_ = 0;
+  uint32_t most_clusters_ = 0;
+  std::vector<uint32_t> first_cluster_;  // [heads + 1], of centroids_
+  DeviceArray<uint8_t> planes_, fine_planes_;
+  DeviceArray<float> factors_, fine_factors_;
+  DeviceArray<uint32_t> clusters_, places_;  // the second: all other numbers of view_
+  DeviceArray<uint16_t> centroids_;
+};
+
+// One thread at a time. Memory stays from call to call.
+class DeviceLookup {
+ public:
+  // Shares the stream, borrows the backend, which rounds.
+  DeviceLookup(std::shared_ptr<DeviceStream> stream, const Backend& backend)
+      : stream_(std::move(stream)), backend_(backend) {}
+
+  // index/lookup.h's Lookup by its default rule, but for this: every row code is read, and what is
+  // left of the budget goes to rows and four times as many fine codes. false, and nothing is found:
+  // it is for the host's Lookup, as there are more query rows than kMostLookupQueries, another
+  // rule, budgets of heads or a bound, or as codes would leave less than a quarter of the budget to
+  // rows. Errors of DeviceArray and Device::Check.
+  Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
+                      std::vector<HeadSelection>& selections);
+
+ private:
+  void MakeInputs(const DeviceCodes& codes, const LookupArgs& args);
+  void Select(const DeviceCodes& codes, const LookupArgs& args, uint64_t num_refined,
+              std::vector<HeadSelection>& selections) const;
+
+  const std::shared_ptr<DeviceStream> stream_;
+  const Backend& backend_;
+  // Of all heads, one after the other.
+  std::vector<float> rotated_;
+  std::vector<uint16_t> host_queries_;
+  std::vector<uint8_t> host_tables_;
+  std::vector<float> host_floats_;  // scales; known LSEs; row weights
+  DeviceArray<uint16_t> queries_;
+  DeviceArray<uint8_t> tables_;
+  DeviceArray<float> floats_, centroid_logits_, scratch_;
+  DeviceArray<uint32_t> found_;  // counts, rows
+  DeviceArray<float> masses_;    // LSEs, tails
+  std::vector<uint32_t> host_found_;
+  std::vector<float> host_masses_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DEVICE_LOOKUP_H_

@@ -1,0 +1,233 @@
+// Lookups on a device: the best rows by row codes, within the budget, and what stands for the rest.
+#include "engine/device_lookup.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "index/row_codes.h"
+#include "tests/engine/device_machine.h"
+#include "tests/kernels/matrix.h"
+
+namespace lectern {
+namespace {
+
+using testing::IndexTokens;
+using testing::Machine;
+using testing::MachineName;
+using testing::OnMachine;
+using testing::TempFolder;
+using testing::TextTokens;
+using testing::TinyModel;
+using testing::TokenDocument;
+
+class DeviceLookupTest : public OnMachine {
+ protected:
+  void SetUp() override {
+    OnMachine::SetUp();
+    if (IsSkipped()) return;
+    static const TempFolder folder;
+    static const TokenDocument document =
+        IndexTokens(TinyModel(), TextTokens(3000), folder.path(), {.kv_dtype = Dtype::kF16});
+    const auto heads = document.document->Heads(0);
+    ASSERT_TRUE(heads.ok());
+    heads_ = *heads;
+    const auto stream = DeviceStream::Create(OpenDevice());
+    ASSERT_TRUE(stream.ok());
+    stream_ = *stream;
+    ASSERT_TRUE(DeviceCodes::Has(heads_));
+    auto codes = DeviceCodes::Bring(heads_, *DefaultBackend(), *stream_);
+    ASSERT_TRUE(codes.ok()) << codes.status().message();
+    codes_ = std::move(codes).value();
+    ASSERT_NE(codes_, nullptr);
+    Draw(4);
+  }
+
+  // Queries whose logits spread by a few units.
+  void Draw(size_t num_queries) {
+    queries_.clear();
+    known_lse_.clear();
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      queries_.push_back(Matrix::Random(num_queries, Dim(), 3 + h));
+      for (float& x : queries_.back().data) x *= 0.7f;
+      known_lse_.emplace_back(num_queries, 1.5f);
+    }
+    views_.assign(queries_.begin(), queries_.end());
+  }
+  size_t Dim() const { return heads_.front().levels().back().centroids.num_cols; }
+
+  LookupArgs Args(double budget) {
+    return {.backend = *DefaultBackend(),
+            .threads = *threads_,
+            .heads = heads_,
+            .queries = views_,
+            .scale = 1 / std::sqrt(static_cast<float>(Dim())),
+            .kv_budget = budget,
+            .tail = true,
+            .known_lse = known_lse_};
+  }
+
+  // What a row's codes make of its logit: the row code alone, or the fine code too.
+  double Estimate(const LookupArgs& args, size_t h, size_t r, uint32_t row, bool is_fine) const {
+    const HeadIndex& head = heads_[h];
+    const HeadIndex::Level& finest = head.levels().back();
+    const size_t dim = finest.centroids.num_cols, plane_bytes = PlaneBytes(dim);
+    const auto cluster =
+        static_cast<size_t>(std::upper_bound(finest.children.begin(), finest.children.end(), row) -
+                            finest.children.begin() - 1);
+    std::vector<float> centroid(dim), rotated(queries_[h][r], queries_[h][r] + dim);
+    DefaultBackend()->to_float_rows(finest.centroids.Slice(cluster, cluster + 1),
+                                    {centroid.data(), 1, dim});
+    double logit = 0;
+    for (size_t c = 0; c < dim; ++c) logit += double{centroid[c]} * queries_[h][r][c];
+    Rotate(rotated);
+    const std::byte *const code = head.RowCodes(row), *const fine = head.FineCodes(row);
+    std::vector<std::byte> signs(code, code + plane_bytes), low(fine, fine + plane_bytes),
+        high(fine + plane_bytes, fine + 2 * plane_bytes);
+    MakeFinePlanes(signs, low, high);
+    double dot = 0;
+    for (size_t c = 0; c < dim; ++c) {
+      const auto sign = [c](const std::vector<std::byte>& plane) {
+        return (static_cast<unsigned>(plane[c / 8]) >> (c % 8) & 1) != 0 ? 1 : -1;
+      };
+      dot += rotated[c] * (is_fine ? 4 * sign(signs) + sign(low) + 2 * sign(high) : sign(signs));
+    }
+    const double factor = is_fine ? FineFactor(fine, dim) : RowFactor(code, dim);
+    return args.scale * (logit + factor * dot);
+  }
+
+  // Per head: masses of its rows, as shares [R][rows], those of refined ones by fine codes.
+  std::vector<Matrix> Shares(const LookupArgs& args,
+                             const std::vector<std::vector<bool>>& is_refined) const {
+    std::vector<Matrix> shares;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const HeadIndex& head = heads_[h];
+      Matrix& of_head = shares.emplace_back(queries_[h].rows.num_rows, head.num_rows());
+      for (size_t r = 0; r < of_head.rows.num_rows; ++r) {
+        double sum = std::exp(double{known_lse_[h][r]});
+        for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
+          const bool is_fine = !is_refined.empty() && is_refined[h][t];
+          of_head[r][t] = static_cast<float>(std::exp(Estimate(args, h, r, t, is_fine)));
+          sum += of_head[r][t];
+        }
+        for (uint32_t t = 0; t < head.num_rows(); ++t) {
+          of_head[r][t] = t < head.num_exact() ? 0 : of_head[r][t] / static_cast<float>(sum);
+        }
+      }
+    }
+    return shares;
+  }
+  static double Score(const Matrix& shares, uint32_t row) {
+    double score = 0;
+    for (size_t r = 0; r < shares.rows.num_rows; ++r) score += double{shares[r][row]};
+    return score / static_cast<double>(shares.rows.num_rows);
+  }
+
+  std::span<const HeadIndex> heads_;
+  std::shared_ptr<DeviceStream> stream_;
+  std::unique_ptr<const DeviceCodes> codes_;
+  std::vector<Matrix> queries_;
+  std::vector<Rows<const float>> views_;
+  std::vector<std::vector<float>> known_lse_;
+};
+
+TEST_P(DeviceLookupTest, ReadsTheBestRowsThatTheBudgetAllows) {
+  DeviceLookup lookup(stream_, *DefaultBackend());
+  for (const double budget : {0.3, 0.6}) {
+    SCOPED_TRACE(budget);
+    const LookupArgs args = Args(budget);
+    std::vector<HeadSelection> selections;
+    const auto found = lookup.LookUp(*codes_, args, selections);
+    ASSERT_TRUE(found.ok()) << found.status().message() << cuda_emulation::TakeReport();
+    ASSERT_TRUE(*found);
+    ASSERT_EQ(selections.size(), heads_.size());
+    double dense = 0, read = 0;
+    size_t num_read = 0;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      dense += static_cast<double>(heads_[h].dense_bytes());
+      read += static_cast<double>(selections[h].bytes);
+      num_read += selections[h].rows.size();
+    }
+    EXPECT_LE(read, budget * dense);
+    EXPECT_GE(read, 0.95 * budget * dense);
+
+    std::vector<std::pair<double, std::pair<size_t, uint32_t>>> order;
+    const std::vector<Matrix> coarse = Shares(args, {});
+    std::vector<std::vector<bool>> is_refined;
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      is_refined.emplace_back(heads_[h].num_rows(), false);
+      for (uint32_t t = heads_[h].num_exact(); t < heads_[h].num_rows(); ++t) {
+        order.push_back({Score(coarse[h], t), {h, t}});
+      }
+    }
+    std::ranges::sort(order, std::greater<>());
+    order.resize(std::min(order.size(), 4 * num_read));
+    for (const auto& [score, row] : order) is_refined[row.first][row.second] = true;
+    const std::vector<Matrix> shares = Shares(args, is_refined);
+    double least = INFINITY, most = 0;  // of the refined ones: of those read; of those left
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const HeadIndex& head = heads_[h];
+      const HeadSelection& selection = selections[h];
+      ASSERT_TRUE(std::ranges::is_sorted(selection.rows));
+      EXPECT_EQ(selection.coded,
+                (std::vector<IndexRange>{
+                    {0, static_cast<uint32_t>(head.levels().back().num_clusters())}}));
+      std::vector<double> left(4, 0.0);
+      for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
+        if (std::ranges::binary_search(selection.rows, t)) {
+          least = std::min(least, Score(shares[h], t));
+          continue;
+        }
+        if (is_refined[h][t]) most = std::max(most, Score(shares[h], t));
+        for (size_t r = 0; r < 4; ++r) left[r] += double{shares[h][r][t]};
+      }
+      const LogitTail& tail = selection.logit_tail;
+      ASSERT_EQ(tail.logits.size(), 4 * tail.num_clusters());
+      double missed = 0, known = 0;
+      for (size_t r = 0; r < 4; ++r) {
+        double sum = 0, all = std::exp(double{known_lse_[h][r]});
+        for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
+          all += std::exp(Estimate(args, h, r, t, is_refined[h][t]));
+        }
+        for (size_t i = 0; i < tail.num_clusters(); ++i) {
+          sum += std::exp(tail.logits[r * tail.num_clusters() + i]) / all;
+        }
+        EXPECT_NEAR(sum, left[r], 0.03 * left[r]);
+        missed += left[r] / 4;
+        known += sum;
+      }
+      EXPECT_GT(known, 0);
+      EXPECT_NEAR(selection.missed_mass, missed, 0.03 * missed);
+    }
+    EXPECT_GE(least, most * 0.9);  // tables and centroids are rounded
+  }
+}
+
+TEST_P(DeviceLookupTest, LeavesToTheHostWhatItDoesNotDo) {
+  DeviceLookup lookup(stream_, *DefaultBackend());
+  std::vector<HeadSelection> selections;
+  const auto is_found = [&](double budget, const auto& change) {
+    LookupArgs args = Args(budget);
+    change(args);
+    const auto found = lookup.LookUp(*codes_, args, selections);
+    EXPECT_TRUE(found.ok());
+    return found.ok() && *found;
+  };
+  const auto as_it_is = [](LookupArgs&) {};
+  const std::vector<double> budgets(heads_.size(), 0.3);
+  EXPECT_TRUE(is_found(0.3, as_it_is));
+  EXPECT_FALSE(is_found(0.3, [](LookupArgs& args) { args.bound = true; }));
+  EXPECT_FALSE(is_found(0.3, [](LookupArgs& args) { args.row_codes = false; }));
+  EXPECT_FALSE(is_found(0.3, [](LookupArgs& args) { args.rule.kind = Rule::kTopP; }));
+  EXPECT_FALSE(is_found(0.3, [&](LookupArgs& args) { args.head_budgets = budgets; }));
+  EXPECT_FALSE(is_found(0.02, as_it_is));  // codes alone are more
+  Draw(kMostLookupQueries + 1);
+  EXPECT_FALSE(is_found(0.3, as_it_is));
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, DeviceLookupTest,
+                         ::testing::Values(Machine::kEmulated, Machine::kGpu), MachineName);
+
+}  // namespace
+}  // namespace lectern
