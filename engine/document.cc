@@ -381,7 +381,9 @@ void Document::ReadAhead(uint32_t layer, bool rows) const {
 void Document::ReadAheadCodes(uint32_t layer) const { ReadAhead(layer, false); }
 
 void Document::ReadAheadRows(uint32_t layer) const {
-  if (is_windowed(layer) || (layer > 0 && layers_[layer - 1]->shard->verified_share() > 0.5)) {
+  // What is asked for before it is known to be needed must be little beside what is.
+  constexpr double kMost = 0.75;
+  if (is_windowed(layer) || (layer > 0 && layers_[layer - 1]->shard->verified_share() > kMost)) {
     ReadAhead(layer, true);
   }
 }
