@@ -178,7 +178,8 @@ Result<std::unique_ptr<DeviceDocument::Layer>> DeviceDocument::Bring(
         }));
   }
   LECTERN_RETURN_IF_ERROR(upload());
-  if (DeviceCodes::Has(heads) && HasRoom(DeviceCodes::Bytes(heads) + kDeviceStagingBytes)) {
+  if (DeviceCodes::Has(heads) &&
+      HasRoom(DeviceCodes::Bytes(heads) + DeviceLookup::MostBytes(heads) + kDeviceStagingBytes)) {
     auto codes = DeviceCodes::Bring(heads, backend_, stream);
     if (codes.ok()) {
       layer->codes = std::move(codes).value();

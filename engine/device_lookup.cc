@@ -53,8 +53,7 @@ uint64_t CodeBytes(const HeadIndex& head, bool tail) {
 Status AddFineCodes(const HeadIndex& head, size_t plane_bytes, std::span<uint8_t> planes,
                     std::span<float> factors) {
   const size_t dim = head.levels().back().centroids.num_cols;
-  std::array<std::vector<std::byte>, 3>
-      of_rows;  // one after the other, as MakeFinePlanes takes them
+  std::array<std::vector<std::byte>, 3> of_rows;  // as MakeFinePlanes takes them
   for (uint32_t row = head.num_exact(), verified = row; row < head.num_rows(); ++row) {
     if (row >= verified) {
       LECTERN_ASSIGN(verified, head.VerifyFineCodesFrom(row));
@@ -192,8 +191,28 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   return std::unique_ptr<const DeviceCodes>(std::move(codes));
 }
 
+uint64_t DeviceLookup::MostBytes(std::span<const HeadIndex> heads) {
+  DeviceRowCodes codes;
+  uint64_t most_clusters = 0;
+  codes.num_kv_heads = static_cast<uint32_t>(heads.size());
+  for (const HeadIndex& head : heads) {
+    codes.most_rows = std::max(codes.most_rows, NumClustered(head));
+    most_clusters = std::max<uint64_t>(most_clusters, head.levels().back().num_clusters());
+  }
+  // Twice the clusters: of the tails, too, which are fewer.
+  return sizeof(float) * (CudaRowLookupScratch(codes, kMostLookupQueries) +
+                          2 * heads.size() * kMostLookupQueries * most_clusters);
+}
+
 Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& args,
                                   std::vector<HeadSelection>& selections) {
+  Result<bool> found = TryLookUp(codes, args, selections);
+  if (!found.ok() && found.status().code() == Code::kOutOfMemory) return false;
+  return found;
+}
+
+Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
+                                     std::vector<HeadSelection>& selections) {
   const DeviceRowCodes& view = codes.view();
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t dim = args.queries.front().num_cols, all_queries = num_heads * num_queries;

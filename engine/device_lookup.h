@@ -52,11 +52,16 @@ class DeviceLookup {
   // left of the budget goes to rows and four times as many fine codes. false, and nothing is found:
   // it is for the host's Lookup, as there are more query rows than kMostLookupQueries, another
   // rule, budgets of heads or a bound, or as codes would leave less than a quarter of the budget to
-  // rows. Errors of DeviceArray and Device::Check.
+  // rows, or as there is no memory. Errors of Device::Check.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
 
+  // Of device memory that it takes at most for such heads.
+  static uint64_t MostBytes(std::span<const HeadIndex> heads);
+
  private:
+  Result<bool> TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
+                         std::vector<HeadSelection>& selections);
   void MakeInputs(const DeviceCodes& codes, const LookupArgs& args);
   void Select(const DeviceCodes& codes, const LookupArgs& args, uint64_t num_refined,
               std::vector<HeadSelection>& selections) const;

@@ -169,18 +169,22 @@ compare() {
   local bench=("${PYTHON:-python3}" tests/bench/compare_llama_cpp.py
     --bin build-release/tests/bench/ask_bench --work build-release/compare)
   build release ask_bench
-  "${bench[@]}" --depth 4096 16384 65536 131072 262144 --pairs 3
-  "${bench[@]}" --model M --depth 4096 32768 --pairs 3
+  "${bench[@]}" --depth 1024 2048 4096 16384 65536 131072 --longest-512 131072 --pairs 3
+  "${bench[@]}" --depth 262144 --pairs 3
+  "${bench[@]}" --model M --depth 2048 4096 16384 32768 --longest-512 32768 --pairs 3
+  "${bench[@]}" --model M --depth 65536 131072 --longest-512 131072 --pairs 1
   "${bench[@]}" --prefill --depth 4096 --pairs 3
-  "${bench[@]}" --prefill --depth 32768 --pairs 1
+  "${bench[@]}" --prefill --depth 16384 32768 --stride 2048 --pairs 1
+  "${bench[@]}" --prefill --depth 65536 131072 --stride 16384 --pairs 1
   "${bench[@]}" --prefill --model M --depth 4096 --pairs 1
-  "${bench[@]}" --prefill --model M --depth 32768 --stride 8192 --pairs 1
+  "${bench[@]}" --prefill --model M --depth 16384 32768 --stride 8192 --pairs 1
+  "${bench[@]}" --prefill --model M --depth 65536 131072 --stride 32768 --pairs 1
   if [ "$(id -u)" != 0 ]; then
     echo "compare: cold starts need root, which drops page caches" >&2
     return
   fi
-  "${bench[@]}" --cold --depth 4096 131072 --pairs 3
-  "${bench[@]}" --cold --model M --depth 32768 --pairs 3 --answer 0
+  "${bench[@]}" --cold --depth 1024 2048 4096 16384 65536 131072 262144 --pairs 3
+  "${bench[@]}" --cold --model M --depth 2048 4096 16384 32768 65536 131072 --pairs 3 --answer 0
 }
 
 evaluate() {
