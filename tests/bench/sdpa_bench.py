@@ -12,7 +12,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-KV_HEADS, GROUP, HEAD_DIM = 8, 4, 128
+SHAPES = ((32, 1), (8, 4))  # kv heads, and query heads of each
+HEAD_DIM = 128
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
             "efficient": SDPBackend.EFFICIENT_ATTENTION}
 
@@ -41,27 +42,29 @@ def step_us(queries, keys, values, backend):
     return statistics.median(run(count) for _ in range(7))
 
 
-def grouped(tokens):
+def grouped(kv_heads, group, tokens):
     """A token's queries as rows of one kv head: the shape in which a query group reads KV once."""
-    return torch.randn(1, KV_HEADS, tokens * GROUP, HEAD_DIM, device="cuda", dtype=torch.float16)
+    return torch.randn(1, kv_heads, tokens * group, HEAD_DIM, device="cuda", dtype=torch.float16)
 
 
 def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}\n")
-    print("| context | tokens | " + " | ".join(f"{name} us" for name in BACKENDS) + " |")
-    print("|---|---|" + "---|" * len(BACKENDS))
-    for context in (32768, 131072, 524288):
-        shape = (1, KV_HEADS, context, HEAD_DIM)
-        keys = torch.randn(shape, device="cuda", dtype=torch.float16)
-        values = torch.randn(shape, device="cuda", dtype=torch.float16)
-        for tokens in (1, 1024, 4096):
-            cells = []
-            for backend in BACKENDS.values():
-                try:
-                    cells.append(f"{step_us(grouped(tokens), keys, values, backend):.1f}")
-                except RuntimeError as error:  # a backend that does not take the shape
-                    cells.append(str(error).split(".", maxsplit=1)[0][:40])
-            print(f"| {context} | {tokens} | " + " | ".join(cells) + " |", flush=True)
+    print("| kv heads | context | tokens | " + " | ".join(f"{name} us" for name in BACKENDS) + " |")
+    print("|---|---|---|" + "---|" * len(BACKENDS))
+    for kv_heads, group in SHAPES:
+        for context in (32768, 131072, 524288):
+            shape = (1, kv_heads, context, HEAD_DIM)
+            keys = torch.randn(shape, device="cuda", dtype=torch.float16)
+            values = torch.randn(shape, device="cuda", dtype=torch.float16)
+            for tokens in (1, 1024, 4096):
+                queries, cells = grouped(kv_heads, group, tokens), []
+                for backend in BACKENDS.values():
+                    try:
+                        cells.append(f"{step_us(queries, keys, values, backend):.1f}")
+                    except RuntimeError as error:  # a backend that does not take the shape
+                        cells.append(str(error).split(".", maxsplit=1)[0][:40])
+                print(f"| {kv_heads} | {context} | {tokens} | " + " | ".join(cells) + " |",
+                      flush=True)
 
 
 if __name__ == "__main__":
