@@ -10,7 +10,6 @@
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/row_lookup.h"
 #include "kernels/cuda/rows.h"
-#include "kernels/cuda/sign_logits.h"
 
 namespace lectern {
 
@@ -90,7 +89,6 @@ struct CudaKernels {
   CudaLaunch<CudaAddArgs>* add;
   CudaLaunch<CudaStoreRowsArgs>* store_rows;
   CudaLaunch<CudaAssignArgs>* assign;
-  CudaLaunch<CudaSignLogitsArgs>* sign_logits;
   CudaLaunch<CudaAttendArgs>* attend;
   CudaLaunch<CudaJoinArgs>* join;
   CudaLaunch<CudaLookupPass>* lookup_masses;

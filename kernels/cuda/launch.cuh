@@ -61,7 +61,6 @@ CudaLaunch<CudaSoftcapArgs> LaunchSoftcap;
 CudaLaunch<CudaAddArgs> LaunchAdd;
 CudaLaunch<CudaStoreRowsArgs> LaunchStoreRows;
 CudaLaunch<CudaAssignArgs> LaunchAssign;
-CudaLaunch<CudaSignLogitsArgs> LaunchSignLogits;
 CudaLaunch<CudaAttendArgs> LaunchAttend;
 CudaLaunch<CudaJoinArgs> LaunchJoin;
 CudaLaunch<CudaLookupPass> LaunchLookupMasses;

@@ -8,7 +8,7 @@
 // which make better l, LSE and S of these; of them the `num_wanted` best are listed. Of all others
 // a group of rows that follow one another keeps its log mass, for the tail. A way down through
 // clusters waits at each level for what was chosen above; codes are a thirtieth of the bytes of
-// keys and values, so that a device has read all of them before it had chosen where to go.
+// keys and values, and reading all of them waits for nothing.
 //
 // The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
 // their order, and lists are made by prefix sums: the same rows each time. Ours.

@@ -168,7 +168,6 @@ CudaKernels MakeTable() {
   table.add = LaunchAdd;
   table.store_rows = LaunchStoreRows;
   table.assign = LaunchAssign;
-  table.sign_logits = LaunchSignLogits;
   table.attend = LaunchAttend;
   table.join = LaunchJoin;
   table.lookup_masses = LaunchLookupMasses;

@@ -11,12 +11,10 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kDim = 64, kPlane = PlaneBytes(kDim);
-
 // A layer of drawn codes, and what the definition makes of them in double.
 struct Case {
   std::vector<uint32_t> num_rows;  // of each kv head
-  size_t num_queries = 4;
+  size_t num_queries = 4, dim = 64;
   size_t rows_per_cluster = 7, rows_per_group = 40;
   float softcap = 0;
   bool has_known = true, has_weights = true;
@@ -30,6 +28,7 @@ struct Case {
   // [head][R * rows]: by row codes, and by fine codes.
   std::vector<std::vector<float>> logits, fine_logits;
 
+  size_t plane_bytes() const { return PlaneBytes(dim); }
   size_t num_heads() const { return num_rows.size(); }
 
   void Draw() {
@@ -46,8 +45,8 @@ struct Case {
       for (uint32_t g = 0; g <= most_groups; ++g) {
         group_begin.push_back(std::min(static_cast<uint32_t>(g * rows_per_group), num_rows[h]));
       }
-      const Matrix queries = Matrix::Random(num_queries, kDim, 10 + h);
-      std::vector<uint8_t> of_head(num_queries * SignTableBytes(kDim));
+      const Matrix queries = Matrix::Random(num_queries, dim, 10 + h);
+      std::vector<uint8_t> of_head(num_queries * SignTableBytes(dim));
       std::vector<SignScale> head_scales(num_queries);
       MakeSignTables(queries, of_head, head_scales);
       tables.insert(tables.end(), of_head.begin(), of_head.end());
@@ -55,18 +54,18 @@ struct Case {
         scales.push_back(scale.step);
         scales.push_back(scale.offset);
       }
-      const size_t bytes = PackedSignBytes(num_rows[h], PlaneBytes(kDim));
+      const size_t bytes = PackedSignBytes(num_rows[h], plane_bytes());
       // Planes of the row's number of three bits, side by side, and packed.
-      std::vector<std::byte> of_rows(num_rows[h] * 3 * kPlane);
+      std::vector<std::byte> of_rows(num_rows[h] * 3 * plane_bytes());
       for (std::byte& byte : of_rows) byte = static_cast<std::byte>(engine());
       std::array<std::vector<std::byte>, 3> packed;
       for (size_t p = 0; p < 3; ++p) {
         packed[p].resize(bytes);
         if (num_rows[h] == 0) continue;
-        PackSignsScalar({.planes = of_rows.data() + p * kPlane,
-                         .stride = 3 * kPlane,
+        PackSignsScalar({.planes = of_rows.data() + p * plane_bytes(),
+                         .stride = 3 * plane_bytes(),
                          .num_rows = num_rows[h],
-                         .plane_bytes = kPlane,
+                         .plane_bytes = plane_bytes(),
                          .packed = packed[p].data()});
       }
       const std::vector<std::byte>& signs = packed[0];
@@ -83,7 +82,7 @@ struct Case {
       Matrix fine = expected;
       AddSignLogitsScalar({.tables = of_head,
                            .scales = head_scales,
-                           .plane_bytes = kPlane,
+                           .plane_bytes = plane_bytes(),
                            .planes = {signs.data()},
                            .factors = head_factors,
                            .logits = expected.rows});
@@ -91,7 +90,7 @@ struct Case {
       for (const float f : head_factors) head_fine_factors.push_back(f / 5);
       AddSignLogitsScalar({.tables = of_head,
                            .scales = head_scales,
-                           .plane_bytes = kPlane,
+                           .plane_bytes = plane_bytes(),
                            .planes = {signs.data(), packed[1].data(), packed[2].data()},
                            .factors = head_fine_factors,
                            .logits = {fine.data.data(), num_queries, num_rows[h]}});
@@ -109,7 +108,7 @@ struct Case {
       factors.resize((factors.size() + 31) / 32 * 32);
       clusters.resize(factors.size());
       fine_factors.resize(factors.size());
-      fine_planes.resize(factors.size() * 3 * kPlane);
+      fine_planes.resize(factors.size() * 3 * plane_bytes());
     }
     for (size_t i = 0; i < num_heads() * num_queries; ++i) {
       known.push_back(i % 3 == 2 ? -INFINITY : 4 * uniform(engine));
@@ -197,7 +196,7 @@ class CudaRowLookupTest : public CudaTest {
                   .most_rows = of.most_rows,
                   .most_groups = of.most_groups,
                   .all_rows = of.all_rows,
-                  .plane_bytes = static_cast<uint32_t>(PlaneBytes(kDim))};
+                  .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
     args.num_queries = static_cast<uint32_t>(of.num_queries);
     const auto scratch = Make<float>(CudaRowLookupScratch(args.codes, args.num_queries));
     const auto rows = Make<uint32_t>(num_wanted), counts = Make<uint32_t>(of.num_heads());
@@ -278,6 +277,7 @@ TEST_P(CudaRowLookupTest, ListsTheBestOfAllHeads) {
     Case of;
     of.num_rows = {1500, 3, 1024, 0, 2100};
     of.num_queries = num_queries;
+    of.dim = num_queries == 1 ? 8 : num_queries == 7 ? 100 : num_queries == 16 ? 256 : 64;
     of.softcap = num_queries == 7 ? 3 : 0;
     of.has_known = num_queries != 1;
     of.has_weights = num_queries > 4;
