@@ -172,7 +172,7 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
     }
     score = fmaxf(score, 0.0f);  // never -0, and 0 where it is no number
     ScoresOf(pass, head)[row] = score;
-    atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
+    if (is_scored) atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
   }
   AddDigits(pass, digits);
 }
