@@ -118,12 +118,23 @@ Result<DeviceDocument::Use> DeviceDocument::UseLayer(uint32_t layer,
   // Another session may bring it.
   arrived_.wait(lock, [&slot] { return !slot.is_coming; });
   if (slot.layer == nullptr) {
+    // Those who wait go on whatever happens, also where the host has no memory (std::bad_alloc).
+    struct Coming {
+      std::unique_lock<std::mutex>& held;
+      Slot& of;
+      std::condition_variable& arrived;
+      ~Coming() {
+        held.lock();
+        of.is_coming = false;
+        arrived.notify_all();
+      }
+    };
     slot.is_coming = true;
     lock.unlock();
-    auto brought = Bring(heads, stream, staging);
-    lock.lock();
-    slot.is_coming = false;
-    arrived_.notify_all();
+    auto brought = [&] {
+      const Coming coming = {lock, slot, arrived_};
+      return Bring(heads, stream, staging);
+    }();
     if (!brought.ok()) {
       if (brought.status().code() != Code::kOutOfMemory) return std::move(brought).status();
       return Use();

@@ -111,8 +111,8 @@ class DeviceDocument {
     DeviceDocument* document_ = nullptr;
     uint32_t slot_ = 0;
   };
-  // Brings the layer, verified, where there is room and it is not there. kChecksumMismatch, errors
-  // of Device::Check but for want of memory.
+  // Brings the layer, verified, where there is room and it is not there; waits where another thread
+  // brings it. kChecksumMismatch, errors of Device::Check but for want of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging);
 

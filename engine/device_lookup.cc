@@ -206,9 +206,11 @@ uint64_t DeviceLookup::MostBytes(std::span<const HeadIndex> heads) {
 
 Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& args,
                                   std::vector<HeadSelection>& selections) {
+  if (has_no_room_) return false;
   Result<bool> found = TryLookUp(codes, args, selections);
-  if (!found.ok() && found.status().code() == Code::kOutOfMemory) return false;
-  return found;
+  if (found.ok() || found.status().code() != Code::kOutOfMemory) return found;
+  has_no_room_ = true;
+  return false;
 }
 
 Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs& args,

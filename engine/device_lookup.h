@@ -68,6 +68,7 @@ class DeviceLookup {
 
   const std::shared_ptr<DeviceStream> stream_;
   const Backend& backend_;
+  bool has_no_room_ = false;  // once: asking again would drive out layers, for each of them
   // Of all heads, one after the other.
   std::vector<float> rotated_;
   std::vector<uint16_t> host_queries_;
