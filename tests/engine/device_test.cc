@@ -48,6 +48,10 @@ double LargestError(std::span<const float> logits, const std::vector<float>& exp
   return largest / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
+// Of rows that the host chose: some of nearly the same score may change places at the end of what a
+// budget reads.
+constexpr double kSparseTolerance = 6e-2;
+
 class DeviceTest : public OnMachine {
  protected:
   Result<SessionDevice> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
@@ -69,10 +73,25 @@ class DeviceTest : public OnMachine {
     return std::move(session).value();
   }
 
-  // The same steps here and there: a question, then tokens one by one. Below a budget of 1 a device
-  // chooses rows of its own: its logits are as close to those of all rows as the CPU's.
+  // The same steps here and there: a question, then tokens one by one.
   void ExpectTheCpusLogits(const TokenDocument& indexed, const SessionDevice& placed,
                            std::span<const int32_t> tokens, double budget, double tolerance) {
+    const auto here = NewSession(indexed), there = NewSession(indexed, placed);
+    for (size_t done = 0, count = tokens.size() - 4; done < tokens.size();
+         done += count, count = 1) {
+      const auto ids = tokens.subspan(done, count);
+      const auto expected = here->Step(ids, budget, true, nullptr);
+      ASSERT_TRUE(expected.ok()) << expected.status().message();
+      const std::vector<float> logits(expected->begin(), expected->end());
+      const auto found = there->Step(ids, budget, true, nullptr);
+      ASSERT_TRUE(found.ok()) << found.status().message() << cuda_emulation::TakeReport();
+      EXPECT_LE(LargestError(*found, logits), tolerance) << "after " << done << " tokens";
+    }
+  }
+
+  // Where the device chooses the rows, its logits are as close to those of all rows as the CPU's.
+  void ExpectLogitsAsCloseToExact(const TokenDocument& indexed, const SessionDevice& placed,
+                                  std::span<const int32_t> tokens, double budget) {
     const auto here = NewSession(indexed), there = NewSession(indexed, placed);
     const auto exact = NewSession(indexed);
     double here_error = 0, there_error = 0;
@@ -84,16 +103,13 @@ class DeviceTest : public OnMachine {
       const std::vector<float> logits(expected->begin(), expected->end());
       const auto found = there->Step(ids, budget, true, nullptr);
       ASSERT_TRUE(found.ok()) << found.status().message() << cuda_emulation::TakeReport();
-      if (budget == 1) {
-        EXPECT_LE(LargestError(*found, logits), tolerance) << "after " << done << " tokens";
-        continue;
-      }
       const auto whole = exact->Step(ids, 1, true, nullptr);
       ASSERT_TRUE(whole.ok());
       const std::vector<float> full(whole->begin(), whole->end());
       here_error += LargestError(logits, full);
       there_error += LargestError(*found, full);
     }
+    EXPECT_GT(there_error, 0);
     EXPECT_LE(there_error, 1.1 * here_error);
   }
 };
@@ -201,8 +217,12 @@ TEST_P(DeviceTest, EveryTypeOfRowsHasTheCpusLogits) {
       const auto placed = Place(indexed, OpenDevice(memory));
       ASSERT_TRUE(placed.ok()) << placed.status().message();
       EXPECT_EQ(placed->document != nullptr, dtype != Dtype::kF32);
-      for (const double budget : {1.0, 0.25}) {
-        ExpectTheCpusLogits(indexed, *placed, std::span(tokens).subspan(2200), budget, tolerance);
+      const auto step_tokens = std::span(tokens).subspan(2200);
+      ExpectTheCpusLogits(indexed, *placed, step_tokens, 1, tolerance);
+      if (memory == 0 && placed->document) {
+        ExpectLogitsAsCloseToExact(indexed, *placed, step_tokens, 0.25);
+      } else {
+        ExpectTheCpusLogits(indexed, *placed, step_tokens, 0.25, kSparseTolerance);
       }
       if (placed->document) {
         EXPECT_EQ(placed->document->num_resident(), memory > 0 ? 0 : 2);
