@@ -10,9 +10,6 @@ namespace {
 
 constexpr const char* kUse = "attention to the document";
 
-// Query rows of a launch: so many that states of items stay small beside what is read.
-constexpr size_t kMostQueryRows = 2048;
-
 // What lies side by side is read as one.
 void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<AttentionRange>& ranges) {
   if (!ranges.empty() && ranges.back().kv_head == head && ranges.back().end == begin) {
@@ -27,10 +24,10 @@ void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<Attention
 Result<bool> DeviceAttention::LookUp(uint32_t layer, const LookupArgs& args,
                                      std::vector<HeadSelection>& selections) {
   const WaitsForStream wait(*stream_);
-  LECTERN_ASSIGN(const DeviceDocument::Use use,
-                 document_->UseLayer(layer, args.heads, *stream_, staging_));
-  if (use.layer() == nullptr || use.layer()->codes == nullptr) return false;
-  return lookup_.LookUp(*use.layer()->codes, args, selections);
+  LECTERN_ASSIGN(const DeviceDocument::CodesUse use,
+                 document_->UseCodes(layer, args.heads, *stream_));
+  if (use.codes() == nullptr) return false;
+  return lookup_.LookUp(*use.codes(), args, selections);
 }
 
 Status DeviceAttention::Attend(const LayerArgs& args, std::span<const Part> parts) {
@@ -213,7 +210,7 @@ Status DeviceAttention::AttendWindow(const LayerArgs& args, uint64_t first_posit
 Status DeviceAttention::AttendRows(const LayerArgs& args, const DeviceKv& rows,
                                    const std::vector<AttentionRange>& ranges) {
   const size_t num_rows = args.queries.front().num_rows, group = num_rows / args.num_tokens;
-  const size_t most_tokens = std::max<size_t>(1, kMostQueryRows / group);
+  const size_t most_tokens = std::max<size_t>(1, kMostDeviceQueryRows / group);
   uint64_t num_read = 0;
   for (const AttentionRange& range : ranges) num_read += range.end - range.begin;
   if (num_read == 0) return {};

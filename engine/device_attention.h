@@ -30,8 +30,8 @@ class DeviceAttention {
         backend_(backend),
         lookup_(stream_, backend) {}
 
-  // DeviceLookup::LookUp, where the layer and its codes are there; else false. Errors of
-  // DeviceDocument::UseLayer too.
+  // DeviceLookup::LookUp, where the layer's codes are there; else false. Errors of
+  // DeviceDocument::UseCodes too.
   Result<bool> LookUp(uint32_t layer, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
 

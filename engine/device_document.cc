@@ -94,34 +94,32 @@ Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
 }
 
 DeviceDocument::DeviceDocument(std::shared_ptr<const Device> device,
-                               std::shared_ptr<const Document> document, const Backend& backend)
+                               std::shared_ptr<const Document> document, const Backend& backend,
+                               uint64_t room_for_asking)
     : device_(std::move(device)),
       document_(std::move(document)),
       backend_(backend),
-      slots_(document_->num_layers()) {
+      room_for_asking_(room_for_asking + DeviceAttentionBytes(document_->shape().num_kv_heads,
+                                                              document_->shape().head_dim,
+                                                              device_->info().num_multiprocessors)),
+      layers_(document_->num_layers()),
+      codes_(document_->num_layers()) {
   device_->memory()->Register(this, [this] { DropUnused(); });
 }
 
 DeviceDocument::~DeviceDocument() { device_->memory()->Unregister(this); }
 
-size_t DeviceDocument::num_resident() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<size_t>(
-      std::ranges::count_if(slots_, [](const Slot& slot) { return slot.layer != nullptr; }));
-}
-
-Result<DeviceDocument::Use> DeviceDocument::UseLayer(uint32_t layer,
-                                                     std::span<const HeadIndex> heads,
-                                                     DeviceStream& stream, KvStaging& staging) {
-  Slot& slot = slots_[layer];
+template <typename T, typename Bring>
+Result<DeviceDocument::UseOf<T>> DeviceDocument::UseSlot(Slot<T>& slot, const Bring& bring) {
   std::unique_lock lock(mutex_);
   // Another session may bring it.
   arrived_.wait(lock, [&slot] { return !slot.is_coming; });
-  if (slot.layer == nullptr) {
+  if (slot.item == nullptr) {
+    if (slot.is_refused) return UseOf<T>();
     // Those who wait go on whatever happens, also where the host has no memory (std::bad_alloc).
     struct Coming {
       std::unique_lock<std::mutex>& held;
-      Slot& of;
+      Slot<T>& of;
       std::condition_variable& arrived;
       ~Coming() {
         held.lock();
@@ -133,21 +131,53 @@ Result<DeviceDocument::Use> DeviceDocument::UseLayer(uint32_t layer,
     lock.unlock();
     auto brought = [&] {
       const Coming coming = {lock, slot, arrived_};
-      return Bring(heads, stream, staging);
+      return bring();
     }();
     if (!brought.ok()) {
       if (brought.status().code() != Code::kOutOfMemory) return std::move(brought).status();
-      return Use();
+      return UseOf<T>();
     }
-    slot.layer = std::move(brought).value();
+    slot.item = std::move(brought).value();
+    if (slot.item == nullptr) {
+      slot.is_refused = true;
+      return UseOf<T>();
+    }
   }
   ++slot.num_users;
-  return Use(this, layer);
+  return UseOf<T>(this, &slot);
 }
 
-void DeviceDocument::Leave(uint32_t slot) {
+Result<DeviceDocument::Use> DeviceDocument::UseLayer(uint32_t layer,
+                                                     std::span<const HeadIndex> heads,
+                                                     DeviceStream& stream, KvStaging& staging) {
+  LECTERN_RETURN_IF_ERROR(Measure());
+  return UseSlot<Layer>(layers_[layer], [&]() -> Result<std::unique_ptr<const Layer>> {
+    if (!HasRoom(sizes_->rows[layer] + MissingCodes() + room_for_asking_)) {
+      return Status(Code::kOutOfMemory, "there is no room for a layer of the document");
+    }
+    return BringRows(heads, stream, staging);
+  });
+}
+
+Result<DeviceDocument::CodesUse> DeviceDocument::UseCodes(uint32_t layer,
+                                                          std::span<const HeadIndex> heads,
+                                                          DeviceStream& stream) {
+  if (!DeviceCodes::Has(heads)) return CodesUse();
+  LECTERN_RETURN_IF_ERROR(Measure());
+  return UseSlot<DeviceCodes>(codes_[layer], [&]() -> Result<std::unique_ptr<const DeviceCodes>> {
+    if (!HasRoom(sizes_->codes[layer] + sizes_->lookup + room_for_asking_)) {
+      return Status(Code::kOutOfMemory, "there is no room for codes of the document");
+    }
+    auto codes = DeviceCodes::Bring(heads, backend_, stream);
+    // Making them takes long: not again for every token.
+    const bool is_refused = !codes.ok() && codes.status().code() == Code::kOutOfMemory;
+    return is_refused ? std::unique_ptr<const DeviceCodes>() : std::move(codes);
+  });
+}
+
+void DeviceDocument::Leave(uint32_t& num_users) {
   const std::lock_guard lock(mutex_);
-  --slots_[slot].num_users;
+  --num_users;
 }
 
 bool DeviceDocument::HasRoom(uint64_t bytes) const {
@@ -155,9 +185,41 @@ bool DeviceDocument::HasRoom(uint64_t bytes) const {
   return bytes <= memory.bytes() && memory.reserved() <= memory.bytes() - bytes;
 }
 
-Result<std::unique_ptr<DeviceDocument::Layer>> DeviceDocument::Bring(
+// Reads the clusters of all layers, once.
+Status DeviceDocument::Measure() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (sizes_) return {};
+  }
+  Sizes sizes;
+  const uint64_t row_bytes = 2 * RowBytes(document_->kv_dtype(), document_->shape().head_dim);
+  for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
+    LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document_->Heads(layer));
+    uint64_t num_rows = 0;
+    for (const HeadIndex& head : heads) num_rows += head.num_rows();
+    sizes.rows.push_back(num_rows * row_bytes);
+    const bool has_codes = DeviceCodes::Has(heads);
+    sizes.codes.push_back(has_codes ? DeviceCodes::Bytes(heads) : 0);
+    if (has_codes) sizes.lookup = std::max(sizes.lookup, DeviceLookup::MostBytes(heads));
+  }
+  const std::lock_guard lock(mutex_);
+  if (!sizes_) sizes_ = std::move(sizes);
+  return {};
+}
+
+// And of what lookups take.
+uint64_t DeviceDocument::MissingCodes() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t bytes = sizes_->lookup;
+  for (size_t layer = 0; layer < codes_.size(); ++layer) {
+    const bool is_missing = codes_[layer].item == nullptr && !codes_[layer].is_refused;
+    bytes += is_missing ? sizes_->codes[layer] : 0;
+  }
+  return bytes;
+}
+
+Result<std::unique_ptr<const DeviceDocument::Layer>> DeviceDocument::BringRows(
     std::span<const HeadIndex> heads, DeviceStream& stream, KvStaging& staging) const {
-  constexpr const char* kWhat = "a layer of the document";
   const Dtype dtype = document_->kv_dtype();
   const size_t dim = document_->shape().head_dim;
   auto layer = std::make_unique<Layer>();
@@ -166,12 +228,9 @@ Result<std::unique_ptr<DeviceDocument::Layer>> DeviceDocument::Bring(
     layer->first_row.push_back(static_cast<uint32_t>(num_rows));
     num_rows += head.num_rows();
   }
-  const uint64_t bytes = 2 * num_rows * RowBytes(dtype, dim);
-  // Room is left for the staging memory of what does not stay, and for a step.
-  if (num_rows > UINT32_MAX || !HasRoom(bytes + kDeviceStagingBytes)) {
-    return Status(Code::kOutOfMemory, "there is no room for a layer of the document");
-  }
-  LECTERN_RETURN_IF_ERROR(layer->rows.Reserve(stream, dtype, dim, num_rows, kWhat));
+  if (num_rows > UINT32_MAX) return Status(Code::kOutOfMemory, "a layer has too many rows");
+  LECTERN_RETURN_IF_ERROR(
+      layer->rows.Reserve(stream, dtype, dim, num_rows, "a layer of the document"));
   const size_t most_staged = std::max<size_t>(1, kDeviceStagingBytes / (2 * RowBytes(dtype, dim)));
   staging.Begin(dtype, dim);
   size_t at = 0;
@@ -189,24 +248,21 @@ Result<std::unique_ptr<DeviceDocument::Layer>> DeviceDocument::Bring(
         }));
   }
   LECTERN_RETURN_IF_ERROR(upload());
-  if (DeviceCodes::Has(heads) &&
-      HasRoom(DeviceCodes::Bytes(heads) + DeviceLookup::MostBytes(heads) + kDeviceStagingBytes)) {
-    auto codes = DeviceCodes::Bring(heads, backend_, stream);
-    if (codes.ok()) {
-      layer->codes = std::move(codes).value();
-    } else if (codes.status().code() != Code::kOutOfMemory) {
-      return std::move(codes).status();
-    }
-  }
-  return layer;
+  return std::unique_ptr<const Layer>(std::move(layer));
 }
 
 // Under the limit's lock: shares are given back without it.
 void DeviceDocument::DropUnused() {
   const std::lock_guard lock(mutex_);
-  for (Slot& slot : slots_) {
-    if (slot.num_users == 0) slot.layer.reset();
-  }
+  const auto drop = [](auto& slots) {
+    for (auto& slot : slots) {
+      if (slot.num_users > 0) continue;
+      slot.item.reset();
+      slot.is_refused = false;
+    }
+  };
+  drop(layers_);
+  drop(codes_);
 }
 
 }  // namespace lectern

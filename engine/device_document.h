@@ -1,15 +1,19 @@
-// Rows of a document on a device: layers stay there as long as there is room for them, and what
-// does not is brought when it is read.
+// A document on a device: codes and rows of its layers, each apart, that stay there as long as
+// there is room for them; what does not is brought when it is read.
 //
-// A step comes to every layer once, in turn: of layers of which some do not fit, a cache that lets
-// the one go that was used longest ago would keep none. So the first that come stay, and the others
-// are brought each time, as much of them as is read.
+// Codes come first: they say which rows are read, and take a fraction of their room. A step comes
+// to every layer once, in turn: of layers of which some do not fit, a cache that lets the one go
+// that was used longest ago would keep none. So the first that come stay, and the others are
+// brought each time, as much of them as is read.
 #ifndef LECTERN_ENGINE_DEVICE_DOCUMENT_H_
 #define LECTERN_ENGINE_DEVICE_DOCUMENT_H_
 
+#include <algorithm>
+#include <concepts>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -75,68 +79,103 @@ bool HasDeviceAttention(Dtype dtype, size_t head_dim);
 // Thread-safe; shared by the sessions of a document.
 class DeviceDocument {
  public:
-  // Borrows the backend, which rounds.
+  // Borrows the backend, which rounds. `room_for_asking`: bytes of the device that are left to
+  // those who ask, beside what attention takes (DeviceRoomForAsking).
   DeviceDocument(std::shared_ptr<const Device> device, std::shared_ptr<const Document> document,
-                 const Backend& backend);
+                 const Backend& backend, uint64_t room_for_asking = kDeviceStreamBytes);
   ~DeviceDocument();
   DeviceDocument(const DeviceDocument&) = delete;
 
   struct Layer {
     DeviceKvRows rows;
     std::vector<uint32_t> first_row;  // [kv heads]: where each head's begin
-    // For lookups; nullptr: the document has none, or there is no room for them.
-    std::unique_ptr<const DeviceCodes> codes;
   };
-  // Rows of a layer, which stay for as long as it lives.
-  class Use {
+
+ private:
+  // What there is of a layer on the device.
+  template <typename T>
+  struct Slot {
+    std::unique_ptr<const T> item;
+    uint32_t num_users = 0;
+    bool is_coming = false;
+    bool is_refused = false;  // it cannot be had, until memory is given back
+  };
+
+ public:
+  // Rows or codes of a layer, which stay for as long as it lives.
+  template <typename T>
+  class UseOf {
    public:
-    Use() = default;
-    Use(Use&& other) noexcept { *this = std::move(other); }
-    Use& operator=(Use&& other) noexcept {
+    UseOf() = default;
+    UseOf(UseOf&& other) noexcept { *this = std::move(other); }
+    UseOf& operator=(UseOf&& other) noexcept {
       std::swap(document_, other.document_);
       std::swap(slot_, other.slot_);
       return *this;
     }
-    ~Use() {
-      if (document_ != nullptr) document_->Leave(slot_);
+    ~UseOf() {
+      if (document_ != nullptr) document_->Leave(slot_->num_users);
     }
-    // nullptr: there is no room for it.
-    const Layer* layer() const {
-      return document_ != nullptr ? document_->slots_[slot_].layer.get() : nullptr;
-    }
+    // nullptr: there is no room for them.
+    const Layer* layer() const requires std::same_as<T, Layer> { return item(); }
+    const DeviceCodes* codes() const requires std::same_as<T, DeviceCodes> { return item(); }
 
    private:
     friend class DeviceDocument;
-    Use(DeviceDocument* document, uint32_t slot) : document_(document), slot_(slot) {}
+    UseOf(DeviceDocument* document, Slot<T>* slot) : document_(document), slot_(slot) {}
+    const T* item() const { return document_ != nullptr ? slot_->item.get() : nullptr; }
     DeviceDocument* document_ = nullptr;
-    uint32_t slot_ = 0;
+    Slot<T>* slot_ = nullptr;
   };
-  // Brings the layer, verified, where there is room and it is not there; waits where another thread
-  // brings it. kChecksumMismatch, errors of Device::Check but for want of memory.
+  using Use = UseOf<Layer>;
+  using CodesUse = UseOf<DeviceCodes>;
+
+  // Each brings what it hands out, verified, where there is room and it is not there, and waits
+  // where another thread brings it. kChecksumMismatch, kCorrupt, errors of Device::Check but for
+  // want of memory. Rows come where they leave room for all codes.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging);
+  // None where the document has no codes, or one that f16 does not hold.
+  Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream);
 
   const Document& document() const { return *document_; }
-  size_t num_resident() const;  // layers
+  // Layers whose rows, or codes, are there.
+  size_t num_resident() const { return Count(layers_); }
+  size_t num_coded() const { return Count(codes_); }
 
  private:
-  struct Slot {
-    std::unique_ptr<const Layer> layer;
-    uint32_t num_users = 0;
-    bool is_coming = false;
+  // Bytes that parts of the document take of the device.
+  struct Sizes {
+    std::vector<uint64_t> rows, codes;  // [layers]
+    uint64_t lookup = 0;                // of a session's lookups at most
   };
-  void Leave(uint32_t slot);
+  // bring() -> Result<std::unique_ptr<const T>>, without the lock; kOutOfMemory: there is no room.
+  template <typename T, typename Bring>
+  Result<UseOf<T>> UseSlot(Slot<T>& slot, const Bring& bring);
+  template <typename T>
+  size_t Count(const std::vector<Slot<T>>& slots) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<size_t>(
+        std::ranges::count_if(slots, [](const Slot<T>& slot) { return slot.item != nullptr; }));
+  }
+  void Leave(uint32_t& num_users);
   bool HasRoom(uint64_t bytes) const;
-  Result<std::unique_ptr<Layer>> Bring(std::span<const HeadIndex> heads, DeviceStream& stream,
-                                       KvStaging& staging) const;
+  Status Measure();
+  uint64_t MissingCodes() const;
+  Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,
+                                                 DeviceStream& stream, KvStaging& staging) const;
   void DropUnused();
 
   const std::shared_ptr<const Device> device_;
   const std::shared_ptr<const Document> document_;
   const Backend& backend_;
+  const uint64_t room_for_asking_;
   std::condition_variable arrived_;
   mutable std::mutex mutex_;  // guards what follows; nothing is reserved while it is held
-  std::vector<Slot> slots_;   // a layer in use stays as it is
+  std::optional<Sizes> sizes_;  // written once
+  // [layers]; what is in use stays as it is.
+  std::vector<Slot<Layer>> layers_;
+  std::vector<Slot<DeviceCodes>> codes_;
 };
 
 // Calls add(rows) with blocks of rows of a head, verified, that cover [begin, end): its exact rows

@@ -44,6 +44,18 @@ uint64_t DeviceActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
          c.vocab_size * sizeof(float);
 }
 
+// Of a head one item more than AttentionRowsPerItem wants, that is not full.
+uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
+                              uint32_t num_multiprocessors) {
+  const uint64_t items = MostAttentionItems(num_multiprocessors) + num_kv_heads;
+  const uint64_t states =
+      MostAttentionStates(num_multiprocessors) + uint64_t{num_kv_heads} * kMostDeviceQueryRows;
+  const uint64_t outputs = uint64_t{num_kv_heads} * kMostDeviceQueryRows;
+  return kDeviceStagingBytes + items * sizeof(AttentionItem) +
+         (num_kv_heads + 1) * sizeof(uint32_t) + states * (head_dim + 2) * sizeof(float) +
+         outputs * ((head_dim + 1) * sizeof(float) + head_dim * sizeof(uint16_t));
+}
+
 uint64_t LeastDeviceBytes(const ModelConfig& c) {
   return DeviceWeightBytes(c) + DeviceActivationBytes(c, kPlannedTokens);
 }

@@ -22,6 +22,14 @@ uint64_t DeviceActivationBytes(const ModelConfig& config, uint64_t num_tokens);
 // there.
 inline constexpr uint64_t kDeviceStagingBytes = uint64_t{64} << 20;
 
+// Query rows of a launch of a session's attention to the document: so many that states of items
+// stay small beside what is read.
+inline constexpr uint32_t kMostDeviceQueryRows = 2048;
+// What a session takes for it at most, but for a question's queries: rows that are brought, states,
+// outputs.
+uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
+                              uint32_t num_multiprocessors);
+
 // What the least of work needs at once: the weights, and a question of kPlannedTokens tokens.
 inline constexpr uint64_t kPlannedTokens = 256;
 uint64_t LeastDeviceBytes(const ModelConfig& config);

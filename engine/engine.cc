@@ -12,6 +12,7 @@
 #include "engine/ask.h"
 #include "engine/change_plan.h"
 #include "engine/chat_template.h"
+#include "engine/device_plan.h"
 #include "engine/document.h"
 #include "engine/index_document.h"
 #include "engine/json.h"
@@ -489,8 +490,8 @@ class LocalEngine : public Engine {
     if (found != device_documents_.end()) placed.device.document = found->second.lock();
     if (!placed.device.document) {
       std::erase_if(device_documents_, [](const auto& other) { return other.second.expired(); });
-      placed.device.document =
-          std::make_shared<DeviceDocument>(device_.device, document, backend_);
+      placed.device.document = std::make_shared<DeviceDocument>(
+          device_.device, document, backend_, DeviceRoomForAsking(model->config()));
       device_documents_[document.get()] = placed.device.document;
     }
     return placed;
