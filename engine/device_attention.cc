@@ -262,16 +262,16 @@ Status DeviceAttention::AttendTokens(const LayerArgs& args, const DeviceKv& rows
   attend.max_items = static_cast<uint32_t>(work.items.size());
   attend.states = {partial_out_.data(), partial_max_.data(), partial_sum_.data()};
   LECTERN_RETURN_IF_ERROR(stream_->Check(CudaAttend(stream_->stream(), attend)));
-  LECTERN_RETURN_IF_ERROR(stream_->Check(
-      CudaJoin(stream_->stream(), {.states = attend.states,
-                                   .item_begin = item_begin_.data(),
-                                   .num_tokens = attend.queries.num_tokens,
-                                   .num_kv_heads = attend.queries.num_kv_heads,
-                                   .group = attend.queries.group,
-                                   .head_dim = attend.queries.head_dim,
-                                   .dtype = Dtype::kF32,
-                                   .output = output_.data(),
-                                   .lse = lse_.data()})));
+  LECTERN_RETURN_IF_ERROR(
+      stream_->Check(CudaJoin(stream_->stream(), {.lists = {{attend.states, item_begin_.data()}},
+                                                  .num_lists = 1,
+                                                  .num_tokens = attend.queries.num_tokens,
+                                                  .num_kv_heads = attend.queries.num_kv_heads,
+                                                  .group = attend.queries.group,
+                                                  .head_dim = attend.queries.head_dim,
+                                                  .dtype = Dtype::kF32,
+                                                  .output = output_.data(),
+                                                  .lse = lse_.data()})));
   host_output_.resize(num_tokens * cols);
   host_lse_.resize(num_heads * num_rows);
   LECTERN_RETURN_IF_ERROR(output_.Download(*stream_, host_output_.data(), host_output_.size()));

@@ -25,9 +25,6 @@
 
 namespace lectern {
 
-// What queries are rounded to that meet such rows.
-inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
-
 // Keys and values as kernels read them (DeviceKv), of any number of heads.
 class DeviceKvRows {
  public:

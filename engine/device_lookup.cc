@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "index/row_codes.h"
-#include "kernels/cuda/matmul.h"
 
 namespace lectern {
 namespace {
@@ -92,12 +92,8 @@ uint64_t DeviceCodes::Bytes(std::span<const HeadIndex> heads) {
              finest.num_clusters() * finest.centroids.num_cols * sizeof(uint16_t);
     most_groups = std::max<uint64_t>(most_groups, head.levels()[TailLevel(head)].num_clusters());
   }
-  return bytes + heads.size() * (most_groups + 3) * sizeof(uint32_t);
-}
-
-DeviceRows DeviceCodes::Centroids(size_t head) const {
-  return {centroids_.data() + first_cluster_[head] * head_dim_, Dtype::kF16,
-          first_cluster_[head + 1] - first_cluster_[head], head_dim_, head_dim_};
+  const size_t rotation = RotationSigns(heads.front().levels().back().centroids.num_cols).size();
+  return bytes + (heads.size() * (most_groups + 4) + 1 + rotation) * sizeof(uint32_t);
 }
 
 Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const HeadIndex> heads,
@@ -106,14 +102,13 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   auto codes = std::make_unique<DeviceCodes>();
   const size_t dim = heads.front().levels().back().centroids.num_cols;
   const size_t plane_bytes = PlaneBytes(dim);
-  codes->head_dim_ = dim;
+  codes->dtype_ = QueryDtype(heads.front().AsRows({}).dtype);
   std::vector<uint8_t> planes, fine_planes;
   std::vector<float> factors, fine_factors, floats;
-  std::vector<uint32_t> clusters, row_begin, num_rows;
+  std::vector<uint32_t> clusters, row_begin, num_rows, cluster_begin = {0};
   std::vector<uint16_t> centroids;
   std::vector<std::vector<uint32_t>> groups;
   DeviceRowCodes& view = codes->view_;
-  codes->first_cluster_ = {0};
   for (const HeadIndex& head : heads) {
     const HeadIndex::Level& finest = head.levels().back();
     const auto num_clusters = static_cast<uint32_t>(finest.num_clusters());
@@ -148,19 +143,23 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
     backend.to_float_rows(finest.centroids, values);
     const size_t at = centroids.size();
     centroids.resize(at + floats.size());
-    backend.from_float_rows(values, Dtype::kF16,
+    backend.from_float_rows(values, codes->dtype_,
                             reinterpret_cast<std::byte*>(centroids.data() + at));
-    codes->first_cluster_.push_back(codes->first_cluster_.back() + num_clusters);
-    codes->most_clusters_ = std::max(codes->most_clusters_, num_clusters);
+    cluster_begin.push_back(cluster_begin.back() + num_clusters);
+    view.most_clusters = std::max(view.most_clusters, num_clusters);
     groups.push_back(GroupBegins(head));
     view.most_rows = std::max(view.most_rows, count);
     view.all_rows += count;
     view.most_groups = std::max(view.most_groups, static_cast<uint32_t>(groups.back().size() - 1));
   }
-  const auto is_infinite = [](uint16_t bits) { return (bits & 0x7C00) == 0x7C00; };
+  const uint16_t exponent = codes->dtype_ == Dtype::kBf16 ? 0x7F80 : 0x7C00;
+  const auto is_infinite = [=](uint16_t bits) { return (bits & exponent) == exponent; };
   if (std::ranges::any_of(centroids, is_infinite)) return std::unique_ptr<const DeviceCodes>();
   std::vector<uint32_t> places = row_begin;
-  places.insert(places.end(), num_rows.begin(), num_rows.end());
+  const std::vector<uint32_t> rotation = RotationSigns(dim);
+  for (const auto& of : {std::cref(num_rows), std::cref(cluster_begin), std::cref(rotation)}) {
+    places.insert(places.end(), of.get().begin(), of.get().end());
+  }
   for (std::vector<uint32_t>& begins : groups) {
     begins.resize(view.most_groups + 1, begins.back());
     places.insert(places.end(), begins.begin(), begins.end());
@@ -185,7 +184,10 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   view.clusters = codes->clusters_.data();
   view.row_begin = codes->places_.data();
   view.num_rows = view.row_begin + heads.size();
-  view.group_begin = view.num_rows + heads.size();
+  view.cluster_begin = view.num_rows + heads.size();
+  view.rotation = view.cluster_begin + heads.size() + 1;
+  view.group_begin = view.rotation + rotation.size();
+  view.centroids = codes->centroids_.data();
   view.num_kv_heads = static_cast<uint32_t>(heads.size());
   view.plane_bytes = static_cast<uint32_t>(plane_bytes);
   return std::unique_ptr<const DeviceCodes>(std::move(codes));
@@ -193,15 +195,17 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
 
 uint64_t DeviceLookup::MostBytes(std::span<const HeadIndex> heads) {
   DeviceRowCodes codes;
-  uint64_t most_clusters = 0;
+  codes.plane_bytes =
+      static_cast<uint32_t>(PlaneBytes(heads.front().levels().back().centroids.num_cols));
   codes.num_kv_heads = static_cast<uint32_t>(heads.size());
   for (const HeadIndex& head : heads) {
     codes.most_rows = std::max(codes.most_rows, NumClustered(head));
-    most_clusters = std::max<uint64_t>(most_clusters, head.levels().back().num_clusters());
+    codes.most_clusters =
+        std::max(codes.most_clusters, static_cast<uint32_t>(head.levels().back().num_clusters()));
   }
-  // Twice the clusters: of the tails, too, which are fewer.
+  // Of tails no more than of clusters.
   return sizeof(float) * (CudaRowLookupScratch(codes, kMostLookupQueries) +
-                          2 * heads.size() * kMostLookupQueries * most_clusters);
+                          heads.size() * kMostLookupQueries * codes.most_clusters);
 }
 
 Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& args,
@@ -245,10 +249,7 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
     return to.Upload(*stream_, from.data(), from.size());
   };
   LECTERN_RETURN_IF_ERROR(queries_.Reserve(*stream_, host_queries_.size(), kLookupUse));
-  LECTERN_RETURN_IF_ERROR(tables_.Reserve(*stream_, host_tables_.size(), kLookupUse));
   LECTERN_RETURN_IF_ERROR(floats_.Reserve(*stream_, host_floats_.size(), kLookupUse));
-  LECTERN_RETURN_IF_ERROR(
-      centroid_logits_.Reserve(*stream_, all_queries * codes.most_clusters(), kLookupUse));
   const size_t scratch = CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries));
   LECTERN_RETURN_IF_ERROR(scratch_.Reserve(*stream_, scratch, kLookupUse));
   host_found_.resize(num_heads + num_wanted);
@@ -256,30 +257,22 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   LECTERN_RETURN_IF_ERROR(found_.Reserve(*stream_, host_found_.size(), kLookupUse));
   LECTERN_RETURN_IF_ERROR(masses_.Reserve(*stream_, host_masses_.size(), kLookupUse));
   LECTERN_RETURN_IF_ERROR(upload(host_queries_, queries_));
-  LECTERN_RETURN_IF_ERROR(upload(host_tables_, tables_));
   LECTERN_RETURN_IF_ERROR(upload(host_floats_, floats_));
-  for (size_t h = 0; h < num_heads; ++h) {
-    const size_t first = h * num_queries;
-    const DeviceRows centroids = codes.Centroids(h);
-    LECTERN_RETURN_IF_ERROR(stream_->Check(
-        CudaMatMul(stream_->stream(),
-                   {.input = {queries_.data() + first * dim, Dtype::kF16, num_queries, dim, dim},
-                    .weight = centroids,
-                    .output = {centroid_logits_.data() + first * codes.most_clusters(), Dtype::kF32,
-                               num_queries, centroids.num_rows, codes.most_clusters()}})));
-  }
   const bool has_known = !args.known_lse.empty();
   LECTERN_RETURN_IF_ERROR(stream_->Check(CudaRowLookup(
       stream_->stream(),
       {.codes = view,
-       .num_queries = static_cast<uint32_t>(num_queries),
-       .tables = tables_.data(),
-       .scales = floats_.data(),
-       .centroid_logits = centroid_logits_.data(),
-       .most_clusters = codes.most_clusters(),
+       .queries = {.data = queries_.data(),
+                   .dtype = codes.dtype(),
+                   .stride = all_queries * dim,
+                   .num_tokens = 1,
+                   .num_kv_heads = static_cast<uint32_t>(num_heads),
+                   .group = static_cast<uint32_t>(num_queries),
+                   .head_dim = static_cast<uint32_t>(dim)},
+       .scale = args.scale,
        .softcap = args.softcap,
-       .known_lse = has_known ? floats_.data() + 2 * all_queries : nullptr,
-       .row_weights = args.row_weights.empty() ? nullptr : floats_.data() + 3 * all_queries,
+       .known_lse = has_known ? floats_.data() : nullptr,
+       .row_weights = args.row_weights.empty() ? nullptr : floats_.data() + all_queries,
        .num_refined = num_refined,
        .num_wanted = static_cast<uint32_t>(num_wanted),
        .scratch = scratch_.data(),
@@ -297,29 +290,17 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
 void DeviceLookup::MakeInputs(const DeviceCodes& codes, const LookupArgs& args) {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t dim = args.queries.front().num_cols, all_queries = num_heads * num_queries;
-  const size_t table_bytes = codes.view().plane_bytes * 32;
-  rotated_.resize(all_queries * dim);
   host_queries_.resize(all_queries * dim);
-  host_tables_.resize(all_queries * table_bytes);
-  host_floats_.assign(3 * all_queries + num_queries, 0);
-  const Rows<float> scaled(rotated_.data(), all_queries, dim);
+  host_floats_.assign(all_queries + num_queries, 0);
   for (size_t h = 0; h < num_heads; ++h) {
-    for (size_t r = 0; r < num_queries; ++r) {
-      float* const to = scaled[h * num_queries + r];
-      for (size_t c = 0; c < dim; ++c) to[c] = args.scale * args.queries[h][r][c];
-      if (args.known_lse.empty()) continue;
-      host_floats_[2 * all_queries + h * num_queries + r] = args.known_lse[h][r];
+    const size_t first = h * num_queries;
+    backend_.from_float_rows(args.queries[h], codes.dtype(),
+                             reinterpret_cast<std::byte*>(host_queries_.data() + first * dim));
+    if (!args.known_lse.empty()) {
+      std::copy_n(args.known_lse[h].begin(), num_queries, host_floats_.begin() + first);
     }
   }
-  std::ranges::copy(args.row_weights, host_floats_.begin() + 3 * all_queries);
-  backend_.from_float_rows(scaled, Dtype::kF16, reinterpret_cast<std::byte*>(host_queries_.data()));
-  for (size_t r = 0; r < all_queries; ++r) Rotate({scaled[r], dim});
-  std::vector<SignScale> scales(all_queries);
-  MakeSignTables(scaled, host_tables_, scales);
-  for (size_t r = 0; r < all_queries; ++r) {
-    host_floats_[2 * r] = scales[r].step;
-    host_floats_[2 * r + 1] = scales[r].offset;
-  }
+  std::ranges::copy(args.row_weights, host_floats_.begin() + all_queries);
 }
 
 void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, uint64_t num_refined,

@@ -13,28 +13,27 @@
 
 namespace lectern {
 
+// What queries are rounded to that meet such rows.
+inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
+
 // Row codes and finest centroids of a layer's heads. Immutable; thread-safe.
 class DeviceCodes {
  public:
   // Of heads that all have clusters and row codes.
   static bool Has(std::span<const HeadIndex> heads);
   static uint64_t Bytes(std::span<const HeadIndex> heads);
-  // Verifies and brings them. nullptr: a centroid that f16 does not hold. kChecksumMismatch,
+  // Verifies and brings them. nullptr: a centroid that dtype() does not hold. kChecksumMismatch,
   // kCorrupt, errors of DeviceArray and Device::Check.
   static Result<std::unique_ptr<const DeviceCodes>> Bring(std::span<const HeadIndex> heads,
                                                           const Backend& backend,
                                                           DeviceStream& stream);
 
   const DeviceRowCodes& view() const { return view_; }
-  uint32_t most_clusters() const { return most_clusters_; }
-  // The finest centroids of a head: [clusters, head_dim] in f16.
-  DeviceRows Centroids(size_t head) const;
+  Dtype dtype() const { return dtype_; }  // of centroids, and so of queries
 
  private:
   DeviceRowCodes view_;
-  size_t head_dim_ = 0;
-  uint32_t most_clusters_ = 0;
-  std::vector<uint32_t> first_cluster_;  // [heads + 1], of centroids_
+  Dtype dtype_ = Dtype::kF16;
   DeviceArray<uint8_t> planes_, fine_planes_;
   DeviceArray<float> factors_, fine_factors_;
   DeviceArray<uint32_t> clusters_, places_;  // the second: all other numbers of view_
@@ -69,14 +68,10 @@ class DeviceLookup {
   const std::shared_ptr<DeviceStream> stream_;
   const Backend& backend_;
   bool has_no_room_ = false;  // once: asking again would drive out layers, for each of them
-  // Of all heads, one after the other.
-  std::vector<float> rotated_;
-  std::vector<uint16_t> host_queries_;
-  std::vector<uint8_t> host_tables_;
-  std::vector<float> host_floats_;  // scales; known LSEs; row weights
+  std::vector<uint16_t> host_queries_;  // of all heads, one after the other
+  std::vector<float> host_floats_;      // known LSEs; row weights
   DeviceArray<uint16_t> queries_;
-  DeviceArray<uint8_t> tables_;
-  DeviceArray<float> floats_, centroid_logits_, scratch_;
+  DeviceArray<float> floats_, scratch_;
   DeviceArray<uint32_t> found_;  // counts, rows
   DeviceArray<float> masses_;    // LSEs, tails
   std::vector<uint32_t> host_found_;

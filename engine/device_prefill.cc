@@ -236,8 +236,9 @@ Status DevicePrefill::Join(const Args& args) {
   const size_t cols = size_t{config_.num_heads} * config_.head_dim;
   return a_.stream->Check(
       CudaJoin(a_.stream->stream(),
-               {.states = {partial_out_.data(), partial_max_.data(), partial_sum_.data()},
-                .item_begin = item_begin_.data(),
+               {.lists = {{{partial_out_.data(), partial_max_.data(), partial_sum_.data()},
+                           item_begin_.data()}},
+                .num_lists = 1,
                 .num_tokens = static_cast<uint32_t>(num_attended_ / config_.query_group()),
                 .num_kv_heads = config_.num_kv_heads,
                 .group = config_.query_group(),

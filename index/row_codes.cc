@@ -18,10 +18,12 @@ uint64_t SignWord(uint64_t round, uint64_t word) {
   return z ^ (z >> 31);
 }
 
+bool IsNegated(uint64_t round, size_t c) { return SignWord(round, c / 64) >> (c % 64) & 1; }
+
 void SignsAndHadamard(std::span<float> x, uint64_t round) {
   const size_t n = x.size();
   for (size_t c = 0; c < n; ++c) {
-    if (SignWord(round, c / 64) >> (c % 64) & 1) x[c] = -x[c];
+    if (IsNegated(round, c)) x[c] = -x[c];
   }
   for (size_t half = 1; half < n; half *= 2) {
     for (size_t begin = 0; begin < n; begin += 2 * half) {
@@ -90,6 +92,17 @@ void Rotate(std::span<float> vector) {
   const size_t p = std::bit_floor(vector.size());
   SignsAndHadamard(vector.first(p), 0);
   SignsAndHadamard(vector.last(p), 1);
+}
+
+std::vector<uint32_t> RotationSigns(size_t head_dim) {
+  const size_t num_words = (head_dim + 31) / 32;
+  std::vector<uint32_t> words(2 * num_words);
+  for (uint64_t round = 0; round < 2; ++round) {
+    for (size_t c = 0; c < std::bit_floor(head_dim); ++c) {
+      words[round * num_words + c / 32] |= uint32_t{IsNegated(round, c)} << (c % 32);
+    }
+  }
+  return words;
 }
 
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,

@@ -13,6 +13,7 @@
 #define LECTERN_INDEX_ROW_CODES_H_
 
 #include <array>
+#include <vector>
 
 #include "kernels/sign_logits.h"
 #include "kernels/types.h"
@@ -29,6 +30,9 @@ constexpr size_t FineCodeBytes(size_t head_dim) { return 2 * PlaneBytes(head_dim
 // H, in place: random signs and a fast Hadamard transform over the first p dimensions, then again
 // over the last p, p the largest power of two <= d. Orthogonal; part of the format (FORMAT.md).
 void Rotate(std::span<float> vector);
+// The random signs, for other implementations: bit c % 32 of word i * ((head_dim + 31) / 32) +
+// c / 32 is set where round i (0 or 1) negates the dimension c of those that it transforms.
+std::vector<uint32_t> RotationSigns(size_t head_dim);
 
 // Codes of a key [d] against its stored centroid. A residual of 0 gives factors of 0.
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,

@@ -11,16 +11,25 @@ namespace lectern {
 namespace {
 
 const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
-  if (kv.keys == nullptr || kv.values == nullptr) return "no keys or values";
-  if (!IsAligned(kv.keys, 16) || !IsAligned(kv.values, 16)) return "keys that are not aligned";
+  const bool has_keys = kv.logits == nullptr;
+  if ((has_keys && kv.keys == nullptr) || kv.values == nullptr) return "no keys or values";
+  if ((has_keys && !IsAligned(kv.keys, 16)) || !IsAligned(kv.values, 16)) {
+    return "keys that are not aligned";
+  }
   if (kv.dtype == Dtype::kQ8) {
     if (queries.dtype != Dtype::kF16) return "q8 with queries that are not f16";
     if (queries.head_dim % kQ8Block != 0) return "q8 of a head_dim that is no multiple of 32";
-    if (kv.key_scales == nullptr || kv.value_scales == nullptr) return "q8 without scales";
+    if ((has_keys && kv.key_scales == nullptr) || kv.value_scales == nullptr) {
+      return "q8 without scales";
+    }
   } else if (kv.dtype != queries.dtype) {
     return "keys of another type than the queries";
   }
   if (kv.rows_per_head > 0 && kv.rows != nullptr) return "causal rows by a list";
+  if (!has_keys &&
+      (kv.logits_stride == 0 || kv.rows_per_head > 0 || kv.rows != nullptr || kv.bias != nullptr)) {
+    return "logits without a stride, or with rows, a bias or causality";
+  }
   return nullptr;
 }
 
@@ -71,18 +80,23 @@ CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
 
 CudaStatus CudaJoin(const CudaStream& stream, const CudaJoinArgs& args) {
   constexpr const char* kName = "join";
-  const bool has_states =
-      args.states.out != nullptr && args.states.max != nullptr && args.states.sum != nullptr;
-  if (!has_states || args.item_begin == nullptr || args.output == nullptr) {
-    return Refused(kName, "no states or no output");
+  if (args.num_lists < 1 || args.num_lists > kMostJoined) return Refused(kName, "too many lists");
+  if (args.output == nullptr && args.lse == nullptr) return Refused(kName, "nothing is wanted");
+  for (uint32_t l = 0; l < args.num_lists; ++l) {
+    const auto& [states, item_begin] = args.lists[l];
+    if (states.max == nullptr || states.sum == nullptr || item_begin == nullptr ||
+        (args.output != nullptr && states.out == nullptr)) {
+      return Refused(kName, "no states");
+    }
   }
   if (args.dtype == Dtype::kQ8 || args.head_dim == 0 || args.group == 0) {
     return Refused(kName, "rows that are none");
   }
   if (args.num_kv_heads > kMostGridY) return Refused(kName, "too many kv heads");
-  const CudaGrid grid{.x = args.num_tokens * args.group,
-                      .y = args.num_kv_heads,
-                      .threads = std::min(256u, (args.head_dim + 31) / 32 * 32)};
+  const CudaGrid grid{
+      .x = args.num_tokens * args.group,
+      .y = args.num_kv_heads,
+      .threads = args.output == nullptr ? 32 : std::min(256u, (args.head_dim + 31) / 32 * 32)};
   if (grid.x == 0 || grid.y == 0) return {};
   return stream.kernels().join(stream.handle(), grid, args);
 }

@@ -103,8 +103,14 @@ class Attention {
   // meets no NaN.
   __device__ void LoadTile(uint32_t key, uint32_t stage) {
     if (kIsQ8) {
-      LoadQ8(Keys(stage), kv_.keys, kv_.key_scales, key);
-      LoadQ8(Values(stage), kv_.values, kv_.value_scales, key);
+      const uint32_t head_dim = args_.queries.head_dim;
+      const auto row_of = [&](uint32_t entry) { return RowOf(entry); };
+      if (kv_.logits == nullptr) {
+        LoadQ8<T, kHeadDim, kTileKeys>(Keys(stage), head_dim, kv_.keys, kv_.key_scales, key, end_,
+                                       row_of);
+      }
+      LoadQ8<T, kHeadDim, kTileKeys>(Values(stage), head_dim, kv_.values, kv_.value_scales, key,
+                                     end_, row_of);
       return;
     }
     const auto row_of = [&](const void* base) {
@@ -113,39 +119,22 @@ class Attention {
         return static_cast<const uint16_t*>(base) + RowOf(key + r) * args_.queries.head_dim;
       };
     };
-    CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys, row_of(kv_.keys));
+    if (kv_.logits == nullptr) {
+      CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys,
+                                    row_of(kv_.keys));
+    }
     CopyRows<kHeadDim, kTileKeys>(Values(stage), args_.queries.head_dim, kv_.values,
                                   row_of(kv_.values));
   }
 
-  // int8 by way of registers: half the bytes of f16 are read, and converted once per tile.
-  __device__ void LoadQ8(unsigned char* tile, const void* rows, const f16* scales, uint32_t key) {
-    constexpr uint32_t kChunks = kHeadDim / kChunk, kRowsPerPass = kTileThreads / kChunks;
-    const uint32_t chunk = threadIdx.x % kChunks, head_dim = args_.queries.head_dim;
-#pragma unroll 4
-    for (uint32_t r = threadIdx.x / kChunks; r < kTileKeys; r += kRowsPerPass) {
-      uint4 packed = {0, 0, 0, 0};
-      if (key + r < end_ && chunk * kChunk < head_dim) {
-        const size_t row = RowOf(key + r);
-        const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const int8_t*>(rows) +
-                                                            row * head_dim + chunk * kChunk);
-        const float scale = ToFloat(scales[(row * head_dim + chunk * kChunk) / kQ8Block]);
-        packed = {PackQ8(bytes.x, 0, scale), PackQ8(bytes.x, 16, scale), PackQ8(bytes.y, 0, scale),
-                  PackQ8(bytes.y, 16, scale)};
-      }
-      *reinterpret_cast<uint4*>(tile + TileOffset<kHeadDim>(r, chunk)) = packed;
-    }
-  }
-  static __device__ __forceinline__ uint32_t PackQ8(uint32_t bytes, int shift, float scale) {
-    const auto low = static_cast<int8_t>(bytes >> shift & 0xFF);
-    const auto high = static_cast<int8_t>(bytes >> (shift + 8) & 0xFF);
-    return Pack<T>(scale * static_cast<float>(low), scale * static_cast<float>(high));
-  }
-
   __device__ void Attend(uint32_t key, const unsigned char* keys, const unsigned char* values) {
     float s[kWarpKeys / 8][4] = {};
-    TileProducts<T, kHeadDim, kWarpKeys>(queries_, warp_row_, keys, warp_key_, s);
-    ToLogits(key, s);
+    if (kv_.logits == nullptr) {
+      TileProducts<T, kHeadDim, kWarpKeys>(queries_, warp_row_, keys, warp_key_, s);
+      ToLogits(key, s);
+    } else {
+      LoadLogits(key, s);
+    }
     Rescale(s);
     AddValues(values, s);
   }
@@ -172,6 +161,21 @@ class Attention {
           if (kv_.bias != nullptr) logit += kv_.bias[entry] * kLog2E;
         }
         s[n][i] = logit;
+      }
+    }
+  }
+
+  __device__ void LoadLogits(uint32_t key, float (&s)[kWarpKeys / 8][4]) const {
+#pragma unroll
+    for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t entry = key + warp_key_ + 8 * n + 2 * (lane_ % 4) + i % 2;
+        const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * (i / 2);
+        s[n][i] = NegativeInfinity();
+        if (entry >= end_ || row >= num_rows_) continue;
+        const size_t first = (size_t{item_.kv_head} * num_rows_ + row) * kv_.logits_stride;
+        s[n][i] = kv_.logits[first + entry - item_.kv_head * kv_.logits_stride] * kLog2E;
       }
     }
   }
@@ -357,27 +361,36 @@ CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAt
 template <typename T>
 __global__ void JoinKernel(const CudaJoinArgs args) {
   const uint32_t row = blockIdx.x, kv_head = blockIdx.y, num_rows = args.num_tokens * args.group;
-  const uint32_t begin = args.item_begin[kv_head], end = args.item_begin[kv_head + 1];
   float most = NegativeInfinity();
-  for (uint32_t item = begin; item < end; ++item) {
-    most = fmaxf(most, args.states.max[size_t{item} * num_rows + row]);
+  for (uint32_t l = 0; l < args.num_lists; ++l) {
+    const JoinList& list = args.lists[l];
+    const uint32_t end = list.item_begin[kv_head + 1];
+    for (uint32_t item = list.item_begin[kv_head]; item < end; ++item) {
+      most = fmaxf(most, list.states.max[size_t{item} * num_rows + row]);
+    }
   }
   const float base = most == NegativeInfinity() ? 0 : most;
-  for (uint32_t col = threadIdx.x; col < args.head_dim; col += blockDim.x) {
+  const uint32_t num_cols = args.output != nullptr ? args.head_dim : 1;
+  for (uint32_t col = threadIdx.x; col < num_cols; col += blockDim.x) {
     float value = 0, sum = 0;
-    for (uint32_t item = begin; item < end; ++item) {
-      const size_t at = size_t{item} * num_rows + row;
-      const float factor = expf(args.states.max[at] - base);
-      sum += factor * args.states.sum[at];
-      value += factor * args.states.out[at * args.head_dim + col];
+    for (uint32_t l = 0; l < args.num_lists; ++l) {
+      const JoinList& list = args.lists[l];
+      const uint32_t end = list.item_begin[kv_head + 1];
+      for (uint32_t item = list.item_begin[kv_head]; item < end; ++item) {
+        const size_t at = size_t{item} * num_rows + row;
+        const float factor = expf(list.states.max[at] - base);
+        sum += factor * list.states.sum[at];
+        if (args.output != nullptr) value += factor * list.states.out[at * args.head_dim + col];
+      }
     }
+    if (col == 0 && args.lse != nullptr) {
+      args.lse[size_t{kv_head} * num_rows + row] = most + logf(sum);
+    }
+    if (args.output == nullptr) continue;
     const size_t head = size_t{kv_head} * args.group + row % args.group;
     const size_t heads = size_t{args.num_kv_heads} * args.group;
     static_cast<T*>(args.output)[(row / args.group * heads + head) * args.head_dim + col] =
         FromFloat<T>(sum > 0 ? value / sum : 0);
-    if (col == 0 && args.lse != nullptr) {
-      args.lse[size_t{kv_head} * num_rows + row] = most + logf(sum);
-    }
   }
 }
 

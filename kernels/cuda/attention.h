@@ -2,7 +2,7 @@
 // question and a token, over everything or over what a lookup chose, and the join of its parts.
 //
 //   state(r) = max_j s_rj,  sum_j exp(s_rj - max),  sum_j exp(s_rj - max) v_j,
-//   s_rj = softcap(scale * q_r . k_j) + bias_j
+//   s_rj = softcap(scale * q_r . k_j) + bias_j,   or what was found before (DeviceKv::logits)
 //
 // Work is cut into items: some rows of one kv head, in split-KV fashion, so that a head with much
 // to read is spread over more of the device than one with little (Hooper et al. 2024,
@@ -51,6 +51,12 @@ struct DeviceKv {
   uint32_t rows_per_head = 0;
   uint32_t first_position = 0;
   uint32_t window = 0;
+  // Not nullptr: s_rj themselves, natural logarithms; -inf: not attended. Query row r of kv head h
+  // has logits[(h * R + r) * logits_stride + i] for entry h * logits_stride + i, i below
+  // logits_stride: what entries stand for may differ from row to row, as in a tail. There are then
+  // no keys, rows, bias or causality, and neither scale nor softcap.
+  const float* logits = nullptr;
+  uint32_t logits_stride = 0;
 };
 
 // Some entries of one kv head.
@@ -88,12 +94,18 @@ struct CudaAttendArgs {
 // the weights are of the queries' type. No shape but the above is refused.
 CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args);
 
-struct CudaJoinArgs {
+struct JoinList {
   DeviceStates states;
   const uint32_t* item_begin;  // [num_kv_heads + 1], of the device: items of each head
+};
+constexpr uint32_t kMostJoined = 3;
+
+struct CudaJoinArgs {
+  JoinList lists[kMostJoined];  // their items are joined in this order
+  uint32_t num_lists;           // 1 to kMostJoined
   uint32_t num_tokens, num_kv_heads, group, head_dim;
   // [num_tokens, num_kv_heads * group * head_dim], packed, f32, f16 or bf16: sum-divided; zero
-  // where nothing was attended.
+  // where nothing was attended. nullptr: not wanted, nor are states.out.
   Dtype dtype;
   void* output;
   float* lse = nullptr;  // [num_kv_heads][R], -inf where nothing was attended; nullptr: not wanted

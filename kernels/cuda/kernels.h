@@ -6,6 +6,7 @@
 #include "kernels/cuda/assign.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/key_logits.h"
+#include "kernels/cuda/key_squares.h"
 #include "kernels/cuda/lookup.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/row_lookup.h"
@@ -54,7 +55,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 3;
+inline constexpr uint32_t kCudaKernelsVersion = 4;
 struct CudaKernels {
   uint32_t version;
 
@@ -99,6 +100,9 @@ struct CudaKernels {
   CudaLaunch<CudaSelectRowsArgs>* select_rows;
   CudaLaunch<CudaCutItemsArgs>* cut_items;
   CudaLaunch<CudaKeyLogitsArgs>* key_logits;
+  CudaLaunch<CudaKeySquaresArgs>* key_squares;
+  CudaLaunch<CudaRowLookupPass>* row_tables;
+  CudaLaunch<CudaRowLookupPass>* row_centroids;
   CudaLaunch<CudaRowLookupPass>* row_logits;
   CudaLaunch<CudaRowLookupPass>* row_states;
   CudaLaunch<CudaRowLookupPass>* row_lse;
@@ -110,6 +114,7 @@ struct CudaKernels {
   CudaLaunch<CudaRowLookupPass>* row_refine;
   CudaLaunch<CudaRowLookupPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
+  CudaLaunch<CudaRowLookupPass>* row_tail_lse;
 };
 
 }  // namespace lectern

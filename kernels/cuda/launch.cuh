@@ -71,6 +71,9 @@ CudaLaunch<CudaLookupPass> LaunchLookupSums;
 CudaLaunch<CudaSelectRowsArgs> LaunchSelectRows;
 CudaLaunch<CudaCutItemsArgs> LaunchCutItems;
 CudaLaunch<CudaKeyLogitsArgs> LaunchKeyLogits;
+CudaLaunch<CudaKeySquaresArgs> LaunchKeySquares;
+CudaLaunch<CudaRowLookupPass> LaunchRowTables;
+CudaLaunch<CudaRowLookupPass> LaunchRowCentroids;
 CudaLaunch<CudaRowLookupPass> LaunchRowLogits;
 CudaLaunch<CudaRowLookupPass> LaunchRowStates;
 CudaLaunch<CudaRowLookupPass> LaunchRowLse;
@@ -82,6 +85,7 @@ CudaLaunch<CudaRowLookupPass> LaunchRowBegins;
 CudaLaunch<CudaRowLookupPass> LaunchRowRefine;
 CudaLaunch<CudaRowLookupPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;
+CudaLaunch<CudaRowLookupPass> LaunchRowTailLse;
 
 }  // namespace lectern
 

@@ -129,9 +129,8 @@ CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& ar
 
 CudaStatus CudaCutItems(const CudaStream& stream, const CudaCutItemsArgs& args) {
   constexpr const char* kName = "cut_items";
-  if (args.heads == nullptr || args.counts == nullptr || args.items == nullptr ||
-      args.item_begin == nullptr || args.num_items == nullptr ||
-      (args.num_extra > 0 && args.extra == nullptr)) {
+  if (args.counts == nullptr || args.items == nullptr || args.item_begin == nullptr ||
+      args.num_items == nullptr || (args.num_extra > 0 && args.extra == nullptr)) {
     return Refused(kName, "an array that is missing");
   }
   if (args.num_kv_heads == 0 || args.num_kv_heads > kMostSelectHeads) {

@@ -397,19 +397,22 @@ __device__ __forceinline__ uint32_t ItemsOf(uint32_t begin, uint32_t end, uint32
 // One block, a thread a kv head.
 __global__ __launch_bounds__(kMostSelectHeads) void CutItemsKernel(const CudaCutItemsArgs args) {
   const uint32_t head = threadIdx.x, size = args.rows_per_item;
+  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
   const bool is_head = head < args.num_kv_heads;
+  const uint32_t entries = is_head ? args.counts[head] : 0;
+  uint32_t total = 0;
+  const uint32_t listed_before = BlockScan(entries, of_warps, total);
   uint32_t begin = 0, end = 0, count = 0;
   const ExtraRange* const extra = args.extra + size_t{head} * args.num_extra;
   if (is_head) {
-    begin = args.heads[head].list_begin;
-    end = begin + args.counts[head];
+    begin = args.heads != nullptr ? args.heads[head].list_begin : listed_before;
+    end = begin + entries;
     count = ItemsOf(begin, end, size);
     for (uint32_t e = 0; e < args.num_extra; ++e) {
       count += ItemsOf(extra[e].begin, extra[e].end, size);
     }
   }
-  uint32_t total = 0;
-  uint32_t at = BlockScan(count, reinterpret_cast<uint32_t*>(SharedMemory()), total);
+  uint32_t at = BlockScan(count, of_warps, total);
   if (!is_head) return;
   args.item_begin[head] = min(at, args.max_items);
   if (head + 1 == args.num_kv_heads) {

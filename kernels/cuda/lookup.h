@@ -77,7 +77,7 @@ struct CudaSelectRowsArgs {
 CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& args);
 
 struct CudaCutItemsArgs {
-  const HeadRows* heads;    // [num_kv_heads], of the device
+  const HeadRows* heads;    // [num_kv_heads], of the device; nullptr: lists head after head
   const uint32_t* counts;   // [num_kv_heads]: entries of source 0 from list_begin on
   const ExtraRange* extra;  // [num_kv_heads][num_extra], of the device
   uint32_t num_extra;

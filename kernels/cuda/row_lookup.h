@@ -10,12 +10,15 @@
 // clusters waits at each level for what was chosen above; codes are a thirtieth of the bytes of
 // keys and values, and reading all of them waits for nothing.
 //
+// Queries are as attention takes them. They are scaled, rotated and made into tables of sums
+// (kernels/sign_logits.h) here, and the logits of the centroids are products of tiles.
+//
 // The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
 // their order, and lists are made by prefix sums: the same rows each time. Ours.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/attention.h"
 
 namespace lectern {
 
@@ -30,42 +33,48 @@ struct DeviceRowCodes {
   // Per row its planes of a number of three bits, s, p and p' side by side, and their factor.
   const uint8_t* fine_planes = nullptr;
   const float* fine_factors = nullptr;
-  const uint32_t* clusters = nullptr;   // per row: a column of its head's centroid logits
+  const uint32_t* clusters = nullptr;   // per row: which of its head's centroids is its own
   const uint32_t* row_begin = nullptr;  // [num_kv_heads]
   const uint32_t* num_rows = nullptr;   // [num_kv_heads]
   // Group g of head h has its rows [group_begin[h * (most_groups + 1) + g], the next one's), which
   // count from the head's first.
   const uint32_t* group_begin = nullptr;
+  // [clusters of all heads, head_dim], of the queries' type; 16-byte aligned. Those of head h are
+  // [cluster_begin[h], cluster_begin[h + 1]).
+  const void* centroids = nullptr;
+  const uint32_t* cluster_begin = nullptr;  // [num_kv_heads + 1]
+  // [2][(head_dim + 31) / 32]: RotationSigns of index/row_codes.h.
+  const uint32_t* rotation = nullptr;
   uint32_t num_kv_heads = 0;
-  uint32_t most_rows = 0, most_groups = 0;  // of one head
+  uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;  // of one head
   uint64_t all_rows = 0;                    // the sum of num_rows
-  uint32_t plane_bytes = 0;                 // (head_dim + 7) / 8, at most 32
+  uint32_t plane_bytes = 0;                 // head_dim / 8, at most 32
 };
 
 struct CudaRowLookupArgs {
   DeviceRowCodes codes;
-  uint32_t num_queries = 0;  // R of each kv head, 1 to kMostLookupQueries
-  // Of the rotated, scaled queries: MakeSignTables'. [num_kv_heads][R][plane_bytes * 32], 4-byte
-  // aligned, and [num_kv_heads][R][2].
-  const uint8_t* tables = nullptr;
-  const float* scales = nullptr;
-  const float* centroid_logits = nullptr;  // [num_kv_heads][R][most_clusters]: scaled
-  uint32_t most_clusters = 0;
+  DeviceQueries queries;               // R = num_tokens * group, 1 to kMostLookupQueries
+  float scale = 0;                     // > 0
   float softcap = 0;                   // > 0: of the model's logits
   const float* known_lse = nullptr;    // [num_kv_heads][R]: of all else; nullptr: nothing
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
   uint32_t num_refined = 0;            // num_wanted to all_rows
   uint32_t num_wanted = 0;             // >= 1
   float* scratch = nullptr;            // CudaRowLookupScratch floats
+  // [num_kv_heads], of the device: added to the rows of each head that are listed; nullptr: 0.
+  const uint32_t* first_row = nullptr;
   uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
   uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
   float* lse = nullptr;        // out [num_kv_heads][R]
-  float* tail = nullptr;       // out [num_kv_heads][R][most_groups]: log mass of the rows that are
-                               //   not listed; -inf: there are none
+  // out [num_kv_heads][R][most_groups]: log mass of the rows that are not listed; -inf: there are
+  // none, or no such group. A source's logits (attention.h), of stride most_groups.
+  float* tail = nullptr;
+  float* tail_lse = nullptr;  // out [num_kv_heads][R]: of all groups; nullptr: not wanted
 };
 size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries);
-// Logits within 1e-6 relative of AddSignLogitsScalar's and what tanhf rounds, sums of masses within
-// 1e-5.
+// Tables are MakeSignTables' of the rounded queries, bit for bit. Logits within 1e-6 relative of
+// AddSignLogitsScalar's, what tensor cores round of the centroids' (1e-5 scale |q| |C|) and tanhf;
+// sums of masses within 1e-5.
 CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args);
 
 // ---- What launches are given
@@ -77,6 +86,10 @@ struct RowCut {
 };
 struct CudaRowLookupPass {
   CudaRowLookupArgs lookup;
+  uint32_t num_queries;        // R
+  uint8_t* tables;             // [num_kv_heads][R][plane_bytes * 32]
+  float* scales;               // [num_kv_heads][R][2]: step and offset
+  float* centroid_logits;      // [num_kv_heads][R][most_clusters]: scaled
   uint32_t num_tiles;          // of the head with the most rows
   uint32_t is_refined;         // 0: rows by row codes; 1: those that were refined, by fine codes
   uint32_t digit;              // which of the score's is counted

@@ -11,6 +11,8 @@ constexpr uint32_t kRowsPerThread = 4;  // a word of each byte plane
 constexpr uint32_t kRowTile = kRowThreads * kRowsPerThread;
 constexpr uint32_t kRowQueries = 4;  // query rows of a block: their sums stay in registers
 constexpr uint32_t kRowTailThreads = 128;
+constexpr uint32_t kRowTableThreads = 128;  // of a block that makes a query row's tables
+constexpr uint32_t kRowTileCentroids = 128;
 constexpr uint32_t kRowScanThreads = 1024;
 
 // The bits of a score in digits, the highest first.

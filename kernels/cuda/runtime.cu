@@ -178,6 +178,9 @@ CudaKernels MakeTable() {
   table.select_rows = LaunchSelectRows;
   table.cut_items = LaunchCutItems;
   table.key_logits = LaunchKeyLogits;
+  table.key_squares = LaunchKeySquares;
+  table.row_tables = LaunchRowTables;
+  table.row_centroids = LaunchRowCentroids;
   table.row_logits = LaunchRowLogits;
   table.row_states = LaunchRowStates;
   table.row_lse = LaunchRowLse;
@@ -189,6 +192,7 @@ CudaKernels MakeTable() {
   table.row_refine = LaunchRowRefine;
   table.row_list = LaunchRowList;
   table.row_tail = LaunchRowTail;
+  table.row_tail_lse = LaunchRowTailLse;
   return table;
 }
 

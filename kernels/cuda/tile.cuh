@@ -40,6 +40,38 @@ __device__ __forceinline__ void CopyRows(unsigned char* tile, uint32_t head_dim,
   }
 }
 
+// The elements of bits [shift, shift + 16) of int8 numbers, times scale.
+template <typename T>
+__device__ __forceinline__ uint32_t PackQ8(uint32_t bytes, int shift, float scale) {
+  const auto low = static_cast<int8_t>(bytes >> shift & 0xFF);
+  const auto high = static_cast<int8_t>(bytes >> (shift + 8) & 0xFF);
+  return Pack<T>(scale * static_cast<float>(low), scale * static_cast<float>(high));
+}
+
+// Rows of entries [first, end), at most kRows, of int8 with scales: row_of(entry) says where.
+// Others are zeros. By way of registers: half the bytes of f16 are read, and converted once per
+// tile.
+template <typename T, uint32_t kHeadDim, uint32_t kRows, typename RowOf>
+__device__ __forceinline__ void LoadQ8(unsigned char* tile, uint32_t head_dim, const void* rows,
+                                       const f16* scales, uint32_t first, uint32_t end,
+                                       const RowOf& row_of) {
+  constexpr uint32_t kChunks = kHeadDim / kChunk, kRowsPerPass = kTileThreads / kChunks;
+  const uint32_t chunk = threadIdx.x % kChunks;
+#pragma unroll 4
+  for (uint32_t r = threadIdx.x / kChunks; r < kRows; r += kRowsPerPass) {
+    uint4 packed = {0, 0, 0, 0};
+    if (first + r < end && chunk * kChunk < head_dim) {
+      const size_t row = row_of(first + r);
+      const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const int8_t*>(rows) +
+                                                          row * head_dim + chunk * kChunk);
+      const float scale = ToFloat(scales[(row * head_dim + chunk * kChunk) / kQ8Block]);
+      packed = {PackQ8<T>(bytes.x, 0, scale), PackQ8<T>(bytes.x, 16, scale),
+                PackQ8<T>(bytes.y, 0, scale), PackQ8<T>(bytes.y, 16, scale)};
+    }
+    *reinterpret_cast<uint4*>(tile + TileOffset<kHeadDim>(r, chunk)) = packed;
+  }
+}
+
 // Query rows [first, first + kRows) of a kv head; past the last: zeros.
 template <uint32_t kHeadDim, uint32_t kRows>
 __device__ __forceinline__ void CopyQueries(unsigned char* tile, const DeviceQueries& queries,

@@ -26,6 +26,7 @@ namespace lectern {
 namespace {
 
 constexpr uint32_t kDim = 128, kClusterRows = 20;
+constexpr float kScale = 0.08838834764831845f;
 struct Shape {
   uint32_t heads, group;
 };
@@ -216,8 +217,6 @@ class Step {
   }
 
  private:
-  static constexpr float kScale = 0.08838834764831845f;
-
   void Attend(const DeviceBuffer<AttentionItem>& items, const uint32_t* num_items,
               uint32_t max_items, const DeviceBuffer<uint32_t>& item_begin, const uint32_t* rows) {
     CudaAttendArgs args;
@@ -231,8 +230,16 @@ class Step {
     args.max_items = max_items;
     args.states = {out_.data(), max_.data(), sum_.data()};
     Check(CudaAttend(stream_, args));
-    Check(CudaJoin(stream_, {args.states, item_begin.data(), view_.num_tokens, heads_, group_, kDim,
-                             Dtype::kF16, result_.data(), nullptr}));
+    CudaJoinArgs join = {};
+    join.lists[0] = {args.states, item_begin.data()};
+    join.num_lists = 1;
+    join.num_tokens = view_.num_tokens;
+    join.num_kv_heads = heads_;
+    join.group = group_;
+    join.head_dim = kDim;
+    join.dtype = Dtype::kF16;
+    join.output = result_.data();
+    Check(CudaJoin(stream_, join));
   }
 
   const Layer& layer_;
@@ -256,13 +263,16 @@ class RowStep {
       : stream_(layer.stream),
         planes_(Bytes(size_t{layer.heads} * layer.context * kDim / 8)),
         fine_planes_(Bytes(size_t{layer.heads} * layer.context * kDim / 8 * 3)),
-        tables_(Bytes(size_t{layer.heads} * layer.group * kDim * 4)),
+        queries_(Random(stream_, size_t{layer.heads} * layer.group * kDim, 4)),
+        rotation_(Put(stream_, std::vector<uint32_t>(2 * kDim / 32, 0x5A3C96E1))),
         factors_(Put(stream_, std::vector<float>(size_t{layer.heads} * layer.context, 0.01f))) {
     const uint32_t heads = layer.heads, context = layer.context, group = layer.group;
     constexpr uint32_t kGroupRows = 320;
     const uint32_t groups = (context + kGroupRows - 1) / kGroupRows;
     std::vector<uint32_t> clusters, places;
-    for (uint32_t i = 0; i < heads * context; ++i) clusters.push_back(i % context / kClusterRows);
+    for (uint32_t i = 0; i < heads * context; ++i) {
+      clusters.push_back(std::min(i % context / kClusterRows, layer.num_clusters - 1));
+    }
     for (uint32_t h = 0; h < heads; ++h) places.push_back(h * context);
     places.insert(places.end(), heads, context);
     for (uint32_t h = 0; h < heads; ++h) {
@@ -270,15 +280,6 @@ class RowStep {
     }
     clusters_ = Put(stream_, clusters);
     places_ = Put(stream_, places);
-    const uint32_t most_clusters = (context + kClusterRows - 1) / kClusterRows;
-    std::mt19937 engine(5);
-    std::normal_distribution<float> normal;
-    std::vector<float> logits(size_t{heads} * group * most_clusters);
-    for (float& logit : logits) logit = normal(engine);
-    centroid_logits_ = Put(stream_, logits);
-    std::vector<float> scales;
-    for (uint32_t i = 0; i < heads * group; ++i) scales.insert(scales.end(), {0.01f, -5.0f});
-    scales_ = Put(stream_, scales);
     args_.codes = {.planes = planes_.data(),
                    .factors = factors_.data(),
                    .fine_planes = fine_planes_.data(),
@@ -287,16 +288,18 @@ class RowStep {
                    .row_begin = places_.data(),
                    .num_rows = places_.data() + heads,
                    .group_begin = places_.data() + 2 * heads,
+                   .centroids = layer.centroids.data(),
+                   .cluster_begin = layer.cluster_begin.data(),
+                   .rotation = rotation_.data(),
                    .num_kv_heads = heads,
                    .most_rows = context,
                    .most_groups = groups,
+                   .most_clusters = layer.num_clusters,
                    .all_rows = uint64_t{heads} * context,
                    .plane_bytes = kDim / 8};
-    args_.num_queries = group;
-    args_.tables = tables_.data();
-    args_.scales = scales_.data();
-    args_.centroid_logits = centroid_logits_.data();
-    args_.most_clusters = most_clusters;
+    args_.queries = {queries_.data(), Dtype::kF16, size_t{heads} * group * kDim, 1, heads,
+                     group,           kDim};
+    args_.scale = kScale;
     args_.num_wanted = static_cast<uint32_t>(share / 2 * static_cast<double>(args_.codes.all_rows));
     args_.num_refined = 4 * args_.num_wanted;
     scratch_ = Make<float>(stream_, CudaRowLookupScratch(args_.codes, group));
@@ -304,11 +307,13 @@ class RowStep {
     counts_ = Make<uint32_t>(stream_, heads);
     lse_ = Make<float>(stream_, size_t{heads} * group);
     tail_ = Make<float>(stream_, size_t{heads} * group * groups);
+    tail_lse_ = Make<float>(stream_, size_t{heads} * group);
     args_.scratch = scratch_.data();
     args_.rows = rows_.data();
     args_.counts = counts_.data();
     args_.lse = lse_.data();
     args_.tail = tail_.data();
+    args_.tail_lse = tail_lse_.data();
   }
   void Lookup() { Check(CudaRowLookup(stream_, args_)); }
 
@@ -320,8 +325,10 @@ class RowStep {
     return Put(stream_, bytes);
   }
   CudaStream& stream_;
-  DeviceBuffer<uint8_t> planes_, fine_planes_, tables_;
-  DeviceBuffer<float> factors_, centroid_logits_, scales_, scratch_, lse_, tail_;
+  DeviceBuffer<uint8_t> planes_, fine_planes_;
+  DeviceBuffer<f16> queries_;
+  DeviceBuffer<uint32_t> rotation_;
+  DeviceBuffer<float> factors_, scratch_, lse_, tail_, tail_lse_;
   DeviceBuffer<uint32_t> clusters_, places_, rows_, counts_;
   CudaRowLookupArgs args_ = {};
 };

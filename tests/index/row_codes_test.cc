@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <iomanip>
@@ -81,6 +82,30 @@ TEST(RowCodesTest, RotationSpreadsOneDimension) {
       for (const float x : Rotated(unit)) EXPECT_LT(std::abs(x), 6 / std::sqrt(double(d)));
       EXPECT_NE(Rotated(unit), unit);
     }
+  }
+}
+
+// By the definition of a Hadamard transform, in double.
+TEST(RowCodesTest, RotationIsMadeOfItsSigns) {
+  for (const size_t d : {1, 2, 8, 40, 64, 80, 96, 128, 200, 256}) {
+    const std::vector<uint32_t> signs = RotationSigns(d);
+    const size_t num_words = (d + 31) / 32, p = std::bit_floor(d);
+    ASSERT_EQ(signs.size(), 2 * num_words) << d;
+    const OwnRows rows = NormalRows(1, d, 3);
+    std::vector<double> x(rows[0], rows[0] + d);
+    for (size_t round = 0; round < 2; ++round) {
+      double* const part = x.data() + (round == 0 ? 0 : d - p);
+      std::vector<double> sums(p);
+      for (size_t i = 0; i < p; ++i) {
+        for (size_t c = 0; c < p; ++c) {
+          const bool is_negated = signs[round * num_words + c / 32] >> (c % 32) & 1;
+          sums[i] += (std::popcount(i & c) % 2 == 1) != is_negated ? -part[c] : part[c];
+        }
+      }
+      for (size_t i = 0; i < p; ++i) part[i] = sums[i] / std::sqrt(static_cast<double>(p));
+    }
+    const std::vector<float> rotated = Rotated({rows[0], d});
+    for (size_t c = 0; c < d; ++c) EXPECT_NEAR(rotated[c], x[c], 1e-5) << d << ", " << c;
   }
 }
 

@@ -92,8 +92,8 @@ class CudaAttentionTest : public CudaTest {
     }
     Expect(CudaAttend(stream_, args));
     if (!finish) {
-      Expect(CudaJoin(stream_, {.states = args.states,
-                                .item_begin = begins.data(),
+      Expect(CudaJoin(stream_, {.lists = {{args.states, begins.data()}},
+                                .num_lists = 1,
                                 .num_tokens = p.num_tokens,
                                 .num_kv_heads = p.num_kv_heads,
                                 .group = p.group,
@@ -257,6 +257,127 @@ TEST_P(CudaAttentionTest, SourcesJoinAsIfTheyWereOne) {
               });
 }
 
+// A tail, whose log masses differ from row to row, beside rows by their keys: in one list of items,
+// and in lists of their own that are joined.
+TEST_P(CudaAttentionTest, LogMassesTakeThePlaceOfProducts) {
+  const auto check = [&](const Problem& p, uint32_t stride, std::vector<uint32_t> num_groups) {
+    SCOPED_TRACE(testing::Message() << p.num_tokens << " tokens, head_dim " << p.head_dim
+                                    << ", dtype " << static_cast<int>(p.dtype));
+    const uint32_t num_rows = p.num_query_rows();
+    const StoredMatrix queries(Matrix::Random(p.num_tokens, p.query_cols(), 1, 2), p.queries_in);
+    const StoredMatrix keys(Matrix::Random(p.num_rows, p.head_dim, 2), p.dtype);
+    const StoredMatrix values(Matrix::Random(p.num_rows, p.head_dim, 3), p.dtype);
+    const StoredMatrix means(Matrix::Random(p.num_kv_heads * stride, p.head_dim, 4), p.dtype);
+    Matrix masses = Matrix::Random(p.num_kv_heads * num_rows, stride, 5, 3);
+    for (size_t i = 0; i < masses.data.size(); i += 3) masses.data[i] = -kInf;
+    const auto logits = Upload(masses.data);
+    const DeviceRowsOfKv kv(*this, keys, values), of_tail(*this, means, means);
+    DeviceKv tail = of_tail.view;
+    tail.keys = nullptr;
+    tail.key_scales = nullptr;
+    tail.logits = logits.data();
+    tail.logits_stride = stride;
+    // Of the last head nothing but its tail.
+    std::vector<AttentionRange> rows, tails, all;
+    for (uint32_t head = 0; head < p.num_kv_heads; ++head) {
+      rows.push_back({head, 0, 10 * head, head + 1 < p.num_kv_heads ? 10 * head + 70 : 0});
+      tails.push_back({head, 1, head * stride, head * stride + num_groups[head]});
+      all.push_back(rows.back());
+      all.push_back(tails.back());
+    }
+    const Matrix q = queries.ToFloats(), k = keys.ToFloats(), v = values.ToFloats();
+    const Matrix m = means.ToFloats();
+    const double tolerance = 2 * std::max(Tolerance(p, v), Tolerance(p, m));
+    const auto expect = [&](const Output& output, bool has_rows) {
+      for (uint32_t head = 0; head < p.num_kv_heads; ++head) {
+        for (uint32_t r = 0; r < num_rows; ++r) {
+          const size_t first_col = (size_t{head} * p.group + r % p.group) * p.head_dim;
+          const float* const query = q[r / p.group] + first_col;
+          std::vector<double> out(p.head_dim);
+          double sum = 0;
+          const auto add = [&](double logit, const float* value) {
+            sum += std::exp(logit);
+            for (size_t c = 0; c < p.head_dim; ++c) out[c] += std::exp(logit) * value[c];
+          };
+          for (uint32_t i = rows[head].begin; i < rows[head].end; ++i) {
+            double dot = 0;
+            for (size_t c = 0; c < p.head_dim; ++c) dot += double{query[c]} * k[i][c];
+            add(p.softcap * std::tanh(dot * p.scale() / p.softcap), v[i]);
+          }
+          for (uint32_t g = 0; g < num_groups[head]; ++g) {
+            add(masses[head * num_rows + r][g], m[head * stride + g]);
+          }
+          const float got_lse = output.lse[head * num_rows + r];
+          ASSERT_NEAR(got_lse, std::log(sum), p.queries_in == Dtype::kF16 ? 2e-3 : 2e-2);
+          for (size_t c = 0; has_rows && c < p.head_dim; ++c) {
+            ASSERT_NEAR(output.rows[r / p.group][first_col + c], out[c] / sum, tolerance)
+                << "kv head " << head << ", row " << r << ", column " << c;
+          }
+        }
+      }
+    };
+    expect(Run(p, queries, {kv.view, tail}, CutAttention(all, p.num_kv_heads, 64)), true);
+
+    const auto device_queries = Upload(queries.bytes, 1);
+    std::vector<DeviceBuffer<float>> states;
+    std::vector<DeviceBuffer<uint32_t>> begins;
+    std::vector<DeviceBuffer<AttentionItem>> items;
+    CudaJoinArgs join = {.lists = {},
+                         .num_lists = 3,
+                         .num_tokens = p.num_tokens,
+                         .num_kv_heads = p.num_kv_heads,
+                         .group = p.group,
+                         .head_dim = p.head_dim,
+                         .dtype = p.queries_in,
+                         .output = nullptr};
+    for (uint32_t l = 0; l < 3; ++l) {  // the second: empty
+      const AttentionWork work = CutAttention(l == 0   ? rows
+                                              : l == 2 ? tails
+                                                       : std::vector<AttentionRange>(),
+                                              p.num_kv_heads, 64);
+      const size_t size = std::max<size_t>(1, work.items.size()) * num_rows;
+      for (const size_t cols : {p.head_dim, 1u, 1u}) states.push_back(Make<float>(size * cols));
+      items.push_back(Upload(work.items));
+      begins.push_back(Upload(work.item_begin));
+      join.lists[l] = {{states[3 * l].data(), states[3 * l + 1].data(), states[3 * l + 2].data()},
+                       begins.back().data()};
+      Expect(CudaAttend(stream_, {.queries = QueriesOf(p, device_queries.data()),
+                                  .scale = p.scale(),
+                                  .softcap = p.softcap,
+                                  .sources = {kv.view, tail},
+                                  .num_sources = 2,
+                                  .items = items.back().data(),
+                                  .max_items = static_cast<uint32_t>(work.items.size()),
+                                  .states = join.lists[l].states}));
+    }
+    const auto lse = Make<float>(size_t{p.num_kv_heads} * num_rows);
+    const auto output = Make<std::byte>(p.num_tokens * RowBytes(p.queries_in, p.query_cols()));
+    join.lse = lse.data();
+    Output result{Matrix(p.num_tokens, p.query_cols()), {}};
+    CudaJoinArgs without = join;
+    for (JoinList& list : without.lists) list.states.out = nullptr;
+    Expect(CudaJoin(stream_, without));
+    result.lse = Download(lse);
+    expect(result, false);
+    join.output = output.data();
+    Expect(CudaJoin(stream_, join));
+    EXPECT_EQ(Download(lse), result.lse);
+    const auto bytes = Download(output);
+    ToFloatRowsScalar({bytes.data(), p.queries_in, p.num_tokens, p.query_cols()}, result.rows.rows);
+    expect(result, true);
+  };
+  check({.softcap = 4}, 90, {90, 65});
+  check({.num_kv_heads = 3, .group = 1, .head_dim = 128, .softcap = 4}, 7, {0, 3, 7});
+  check({.num_kv_heads = 1, .group = 16, .head_dim = 256, .softcap = 4}, 130, {129});
+  check(
+      {.group = 2, .head_dim = 8, .dtype = Dtype::kBf16, .queries_in = Dtype::kBf16, .softcap = 4},
+      70, {70, 2});
+  check({.head_dim = 96, .dtype = Dtype::kQ8, .softcap = 4}, 66, {66, 33});
+  check({.num_tokens = 20, .num_kv_heads = 1, .group = 4, .softcap = 4}, 80, {67});
+  check({.num_tokens = 30, .group = 3, .head_dim = 32, .dtype = Dtype::kQ8, .softcap = 4}, 5,
+        {5, 2});
+}
+
 // The same bits whatever the blocks that take the items, and in whatever order they run.
 TEST_P(CudaAttentionTest, ItemsCountedByTheDeviceGiveTheSameBits) {
   const Problem p{.num_tokens = 1, .num_kv_heads = 2, .group = 4, .head_dim = 64};
@@ -380,6 +501,13 @@ TEST_P(CudaAttentionTest, RefusesWhatItCannotTake) {
             }),
             "q8 with queries that are not f16");
   EXPECT_EQ(why([](auto& a) { a.sources[0].keys = nullptr; }), "no keys or values");
+  EXPECT_EQ(why([&](auto& a) { a.sources[0].logits = memory.data(); }),
+            "logits without a stride, or with rows, a bias or causality");
+  EXPECT_EQ(why([&](auto& a) {
+              a.sources[0].logits = a.sources[0].bias = memory.data();
+              a.sources[0].logits_stride = 4;
+            }),
+            "logits without a stride, or with rows, a bias or causality");
   EXPECT_EQ(why([](auto& a) { a.scale = NAN; }), "a scale that is none");
   EXPECT_EQ(why([](auto& a) { a.num_sources = 4; }), "too many sources");
   EXPECT_EQ(why([](auto& a) { a.states.sum = nullptr; }), "no place for the result");
@@ -390,6 +518,32 @@ TEST_P(CudaAttentionTest, RefusesWhatItCannotTake) {
               a.sources[0].rows = reinterpret_cast<const uint32_t*>(a.items);
             }),
             "causal rows by a list");
+}
+
+TEST_P(CudaAttentionTest, JoinRefusesWhatItCannotTake) {
+  const auto memory = Make<float>(64);
+  const auto* const begins = reinterpret_cast<const uint32_t*>(memory.data());
+  const DeviceStates states = {memory.data(), memory.data(), memory.data()};
+  const CudaJoinArgs good = {.lists = {{states, begins}, {states, begins}},
+                             .num_lists = 2,
+                             .num_tokens = 1,
+                             .num_kv_heads = 1,
+                             .group = 1,
+                             .head_dim = 8,
+                             .dtype = Dtype::kF32,
+                             .output = memory.data()};
+  const auto refused = [&](auto change) {
+    CudaJoinArgs args = good;
+    change(args);
+    EXPECT_EQ(CudaJoin(stream_, args).code, CudaCode::kInvalidArgument);
+  };
+  refused([](auto& args) { args.num_lists = 0; });
+  refused([](auto& args) { args.num_lists = kMostJoined + 1; });
+  refused([](auto& args) { args.num_lists = 3; });  // the third is none
+  refused([](auto& args) { args.lists[1].states.out = nullptr; });
+  refused([](auto& args) { args.lists[1].item_begin = nullptr; });
+  refused([](auto& args) { args.output = nullptr; });  // no LSEs either
+  refused([](auto& args) { args.dtype = Dtype::kQ8; });
 }
 
 LECTERN_CUDA_TESTS(CudaAttentionTest);

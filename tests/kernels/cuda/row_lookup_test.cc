@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "index/row_codes.h"
 #include "kernels/sign_logits.h"
 #include "tests/kernels/cuda/cuda_case.h"
 
@@ -16,13 +17,18 @@ struct Case {
   std::vector<uint32_t> num_rows;  // of each kv head
   size_t num_queries = 4, dim = 64;
   size_t rows_per_cluster = 7, rows_per_group = 40;
-  float softcap = 0;
+  size_t num_tokens = 1;  // num_queries % num_tokens == 0
+  Dtype dtype = Dtype::kF16;
+  float scale = 0.25f, softcap = 0;
   bool has_known = true, has_weights = true;
+  bool equal_centroids = false;
   float factor = 0.3f;  // of the codes; 0: rows of a cluster are equal
 
   std::vector<uint32_t> row_begin, clusters, group_begin;
-  std::vector<uint8_t> planes, fine_planes, tables;
-  std::vector<float> factors, fine_factors, scales, centroid_logits, known, weights;
+  std::vector<uint8_t> planes, fine_planes;
+  std::vector<uint16_t> queries, centroids;
+  std::vector<uint32_t> cluster_begin = {0}, first_row;
+  std::vector<float> factors, fine_factors, known, weights;
   uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;
   uint64_t all_rows = 0;
   // [head][R * rows]: by row codes, and by fine codes.
@@ -31,29 +37,50 @@ struct Case {
   size_t plane_bytes() const { return PlaneBytes(dim); }
   size_t num_heads() const { return num_rows.size(); }
 
+  size_t group() const { return num_queries / num_tokens; }
+  size_t query_stride() const { return (num_heads() * group() + 1) * dim; }
+  const float* QueryOf(const Matrix& of, size_t head, size_t r) const {
+    return of[r / group()] + (head * group() + r % group()) * dim;
+  }
+  // Bits in the queries' type; `values` become what they are worth.
+  std::vector<uint16_t> Round(Matrix& values) const {
+    std::vector<uint16_t> bits(values.data.size());
+    auto* const bytes = reinterpret_cast<std::byte*>(bits.data());
+    FromFloatRowsScalar(values.rows, dtype, bytes);
+    ToFloatRowsScalar({bytes, dtype, values.rows.num_rows, values.rows.num_cols}, values.rows);
+    return bits;
+  }
+
   void Draw() {
     most_rows = *std::max_element(num_rows.begin(), num_rows.end());
     most_groups = static_cast<uint32_t>((most_rows + rows_per_group - 1) / rows_per_group);
     most_clusters = static_cast<uint32_t>((most_rows + rows_per_cluster - 1) / rows_per_cluster);
     std::mt19937 engine(7);
     std::uniform_real_distribution<float> uniform(0, 1);
-    const Matrix centroids = Matrix::Random(num_heads() * num_queries, most_clusters, 2);
-    centroid_logits = centroids.data;
+    // Queries as attention takes them, with columns that are nobody's.
+    Matrix drawn = Matrix::Random(num_tokens, query_stride(), 10);
+    queries = Round(drawn);
     for (size_t h = 0; h < num_heads(); ++h) {
       row_begin.push_back(static_cast<uint32_t>(factors.size()));
       all_rows += num_rows[h];
       for (uint32_t g = 0; g <= most_groups; ++g) {
         group_begin.push_back(std::min(static_cast<uint32_t>(g * rows_per_group), num_rows[h]));
       }
-      const Matrix queries = Matrix::Random(num_queries, dim, 10 + h);
+      first_row.push_back(static_cast<uint32_t>(1000 * h + 7));
+      Matrix rotated(num_queries, dim);
+      for (size_t r = 0; r < num_queries; ++r) {
+        for (size_t c = 0; c < dim; ++c) rotated[r][c] = scale * QueryOf(drawn, h, r)[c];
+        Rotate({rotated[r], dim});
+      }
       std::vector<uint8_t> of_head(num_queries * SignTableBytes(dim));
       std::vector<SignScale> head_scales(num_queries);
-      MakeSignTables(queries, of_head, head_scales);
-      tables.insert(tables.end(), of_head.begin(), of_head.end());
-      for (const SignScale& scale : head_scales) {
-        scales.push_back(scale.step);
-        scales.push_back(scale.offset);
-      }
+      MakeSignTables(rotated, of_head, head_scales);
+      const size_t num_clusters = (num_rows[h] + rows_per_cluster - 1) / rows_per_cluster;
+      Matrix head_centroids = Matrix::Random(num_clusters, dim, 50 + static_cast<unsigned>(h));
+      if (equal_centroids) std::ranges::fill(head_centroids.data, 0.5f);
+      const std::vector<uint16_t> rounded = Round(head_centroids);
+      centroids.insert(centroids.end(), rounded.begin(), rounded.end());
+      cluster_begin.push_back(cluster_begin.back() + static_cast<uint32_t>(num_clusters));
       const size_t bytes = PackedSignBytes(num_rows[h], plane_bytes());
       // Planes of the row's number of three bits, side by side, and packed.
       std::vector<std::byte> of_rows(num_rows[h] * 3 * plane_bytes());
@@ -76,7 +103,11 @@ struct Case {
         clusters.push_back(cluster);
         head_factors.push_back(factor * uniform(engine));
         for (size_t r = 0; r < num_queries; ++r) {
-          expected[r][t] = centroids[h * num_queries + r][cluster];
+          double dot = 0;
+          for (size_t c = 0; c < dim; ++c) {
+            dot += double{QueryOf(drawn, h, r)[c]} * head_centroids[cluster][c];
+          }
+          expected[r][t] = static_cast<float>(scale * dot);
         }
       }
       Matrix fine = expected;
@@ -171,14 +202,15 @@ class CudaRowLookupTest : public CudaTest {
  public:
   struct Found {
     std::vector<uint32_t> rows, counts;
-    std::vector<float> lse, tail;
+    std::vector<float> lse, tail, tail_lse;
   };
   Found Run(const Case& of, uint32_t num_refined, uint32_t num_wanted) {
     const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
     const auto fine_factors = Upload(of.fine_factors);
-    const auto tables = Upload(of.tables);
-    const auto factors = Upload(of.factors), scales = Upload(of.scales);
-    const auto centroid_logits = Upload(of.centroid_logits), known = Upload(of.known);
+    const auto query_bits = Upload(of.queries), centroids = Upload(of.centroids);
+    const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
+    const auto rotation = Upload(RotationSigns(of.dim));
+    const auto factors = Upload(of.factors), known = Upload(of.known);
     const auto weights = Upload(of.weights);
     const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
     const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
@@ -192,19 +224,29 @@ class CudaRowLookupTest : public CudaTest {
                   .row_begin = row_begin.data(),
                   .num_rows = num_rows.data(),
                   .group_begin = group_begin.data(),
+                  .centroids = centroids.data(),
+                  .cluster_begin = cluster_begin.data(),
+                  .rotation = rotation.data(),
                   .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
                   .most_rows = of.most_rows,
                   .most_groups = of.most_groups,
+                  .most_clusters = of.most_clusters,
                   .all_rows = of.all_rows,
                   .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
-    args.num_queries = static_cast<uint32_t>(of.num_queries);
-    const auto scratch = Make<float>(CudaRowLookupScratch(args.codes, args.num_queries));
+    args.queries = {.data = query_bits.data(),
+                    .dtype = of.dtype,
+                    .stride = of.query_stride(),
+                    .num_tokens = static_cast<uint32_t>(of.num_tokens),
+                    .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
+                    .group = static_cast<uint32_t>(of.group()),
+                    .head_dim = static_cast<uint32_t>(of.dim)};
+    args.scale = of.scale;
+    const auto scratch =
+        Make<float>(CudaRowLookupScratch(args.codes, static_cast<uint32_t>(of.num_queries)));
     const auto rows = Make<uint32_t>(num_wanted), counts = Make<uint32_t>(of.num_heads());
     const auto lse = Make<float>(queries), tail = Make<float>(queries * of.most_groups);
-    args.tables = tables.data();
-    args.scales = scales.data();
-    args.centroid_logits = centroid_logits.data();
-    args.most_clusters = of.most_clusters;
+    const auto tail_lse = Make<float>(queries);
+    args.first_row = of.has_known ? first_row.data() : nullptr;
     args.softcap = of.softcap;
     args.known_lse = of.has_known ? known.data() : nullptr;
     args.row_weights = of.has_weights ? weights.data() : nullptr;
@@ -215,8 +257,17 @@ class CudaRowLookupTest : public CudaTest {
     args.counts = counts.data();
     args.lse = lse.data();
     args.tail = tail.data();
+    args.tail_lse = tail_lse.data();
     Expect(CudaRowLookup(stream_, args));
-    return {Download(rows), Download(counts), Download(lse), Download(tail)};
+    Found found = {Download(rows), Download(counts), Download(lse), Download(tail),
+                   Download(tail_lse)};
+    size_t at = 0;  // rows as their head counts them
+    for (size_t h = 0; h < of.num_heads(); ++h) {
+      for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {
+        if (args.first_row != nullptr) found.rows[at] -= of.first_row[h];
+      }
+    }
+    return found;
   }
 
   // Every list is ascending, and of the refined rows none that is left has a larger score than one
@@ -252,6 +303,7 @@ class CudaRowLookupTest : public CudaTest {
         } else {
           EXPECT_NEAR(got, lse, 1e-5);
         }
+        double all_tails = 0;
         for (uint32_t g = 0; g < of.most_groups; ++g) {
           const uint32_t* const begins = of.group_begin.data() + h * (of.most_groups + 1) + g;
           double sum = 0;
@@ -264,6 +316,13 @@ class CudaRowLookupTest : public CudaTest {
           } else {
             EXPECT_NEAR(tail, std::log(sum), 1e-4);
           }
+          all_tails += sum;
+        }
+        const float tail_lse = found.tail_lse[h * of.num_queries + r];
+        if (all_tails == 0) {
+          EXPECT_EQ(tail_lse, -INFINITY);
+        } else {
+          EXPECT_NEAR(tail_lse, std::log(all_tails), 1e-4);
         }
       }
     }
@@ -277,7 +336,10 @@ TEST_P(CudaRowLookupTest, ListsTheBestOfAllHeads) {
     Case of;
     of.num_rows = {1500, 3, 1024, 0, 2100};
     of.num_queries = num_queries;
-    of.dim = num_queries == 1 ? 8 : num_queries == 7 ? 100 : num_queries == 16 ? 256 : 64;
+    of.dim = num_queries == 1 ? 8 : num_queries == 7 ? 104 : num_queries == 16 ? 256 : 64;
+    of.num_tokens = num_queries == 16 ? 2 : 1;
+    of.dtype = num_queries == 7 ? Dtype::kBf16 : Dtype::kF16;
+    of.scale = 1 / std::sqrt(static_cast<float>(of.dim));
     of.softcap = num_queries == 7 ? 3 : 0;
     of.has_known = num_queries != 1;
     of.has_weights = num_queries > 4;
@@ -303,8 +365,8 @@ TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
   of.rows_per_cluster = 10000;
   of.factor = 0;
   of.has_weights = of.has_known = false;
+  of.equal_centroids = true;
   of.Draw();
-  std::fill(of.centroid_logits.begin(), of.centroid_logits.end(), 1.0f);
   const Found found = Run(of, 1400, 1300);  // of the first head each row counts more
   EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 1270}));
   for (uint32_t i = 0; i < 1300; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
@@ -325,14 +387,18 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
                 .row_begin = words,
                 .num_rows = words,
                 .group_begin = words,
+                .centroids = words,
+                .cluster_begin = words,
+                .rotation = words,
                 .num_kv_heads = 1,
                 .most_rows = 8,
                 .most_groups = 1,
+                .most_clusters = 1,
                 .all_rows = 8,
                 .plane_bytes = 8};
-  good.num_queries = good.most_clusters = good.num_refined = good.num_wanted = 1;
-  good.tables = good.codes.planes;
-  good.scales = good.centroid_logits = floats.data();
+  good.queries = {words, Dtype::kF16, 64, 1, 1, 1, 64};
+  good.scale = 1;
+  good.num_refined = good.num_wanted = 1;
   good.scratch = good.lse = good.tail = floats.data();
   good.rows = good.counts = words;
   const auto refuses = [&](auto change) {
@@ -342,8 +408,14 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   };
   EXPECT_TRUE(refuses([](auto& a) { a.codes.clusters = nullptr; }));
   EXPECT_TRUE(refuses([](auto& a) { ++a.codes.planes; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.codes.plane_bytes = 33; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.num_queries = kMostLookupQueries + 1; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.plane_bytes = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.centroids = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.rotation = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.most_clusters = 0; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.queries.dtype = Dtype::kF32; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.queries.stride = 56; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.queries.num_tokens = kMostLookupQueries + 1; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.scale = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 2; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 9; }));

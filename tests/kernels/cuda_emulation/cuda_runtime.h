@@ -117,6 +117,13 @@ inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {  // one thread ru
   *address += value;
   return before;
 }
+inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
+  unsigned long long before;  // of what is kept as uint64_t, which may be another type
+  std::memcpy(&before, address, sizeof before);
+  const unsigned long long after = before + value;
+  std::memcpy(static_cast<void*>(address), &after, sizeof after);
+  return before;
+}
 using std::max;
 using std::min;
 
