@@ -30,6 +30,9 @@ class DeviceLookupTest : public OnMachine {
     static const TempFolder folder;
     static const TokenDocument document =
         IndexTokens(TinyModel(), TextTokens(3000), folder.path(), {.kv_dtype = Dtype::kF16});
+    Bring(document);
+  }
+  void Bring(const TokenDocument& document) {
     const auto heads = document.document->Heads(0);
     ASSERT_TRUE(heads.ok());
     heads_ = *heads;
@@ -43,6 +46,7 @@ class DeviceLookupTest : public OnMachine {
     ASSERT_NE(codes_, nullptr);
     Draw(4);
   }
+  void ExpectBestRows(double budget, double tolerance);
 
   // Queries whose logits spread by a few units.
   void Draw(size_t num_queries) {
@@ -51,6 +55,10 @@ class DeviceLookupTest : public OnMachine {
     for (size_t h = 0; h < heads_.size(); ++h) {
       queries_.push_back(Matrix::Random(num_queries, Dim(), 3 + h));
       for (float& x : queries_.back().data) x *= 0.7f;
+      std::vector<std::byte> rounded(queries_.back().data.size() * 2);  // as the device will
+      FromFloatRowsScalar(queries_.back(), codes_->dtype(), rounded.data());
+      ToFloatRowsScalar({rounded.data(), codes_->dtype(), num_queries, Dim()},
+                        queries_.back().rows);
       known_lse_.emplace_back(num_queries, 1.5f);
     }
     views_.assign(queries_.begin(), queries_.end());
@@ -132,76 +140,89 @@ class DeviceLookupTest : public OnMachine {
   std::vector<std::vector<float>> known_lse_;
 };
 
-TEST_P(DeviceLookupTest, ReadsTheBestRowsThatTheBudgetAllows) {
+// `tolerance`: of masses, as tables and centroids are rounded.
+void DeviceLookupTest::ExpectBestRows(double budget, double tolerance) {
+  SCOPED_TRACE(budget);
   DeviceLookup lookup(stream_, *DefaultBackend());
-  for (const double budget : {0.3, 0.6}) {
-    SCOPED_TRACE(budget);
-    const LookupArgs args = Args(budget);
-    std::vector<HeadSelection> selections;
-    const auto found = lookup.LookUp(*codes_, args, selections);
-    ASSERT_TRUE(found.ok()) << found.status().message() << cuda_emulation::TakeReport();
-    ASSERT_TRUE(*found);
-    ASSERT_EQ(selections.size(), heads_.size());
-    double dense = 0, read = 0;
-    size_t num_read = 0;
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      dense += static_cast<double>(heads_[h].dense_bytes());
-      read += static_cast<double>(selections[h].bytes);
-      num_read += selections[h].rows.size();
-    }
-    EXPECT_LE(read, budget * dense);
-    EXPECT_GE(read, 0.95 * budget * dense);
-
-    std::vector<std::pair<double, std::pair<size_t, uint32_t>>> order;
-    const std::vector<Matrix> coarse = Shares(args, {});
-    std::vector<std::vector<bool>> is_refined;
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      is_refined.emplace_back(heads_[h].num_rows(), false);
-      for (uint32_t t = heads_[h].num_exact(); t < heads_[h].num_rows(); ++t) {
-        order.push_back({Score(coarse[h], t), {h, t}});
-      }
-    }
-    std::ranges::sort(order, std::greater<>());
-    order.resize(std::min(order.size(), 4 * num_read));
-    for (const auto& [score, row] : order) is_refined[row.first][row.second] = true;
-    const std::vector<Matrix> shares = Shares(args, is_refined);
-    double least = INFINITY, most = 0;  // of the refined ones: of those read; of those left
-    for (size_t h = 0; h < heads_.size(); ++h) {
-      const HeadIndex& head = heads_[h];
-      const HeadSelection& selection = selections[h];
-      ASSERT_TRUE(std::ranges::is_sorted(selection.rows));
-      EXPECT_EQ(selection.coded,
-                (std::vector<IndexRange>{
-                    {0, static_cast<uint32_t>(head.levels().back().num_clusters())}}));
-      std::vector<double> left(4, 0.0);
-      for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
-        if (std::ranges::binary_search(selection.rows, t)) {
-          least = std::min(least, Score(shares[h], t));
-          continue;
-        }
-        if (is_refined[h][t]) most = std::max(most, Score(shares[h], t));
-        for (size_t r = 0; r < 4; ++r) left[r] += double{shares[h][r][t]};
-      }
-      const LogitTail& tail = selection.logit_tail;
-      ASSERT_EQ(tail.logits.size(), 4 * tail.num_clusters());
-      double missed = 0, known = 0;
-      for (size_t r = 0; r < 4; ++r) {
-        double sum = 0, all = std::exp(double{known_lse_[h][r]});
-        for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
-          all += std::exp(Estimate(args, h, r, t, is_refined[h][t]));
-        }
-        for (size_t i = 0; i < tail.num_clusters(); ++i) {
-          sum += std::exp(tail.logits[r * tail.num_clusters() + i]) / all;
-        }
-        EXPECT_NEAR(sum, left[r], 0.03 * left[r]);
-        missed += left[r] / 4;
-        known += sum;
-      }
-      EXPECT_GT(known, 0);
-      EXPECT_NEAR(selection.missed_mass, missed, 0.03 * missed);
-    }
-    EXPECT_GE(least, most * 0.9);  // tables and centroids are rounded
+  const LookupArgs args = Args(budget);
+  std::vector<HeadSelection> selections;
+  const auto found = lookup.LookUp(*codes_, args, selections);
+  ASSERT_TRUE(found.ok()) << found.status().message() << cuda_emulation::TakeReport();
+  ASSERT_TRUE(*found);
+  ASSERT_EQ(selections.size(), heads_.size());
+  double dense = 0, read = 0;
+  size_t num_read = 0;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    dense += static_cast<double>(heads_[h].dense_bytes());
+    read += static_cast<double>(selections[h].bytes);
+    num_read += selections[h].rows.size();
   }
+  EXPECT_LE(read, budget * dense);
+  EXPECT_GE(read, 0.95 * budget * dense);
+
+  std::vector<std::pair<double, std::pair<size_t, uint32_t>>> order;
+  const std::vector<Matrix> coarse = Shares(args, {});
+  std::vector<std::vector<bool>> is_refined;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    is_refined.emplace_back(heads_[h].num_rows(), false);
+    for (uint32_t t = heads_[h].num_exact(); t < heads_[h].num_rows(); ++t) {
+      order.push_back({Score(coarse[h], t), {h, t}});
+    }
+  }
+  std::ranges::sort(order, std::greater<>());
+  order.resize(std::min(order.size(), 4 * num_read));
+  for (const auto& [score, row] : order) is_refined[row.first][row.second] = true;
+  const std::vector<Matrix> shares = Shares(args, is_refined);
+  double least = INFINITY, most = 0;  // of the refined ones: of those read; of those left
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    const HeadIndex& head = heads_[h];
+    const HeadSelection& selection = selections[h];
+    ASSERT_TRUE(std::ranges::is_sorted(selection.rows));
+    EXPECT_EQ(
+        selection.coded,
+        (std::vector<IndexRange>{{0, static_cast<uint32_t>(head.levels().back().num_clusters())}}));
+    std::vector<double> left(4, 0.0);
+    for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
+      if (std::ranges::binary_search(selection.rows, t)) {
+        least = std::min(least, Score(shares[h], t));
+        continue;
+      }
+      if (is_refined[h][t]) most = std::max(most, Score(shares[h], t));
+      for (size_t r = 0; r < 4; ++r) left[r] += double{shares[h][r][t]};
+    }
+    const LogitTail& tail = selection.logit_tail;
+    ASSERT_EQ(tail.logits.size(), 4 * tail.num_clusters());
+    double missed = 0, known = 0;
+    for (size_t r = 0; r < 4; ++r) {
+      double sum = 0, all = std::exp(double{known_lse_[h][r]});
+      for (uint32_t t = head.num_exact(); t < head.num_rows(); ++t) {
+        all += std::exp(Estimate(args, h, r, t, is_refined[h][t]));
+      }
+      for (size_t i = 0; i < tail.num_clusters(); ++i) {
+        sum += std::exp(tail.logits[r * tail.num_clusters() + i]) / all;
+      }
+      EXPECT_NEAR(sum, left[r], tolerance * left[r]);
+      missed += left[r] / 4;
+      known += sum;
+    }
+    EXPECT_GT(known, 0);
+    EXPECT_NEAR(selection.missed_mass, missed, tolerance * missed);
+  }
+  EXPECT_GE(least, most * (1 - 3 * tolerance));
+}
+
+TEST_P(DeviceLookupTest, ReadsTheBestRowsThatTheBudgetAllows) {
+  ExpectBestRows(0.3, 0.03);
+  ExpectBestRows(0.6, 0.03);
+}
+
+TEST_P(DeviceLookupTest, OfABf16DocumentQueriesAndCentroidsAreOfItsType) {
+  const TempFolder folder;
+  const TokenDocument document =
+      IndexTokens(TinyModel(), TextTokens(3000), folder.path(), {.kv_dtype = Dtype::kBf16});
+  Bring(document);
+  EXPECT_EQ(codes_->dtype(), Dtype::kBf16);
+  ExpectBestRows(0.4, 0.06);
 }
 
 TEST_P(DeviceLookupTest, LeavesToTheHostWhatItDoesNotDo) {
