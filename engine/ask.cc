@@ -177,6 +177,10 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
   if (device.document) {
     session->device_attention_ =
         std::make_unique<DeviceAttention>(session->stream_, device.document, backend);
+    session->conversation_ = std::make_shared<DeviceConversation>(session->stream_, config,
+                                                                  session->rows_.dtype(), backend);
+    session->device_token_ = std::make_unique<DeviceToken>(session->stream_, device.document,
+                                                           session->conversation_, config);
   }
   session->dense_bytes_ = session->document_->LayerBytes();
   session->open_ms_ = open_ms;
@@ -185,7 +189,36 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
 
 // --- one forward pass -------------------------------------------------------------------------
 
-void DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
+// They are on the device where attention to the document is, while there is room, but for rows that
+// are compressed, which is done here.
+Status DocumentSession::PlaceRows(size_t num_tokens) {
+  const bool is_wanted = device_attention_ && max_session_rows == 0;
+  if (!is_wanted || (!rows_on_device_ && num_past_ > 0)) {
+    if (rows_on_device_) LECTERN_RETURN_IF_ERROR(BringRowsHere());
+    rows_.Reserve(num_tokens);
+    return {};
+  }
+  const Status reserved = conversation_->Reserve(num_past_, num_tokens);
+  if (reserved.ok()) {
+    rows_on_device_ = true;
+    return {};
+  }
+  if (reserved.code() != Code::kOutOfMemory) return reserved;
+  return rows_on_device_ ? BringRowsHere() : Status();
+}
+
+Status DocumentSession::BringRowsHere() {
+  EndToken();
+  LECTERN_RETURN_IF_ERROR(conversation_->Read(static_cast<uint32_t>(num_past_), rows_));
+  rows_on_device_ = false;
+  return {};
+}
+
+Status DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
+  if (rows_on_device_) {
+    return conversation_->Append(layer, num_tokens, activations_->keys.data(),
+                                 activations_->values.data(), static_cast<uint32_t>(num_past_));
+  }
   const ModelConfig& config = model_->config();
   const size_t dim = config.head_dim, kv_cols = size_t{config.num_kv_heads} * dim;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -193,6 +226,7 @@ void DocumentSession::StoreRows(uint32_t layer, size_t num_tokens) {
                  {activations_->keys.data() + head * dim, num_tokens, dim, kv_cols},
                  {activations_->values.data() + head * dim, num_tokens, dim, kv_cols});
   }
+  return {};
 }
 
 // The first row of a windowed layer's cache that the token of row `end` - 1 sees.
@@ -204,7 +238,25 @@ uint32_t DocumentSession::FirstInWindow(size_t cache, size_t end) const {
 }
 
 // Causal attention over the tokens after the fixed context, these included.
-void DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states) {
+Status DocumentSession::AttendQuestion(uint32_t layer, size_t num_tokens,
+                                       std::span<const Rows<const float>> queries,
+                                       const LayerStates& states) {
+  if (!rows_on_device_) {
+    AttendQuestionHere(layer, num_tokens, states);
+    return {};
+  }
+  const ModelConfig& config = model_->config();
+  for (const AttentionState& state : states.all) ResetState(state);
+  return conversation_->Attend({.queries = queries,
+                                .num_tokens = num_tokens,
+                                .softcap = config.attention_softcap,
+                                .states = states.all},
+                               layer, static_cast<uint32_t>(num_past_),
+                               config.is_windowed(layer) ? config.window : 0);
+}
+
+void DocumentSession::AttendQuestionHere(uint32_t layer, size_t num_tokens,
+                                         const LayerStates& states) {
   const ModelConfig& config = model_->config();
   const size_t group = config.query_group(), rows = num_tokens * group;
   const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
@@ -258,7 +310,7 @@ Status DocumentSession::AttendLayer(const Document& document, uint32_t layer, si
   }
   ArenaVector<float> question(num_tokens * config.num_heads * config.head_dim, &arena_);
   LayerStates question_states(config, num_tokens, question.data(), &arena_);
-  AttendQuestion(layer, num_tokens, question_states);
+  LECTERN_RETURN_IF_ERROR(AttendQuestion(layer, num_tokens, queries, question_states));
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     const AttentionState& state = question_states.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {
@@ -352,7 +404,7 @@ Status DocumentSession::AttendStep(uint32_t layer, size_t num_tokens, double kv_
   const bool reads_ahead = num_tokens > 1 && layer + 1 < config.num_layers;
   if (reads_ahead) document_->ReadAheadCodes(layer + 1);
   const Document::LayerUse use(*document_, layer);
-  StoreRows(layer, num_tokens);
+  LECTERN_RETURN_IF_ERROR(StoreRows(layer, num_tokens));
   arena_.Reset();
   LayerStates states(config, num_tokens, activations_->attended.data(), &arena_);
   LECTERN_RETURN_IF_ERROR(AttendLayer(*document_, layer, num_tokens, kv_budget, tail, cancel,
@@ -392,23 +444,44 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     document_->ReadAheadCodes(0);
     document_->ReadAheadRows(0);
   }
+  LECTERN_RETURN_IF_ERROR(PlaceRows(past + ids.size()));
+  LECTERN_ASSIGN(const bool attends_there, PrepareToken(ids.size(), kv_budget, tail));
+  if (attends_there) {
+    LECTERN_RETURN_IF_ERROR(device_token_->BeginStep(static_cast<uint32_t>(past)));
+  }
+  activations_->attends_on_device = attends_there;
+  activations_->graph_key = attends_there ? device_token_->key() : 0;
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
   double read_fraction = 0;
-  const auto attend = [&](uint32_t layer) {
-    return AttendStep(layer, ids.size(), kv_budget, tail, cancel, read_fraction);
+  const auto attend = [&](uint32_t layer, Activations& a, size_t row) -> Status {
+    if (!attends_there) {
+      return AttendStep(layer, ids.size(), kv_budget, tail, cancel, read_fraction);
+    }
+    if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
+    return device_token_->Attend(layer, a, row);
   };
   const bool is_shared = batch_ && ids.size() == 1;
-  Status status = is_shared ? batch_->Run(seat_, *activations_, logits_, attend, cancel)
-                            : transformer_.RunLayers(ids.size(), *activations_, attend);
+  const auto attend_own = [&](uint32_t layer) { return attend(layer, *activations_, 0); };
+  Status status;
+  if (is_shared) {
+    status = batch_->Run(seat_, *activations_, logits_, attend, cancel);
+  } else if (ids.size() == 1) {
+    status = transformer_.RunToken(*activations_, attend_own);
+  } else {
+    status = transformer_.RunLayers(ids.size(), *activations_, attend_own);
+  }
   if (status.ok() && !is_shared) {
     status = transformer_.Logits(ids.size() - 1, 1, *activations_,
                                  {logits_.data(), 1, logits_.size()});
   }
+  if (attends_there && status.ok()) status = device_token_->EndStep();
   if (!status.ok()) {
+    if (attends_there) (void)stream_->stream().Wait();
     Truncate(past);
     return status;
   }
   num_past_ = past + ids.size();
+  if (attends_there) CountToken(kv_budget, tail, read_fraction);
   if (in_prefill_) {
     totals_.read_prefill += read_fraction;
   } else {
@@ -416,6 +489,52 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     ++totals_.decode_steps;
   }
   return std::span<const float>(logits_);
+}
+
+Result<bool> DocumentSession::PrepareToken(size_t num_tokens, double kv_budget, bool tail) {
+  const bool is_plain =
+      rule.kind == Rule::kDefault && !selector && !on_layer && mass_.empty() && max_missed_ < 0;
+  if (num_tokens > 1 || !rows_on_device_ || !is_plain) {
+    EndToken();
+    return false;
+  }
+  LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(*document_, kv_budget, tail));
+  if (plan != nullptr && !plan->heads.empty()) return false;
+  const DeviceToken::Plan wanted = {
+      .budgets = plan != nullptr ? plan->layers : std::vector<double>(),
+      .tail = tail,
+      .has_evidence = !squared_mass_.empty()};
+  if (device_token_->plan() != nullptr && *device_token_->plan() == wanted) return true;
+  if (refused_ == wanted) return false;
+  LECTERN_ASSIGN(const bool is_ready, device_token_->Begin(wanted, device_attention_->staging()));
+  if (!is_ready) refused_ = wanted;
+  return is_ready;
+}
+
+// What AttendStep counts of a layer.
+void DocumentSession::CountToken(double kv_budget, bool tail, double& read_fraction) {
+  const double num_layers = document_->num_full_layers();
+  const MissedCalibration& calibration = document_->missed_calibration();
+  const bool is_measured = policies == document_->policies() && tail && calibration.is_measured();
+  for (uint32_t layer = 0; layer < model_->config().num_layers; ++layer) {
+    const DeviceToken::LayerRead read = device_token_->Read(layer);
+    if (read.is_windowed) {
+      totals_.window_bytes += read.bytes;
+      continue;
+    }
+    read_fraction +=
+        static_cast<double>(read.bytes) / static_cast<double>(document_->LayerBytes()) / num_layers;
+    totals_.bytes += read.bytes;
+    const double missed = is_measured && read.is_sparse
+                              ? calibration.Estimate(layer, kv_budget, read.uncalibrated_missed)
+                              : read.uncalibrated_missed;
+    totals_.missed += missed / num_layers;
+  }
+}
+
+void DocumentSession::EndToken() {
+  refused_.reset();
+  if (device_token_) device_token_->End();
 }
 
 // By the last tokens of the step, as many as KV-Compress observes.
@@ -581,9 +700,13 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
   const size_t past = num_past_;
   const int32_t pending = pending_;
+  EndToken();
   try {
-    return Generate(question, options);
+    auto answer = Generate(question, options);
+    EndToken();
+    return answer;
   } catch (const std::bad_alloc&) {
+    EndToken();
     Truncate(past);
     pending_ = pending;
     return Status(Code::kOutOfMemory,
@@ -622,11 +745,11 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   }
   LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens, budget));
   const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
-  rows_.Reserve(num_past_ + ids.size() + std::min(room, kReservedTokens));
   const size_t past_before = num_past_;
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);
   max_session_rows = options.max_session_rows;
+  LECTERN_RETURN_IF_ERROR(PlaceRows(num_past_ + ids.size() + std::min(room, kReservedTokens)));
   bound_held_everywhere_ = true;
   squared_mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
@@ -678,7 +801,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   pending_ = pending;
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
-  answer.kv.session_rows = (rows_.total_rows() + heads - 1) / heads;
+  answer.kv.session_rows = rows_on_device_ ? num_past_ : (rows_.total_rows() + heads - 1) / heads;
+  if (device_token_ && device_token_->plan() != nullptr && !squared_mass_.empty()) {
+    LECTERN_RETURN_IF_ERROR(device_token_->AddEvidence(squared_mass_));
+  }
 
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/device_conversation.h"
+#include "engine/device_token.h"
 #include "engine/device_transformer.h"
 #include "engine/document_attention.h"
 #include "engine/engine.h"
@@ -116,8 +118,17 @@ class DocumentSession : public Session {
                      bool tail, const CancelFlag* cancel, LayerStates& states, bool bound,
                      ObservedLogits* observed, DocumentRead& read);
   uint32_t FirstInWindow(size_t cache, size_t end) const;
-  void AttendQuestion(uint32_t layer, size_t num_tokens, const LayerStates& states);
-  void StoreRows(uint32_t layer, size_t num_tokens);
+  // Makes room for the conversation's rows up to so many tokens, on the device or here.
+  Status PlaceRows(size_t num_tokens);
+  Status BringRowsHere();
+  Status AttendQuestion(uint32_t layer, size_t num_tokens,
+                        std::span<const Rows<const float>> queries, const LayerStates& states);
+  void AttendQuestionHere(uint32_t layer, size_t num_tokens, const LayerStates& states);
+  Status StoreRows(uint32_t layer, size_t num_tokens);
+  // Whether a step's whole attention is the device's: makes it ready.
+  Result<bool> PrepareToken(size_t num_tokens, double kv_budget, bool tail);
+  void CountToken(double kv_budget, bool tail, double& read_fraction);
+  void EndToken();
   Status AttendStep(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                     const CancelFlag* cancel, double& read_fraction);
   // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
@@ -141,6 +152,9 @@ class DocumentSession : public Session {
   const Transformer transformer_;
   std::shared_ptr<DeviceStream> stream_;  // with a device; shared by what is made of it
   std::unique_ptr<DeviceAttention> device_attention_;
+  std::shared_ptr<DeviceConversation> conversation_;  // with device_attention_
+  std::unique_ptr<DeviceToken> device_token_;         // likewise
+  std::optional<DeviceToken::Plan> refused_;          // by device_token_, in this answer
   std::shared_ptr<StepBatch> batch_;
   StepBatch::Seat seat_;
   uint64_t dense_bytes_ = 0;
@@ -152,7 +166,10 @@ class DocumentSession : public Session {
   AttentionWorkspace workspace_;
   Arena arena_;        // of the running layer
   DocumentRead read_;  // likewise
-  SessionRows rows_;   // of the tokens after the fixed context, rounded like the document's
+  // Of the tokens after the fixed context, rounded like the document's: here, or, where
+  // `rows_on_device_`, all of them in conversation_.
+  SessionRows rows_;
+  bool rows_on_device_ = false;
   size_t num_past_ = 0;
   int32_t pending_ = -1;  // last token of the last answer: said, not yet fed
 

@@ -105,11 +105,17 @@ class DeviceArray {
   Status Download(DeviceStream& stream, T* to, size_t count, size_t at = 0) const {
     return stream.Check(buffer_.Download(stream.stream(), to, count, at));
   }
+  Status Clear(DeviceStream& stream) const {
+    return stream.Check(buffer_.Fill(stream.stream(), 0));
+  }
 
  private:
   RamLimit::Share share_;  // given back when the memory is
   DeviceBuffer<T> buffer_;
 };
+
+// What queries are rounded to that meet rows of this type on a device.
+inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
 
 struct DeviceChoice {
   std::shared_ptr<Device> device;  // nullptr: the CPU

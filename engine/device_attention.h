@@ -2,9 +2,6 @@
 // engine/document_attention.h that reads keys and values. What a token of an answer reads is chosen
 // there, too (engine/device_lookup.h), what a question reads by the host, as without a device;
 // stand-ins of the tail are the host's.
-//
-// Queries are rounded to the type of the rows (f16 or bf16), products are summed in float: outputs
-// lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU.
 #ifndef LECTERN_ENGINE_DEVICE_ATTENTION_H_
 #define LECTERN_ENGINE_DEVICE_ATTENTION_H_
 
@@ -13,6 +10,7 @@
 #include <vector>
 
 #include "engine/device_document.h"
+#include "engine/device_row_attention.h"
 #include "index/lookup.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/key_logits.h"
@@ -27,7 +25,7 @@ class DeviceAttention {
                   const Backend& backend)
       : stream_(std::move(stream)),
         document_(std::move(document)),
-        backend_(backend),
+        rows_attention_(stream_, backend),
         lookup_(stream_, backend) {}
 
   // DeviceLookup::LookUp, where the layer's codes are there; else false. Errors of
@@ -61,35 +59,24 @@ class DeviceAttention {
   Status AttendWindow(const LayerArgs& args, uint64_t first_position, uint32_t window);
 
   const DeviceDocument& document() const { return *document_; }
+  KvStaging& staging() { return staging_; }
 
  private:
-  Status BringQueries(const LayerArgs& args);
-  Status AttendRows(const LayerArgs& args, const DeviceKv& rows,
-                    const std::vector<AttentionRange>& ranges);
   Status Observe(const LayerArgs& args, const DeviceKv& rows,
                  const std::vector<AttentionRange>& ranges);
-  Status AttendTokens(const LayerArgs& args, const DeviceKv& rows, const AttentionWork& work,
-                      size_t first_token, size_t num_tokens);
   Status AttendResident(const LayerArgs& args, const DeviceDocument::Layer& layer,
                         std::span<const Part> parts);
   Status AttendStaged(const LayerArgs& args, std::span<const Part> parts);
 
   const std::shared_ptr<DeviceStream> stream_;
   const std::shared_ptr<DeviceDocument> document_;
-  const Backend& backend_;
+  DeviceRowAttention rows_attention_;
   DeviceLookup lookup_;
 
   KvStaging staging_;
   DeviceKvRows staged_;  // where layers do not stay
-  std::vector<uint16_t> host_queries_;
-  DeviceArray<uint16_t> queries_;  // [tokens, heads * head_dim]
   std::vector<uint32_t> host_rows_;
   DeviceArray<uint32_t> rows_;  // chosen ones
-  DeviceArray<AttentionItem> items_;
-  DeviceArray<uint32_t> item_begin_;
-  DeviceArray<float> partial_out_, partial_max_, partial_sum_;  // states of items
-  DeviceArray<float> output_, lse_;
-  std::vector<float> host_output_, host_lse_;
   DeviceArray<KeyLogitsHead> logits_heads_;
   DeviceArray<float> logits_;
   std::vector<std::byte> keys_, values_;  // gathered

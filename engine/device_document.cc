@@ -27,6 +27,26 @@ Status DeviceKvRows::Upload(DeviceStream& stream, const TypedRows& keys, const T
   return values_.Upload(stream, values.data, bytes, at * row_bytes);
 }
 
+Status DeviceKvRows::Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first,
+                          size_t count, size_t at) const {
+  assert(dtype_ != Dtype::kQ8 && from.dtype_ == dtype_ && from.head_dim_ == head_dim_);
+  const size_t row_bytes = RowBytes(dtype_, head_dim_), bytes = count * row_bytes;
+  const auto copy = [&](std::byte* to, const std::byte* of) {
+    return stream.Check(stream.stream().kernels().copy_on_device(
+        stream.stream().handle(), to + at * row_bytes, of + first * row_bytes, bytes));
+  };
+  LECTERN_RETURN_IF_ERROR(copy(keys_.data(), from.keys_.data()));
+  return copy(values_.data(), from.values_.data());
+}
+
+Status DeviceKvRows::Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,
+                              std::byte* values) const {
+  assert(dtype_ != Dtype::kQ8);
+  const size_t row_bytes = RowBytes(dtype_, head_dim_);
+  LECTERN_RETURN_IF_ERROR(keys_.Download(stream, keys, count * row_bytes, first * row_bytes));
+  return values_.Download(stream, values, count * row_bytes, first * row_bytes);
+}
+
 void KvStaging::Begin(Dtype dtype, size_t head_dim) {
   dtype_ = dtype;
   head_dim_ = head_dim;
@@ -192,7 +212,8 @@ Status DeviceDocument::Measure() {
     if (sizes_) return {};
   }
   Sizes sizes;
-  const uint64_t row_bytes = 2 * RowBytes(document_->kv_dtype(), document_->shape().head_dim);
+  const uint64_t row_bytes =
+      2 * RowBytes(document_->kv_dtype(), document_->shape().head_dim) + sizeof(uint32_t);
   for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document_->Heads(layer));
     uint64_t num_rows = 0;
@@ -222,15 +243,19 @@ Result<std::unique_ptr<const DeviceDocument::Layer>> DeviceDocument::BringRows(
     std::span<const HeadIndex> heads, DeviceStream& stream, KvStaging& staging) const {
   const Dtype dtype = document_->kv_dtype();
   const size_t dim = document_->shape().head_dim;
+  constexpr const char* kWhat = "a layer of the document";
   auto layer = std::make_unique<Layer>();
-  size_t num_rows = 0;
+  std::vector<uint32_t> positions;
   for (const HeadIndex& head : heads) {
-    layer->first_row.push_back(static_cast<uint32_t>(num_rows));
-    num_rows += head.num_rows();
+    layer->first_row.push_back(static_cast<uint32_t>(positions.size()));
+    positions.insert(positions.end(), head.positions().begin(), head.positions().end());
   }
+  const size_t num_rows = positions.size();
   if (num_rows > UINT32_MAX) return Status(Code::kOutOfMemory, "a layer has too many rows");
-  LECTERN_RETURN_IF_ERROR(
-      layer->rows.Reserve(stream, dtype, dim, num_rows, "a layer of the document"));
+  LECTERN_RETURN_IF_ERROR(layer->rows.Reserve(stream, dtype, dim, num_rows, kWhat));
+  LECTERN_RETURN_IF_ERROR(layer->positions.Reserve(stream, num_rows, kWhat));
+  const WaitsForStream wait(stream);  // `positions` are read until then
+  LECTERN_RETURN_IF_ERROR(layer->positions.Upload(stream, positions.data(), num_rows));
   const size_t most_staged = std::max<size_t>(1, kDeviceStagingBytes / (2 * RowBytes(dtype, dim)));
   staging.Begin(dtype, dim);
   size_t at = 0;

@@ -43,6 +43,11 @@ class DeviceKvRows {
   // Rows, not of q8, to those from `at` on. Enqueued: they must stay as they are until it ran.
   Status Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
                 size_t at) const;
+  // Rows [first, first + count), not of q8, from others of the device, or to the host. Enqueued.
+  Status Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first, size_t count,
+              size_t at) const;
+  Status Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,
+                  std::byte* values) const;
 
  private:
   friend class KvStaging;
@@ -86,6 +91,7 @@ class DeviceDocument {
   struct Layer {
     DeviceKvRows rows;
     std::vector<uint32_t> first_row;  // [kv heads]: where each head's begin
+    DeviceArray<uint32_t> positions;  // [rows]: of the document
   };
 
  private:

@@ -49,6 +49,32 @@ uint64_t CodeBytes(const HeadIndex& head, bool tail) {
          (tail ? of_tail.num_clusters() * of_tail.mean_values.row_bytes() : 0);
 }
 
+// What kernels read mean values as beside rows of this type: q8 ones of q8 rows as they are.
+Dtype TailDtype(Dtype rows) { return rows == Dtype::kQ8 ? rows : QueryDtype(rows); }
+
+// Mean values of a head, as kernels read them (DeviceKv), and zeros up to `num_rows`.
+void AddMeanValues(const TypedRows& from, size_t num_rows, Dtype dtype, const Backend& backend,
+                   std::vector<std::byte>& values, std::vector<f16>& scales) {
+  const size_t numbers = num_rows * from.num_cols, first = values.size();
+  values.resize(first + numbers * (dtype == Dtype::kQ8 ? 1 : 2));
+  std::byte* to = values.data() + first;
+  if (dtype != Dtype::kQ8) {
+    std::vector<float> floats(from.num_rows * from.num_cols);
+    const Rows<float> rows(floats.data(), from.num_rows, from.num_cols);
+    backend.to_float_rows(from, rows);
+    backend.from_float_rows(rows, dtype, to);
+    return;
+  }
+  const size_t num_scales = scales.size() + numbers / kQ8Block;
+  const std::byte* const end = from.row(from.num_rows);
+  for (const std::byte* block = from.data; block < end; block += sizeof(f16) + kQ8Block) {
+    std::memcpy(&scales.emplace_back(), block, sizeof(f16));
+    std::memcpy(to, block + sizeof(f16), kQ8Block);
+    to += kQ8Block;
+  }
+  scales.resize(num_scales);
+}
+
 // Per clustered row its three planes side by side, and the factor.
 Status AddFineCodes(const HeadIndex& head, size_t plane_bytes, std::span<uint8_t> planes,
                     std::span<float> factors) {
@@ -92,7 +118,9 @@ uint64_t DeviceCodes::Bytes(std::span<const HeadIndex> heads) {
              finest.num_clusters() * finest.centroids.num_cols * sizeof(uint16_t);
     most_groups = std::max<uint64_t>(most_groups, head.levels()[TailLevel(head)].num_clusters());
   }
-  const size_t rotation = RotationSigns(heads.front().levels().back().centroids.num_cols).size();
+  const size_t dim = heads.front().levels().back().centroids.num_cols;
+  bytes += heads.size() * most_groups * RowBytes(TailDtype(heads.front().AsRows({}).dtype), dim);
+  const size_t rotation = RotationSigns(dim).size();
   return bytes + (heads.size() * (most_groups + 4) + 1 + rotation) * sizeof(uint32_t);
 }
 
@@ -148,6 +176,7 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
     cluster_begin.push_back(cluster_begin.back() + num_clusters);
     view.most_clusters = std::max(view.most_clusters, num_clusters);
     groups.push_back(GroupBegins(head));
+    codes->num_groups_.push_back(static_cast<uint32_t>(groups.back().size() - 1));
     view.most_rows = std::max(view.most_rows, count);
     view.all_rows += count;
     view.most_groups = std::max(view.most_groups, static_cast<uint32_t>(groups.back().size() - 1));
@@ -176,6 +205,22 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   LECTERN_RETURN_IF_ERROR(upload(clusters, codes->clusters_));
   LECTERN_RETURN_IF_ERROR(upload(places, codes->places_));
   LECTERN_RETURN_IF_ERROR(upload(centroids, codes->centroids_));
+  const Dtype tail_dtype = TailDtype(heads.front().AsRows({}).dtype);
+  std::vector<std::byte> mean_values;
+  std::vector<f16> mean_value_scales;
+  for (const HeadIndex& head : heads) {
+    const size_t level = TailLevel(head);
+    const TypedRows& values = head.levels()[level].mean_values;
+    assert(tail_dtype != Dtype::kQ8 || values.dtype == Dtype::kQ8);
+    LECTERN_RETURN_IF_ERROR(
+        head.VerifyMeanValues(level, {0, static_cast<uint32_t>(values.num_rows)}));
+    AddMeanValues(values, view.most_groups, tail_dtype, backend, mean_values, mean_value_scales);
+  }
+  LECTERN_RETURN_IF_ERROR(upload(mean_values, codes->mean_values_));
+  LECTERN_RETURN_IF_ERROR(upload(mean_value_scales, codes->mean_value_scales_));
+  codes->tail_ = {.values = codes->mean_values_.data(),
+                  .dtype = tail_dtype,
+                  .value_scales = codes->mean_value_scales_.data()};
   LECTERN_RETURN_IF_ERROR(stream.Wait());
   view.planes = codes->planes_.data();
   view.factors = codes->factors_.data();
@@ -217,6 +262,28 @@ Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& ar
   return false;
 }
 
+std::optional<DeviceLookup::Share> DeviceLookup::Divide(std::span<const HeadIndex> heads,
+                                                        double kv_budget, bool tail) {
+  double dense = 0, all_rows = 0;
+  uint64_t spent = 0;
+  for (const HeadIndex& head : heads) {
+    dense += static_cast<double>(head.dense_bytes());
+    spent += CodeBytes(head, tail);
+    all_rows += NumClustered(head);
+  }
+  const double budget = kv_budget * dense, left = budget - static_cast<double>(spent);
+  const auto row_bytes = static_cast<double>(heads.front().BlockBytes({0, 1}));
+  const auto fine_bytes = static_cast<double>(heads.front().fine_code_bytes());
+  if (left < std::max(kLeastForRows * budget, row_bytes + kRefinedRows * fine_bytes)) return {};
+  const auto refined = static_cast<uint32_t>(
+      std::min(all_rows, kRefinedRows * left / (row_bytes + kRefinedRows * fine_bytes)));
+  const auto wanted =
+      static_cast<uint32_t>(std::min<double>((left - refined * fine_bytes) / row_bytes, refined));
+  return Share{refined, wanted,
+               spent + wanted * heads.front().BlockBytes({0, 1}) +
+                   refined * heads.front().fine_code_bytes()};
+}
+
 Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
                                      std::vector<HeadSelection>& selections) {
   const DeviceRowCodes& view = codes.view();
@@ -226,23 +293,9 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
       !args.row_codes || num_queries > kMostLookupQueries) {
     return false;
   }
-  double dense = 0, spent = 0;
-  for (const HeadIndex& head : args.heads) {
-    dense += static_cast<double>(head.dense_bytes());
-    spent += static_cast<double>(CodeBytes(head, args.tail));
-  }
-  const double budget = args.kv_budget * dense, left = budget - spent;
-  const HeadIndex& head = args.heads.front();
-  const auto row_bytes = static_cast<double>(head.BlockBytes({0, 1}));
-  const auto fine_bytes = static_cast<double>(head.fine_code_bytes());
-  if (left < std::max(kLeastForRows * budget, row_bytes + kRefinedRows * fine_bytes)) return false;
-  const auto all_rows = static_cast<double>(view.all_rows);
-  const double refined =
-      std::min(all_rows, kRefinedRows * left / (row_bytes + kRefinedRows * fine_bytes));
-  const auto num_refined = static_cast<uint32_t>(refined);
-  const auto num_wanted =
-      static_cast<size_t>(std::min((left - refined * fine_bytes) / row_bytes, refined));
-
+  const auto share = Divide(args.heads, args.kv_budget, args.tail);
+  if (!share) return false;
+  const size_t num_wanted = share->num_wanted;
   MakeInputs(codes, args);
   const WaitsForStream wait(*stream_);  // what is uploaded is read until then
   const auto upload = [this](const auto& from, const auto& to) {
@@ -273,8 +326,8 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
        .softcap = args.softcap,
        .known_lse = has_known ? floats_.data() : nullptr,
        .row_weights = args.row_weights.empty() ? nullptr : floats_.data() + all_queries,
-       .num_refined = num_refined,
-       .num_wanted = static_cast<uint32_t>(num_wanted),
+       .num_refined = share->num_refined,
+       .num_wanted = share->num_wanted,
        .scratch = scratch_.data(),
        .rows = found_.data() + num_heads,
        .counts = found_.data(),
@@ -283,7 +336,7 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   LECTERN_RETURN_IF_ERROR(found_.Download(*stream_, host_found_.data(), host_found_.size()));
   LECTERN_RETURN_IF_ERROR(masses_.Download(*stream_, host_masses_.data(), host_masses_.size()));
   LECTERN_RETURN_IF_ERROR(stream_->Wait());
-  Select(codes, args, num_refined, selections);
+  Select(codes, args, share->num_refined, selections);
   return true;
 }
 

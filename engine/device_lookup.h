@@ -4,6 +4,7 @@
 #define LECTERN_ENGINE_DEVICE_LOOKUP_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,9 +13,6 @@
 #include "kernels/cuda/row_lookup.h"
 
 namespace lectern {
-
-// What queries are rounded to that meet such rows.
-inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
 
 // Row codes and finest centroids of a layer's heads. Immutable; thread-safe.
 class DeviceCodes {
@@ -30,6 +28,10 @@ class DeviceCodes {
 
   const DeviceRowCodes& view() const { return view_; }
   Dtype dtype() const { return dtype_; }  // of centroids, and so of queries
+  // The tail: mean values of the clusters that groups are, of the rows' type, those of head h from
+  // entry h * view().most_groups on. A source of attention but for its logits.
+  DeviceKv tail() const { return tail_; }
+  uint32_t num_groups(size_t head) const { return num_groups_[head]; }
 
  private:
   DeviceRowCodes view_;
@@ -38,6 +40,10 @@ class DeviceCodes {
   DeviceArray<float> factors_, fine_factors_;
   DeviceArray<uint32_t> clusters_, places_;  // the second: all other numbers of view_
   DeviceArray<uint16_t> centroids_;
+  DeviceKv tail_;
+  std::vector<uint32_t> num_groups_;
+  DeviceArray<std::byte> mean_values_;
+  DeviceArray<f16> mean_value_scales_;  // of q8
 };
 
 // One thread at a time. Memory stays from call to call.
@@ -47,11 +53,18 @@ class DeviceLookup {
   DeviceLookup(std::shared_ptr<DeviceStream> stream, const Backend& backend)
       : stream_(std::move(stream)), backend_(backend) {}
 
-  // index/lookup.h's Lookup by its default rule, but for this: every row code is read, and what is
-  // left of the budget goes to rows and four times as many fine codes. false, and nothing is found:
-  // it is for the host's Lookup, as there are more query rows than kMostLookupQueries, another
-  // rule, budgets of heads or a bound, or as codes would leave less than a quarter of the budget to
-  // rows, or as there is no memory. Errors of Device::Check.
+  // How a budget (share of the layer's K and V bytes) is spent: every row code is read, and what is
+  // left goes to rows and to four times as many fine codes. nullopt: too little is left to rows.
+  struct Share {
+    uint32_t num_refined, num_wanted;  // of all heads
+    uint64_t bytes;                    // that are read in all, exact rows included
+  };
+  static std::optional<Share> Divide(std::span<const HeadIndex> heads, double kv_budget, bool tail);
+
+  // index/lookup.h's Lookup by its default rule, but that the budget is spent as Divide says.
+  // false, and nothing is found: it is for the host's Lookup, as there are more query rows than
+  // kMostLookupQueries, another rule, budgets of heads or a bound, or as codes would leave less
+  // than a quarter of the budget to rows, or as there is no memory. Errors of Device::Check.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
 

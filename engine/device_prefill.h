@@ -29,6 +29,7 @@
 
 #include "engine/device_document.h"
 #include "engine/device_plan.h"
+#include "engine/device_row_attention.h"
 #include "engine/kv_spill.h"
 #include "engine/transformer.h"
 

@@ -42,6 +42,18 @@ class DeviceTransformer::Step {
   Step(const Step&) = delete;
   Status status() { return std::move(status_); }
 
+  // What Embed left on the host, if it is newer.
+  void BringResidual() {
+    if (!a_.is_embedded) return;
+    Upload(a_.residual.data(), num_tokens_ * config_.hidden_size, d().residual);
+    for (size_t kind = 0; kind < a_.angles.size(); ++kind) {
+      const size_t count = a_.angles[kind].cosine.size() / a_.max_tokens * num_tokens_;
+      Upload(a_.angles[kind].cosine.data(), count, d().cosine[kind]);
+      Upload(a_.angles[kind].sine.data(), count, d().sine[kind]);
+    }
+    a_.is_embedded = false;
+  }
+
   void Project(size_t layer) {
     const DeviceWeights::Layer& w = weights_.layer(layer);
     BringResidual();
@@ -59,6 +71,7 @@ class DeviceTransformer::Step {
     const bool is_local = !a_.angles[1].cosine.empty() && config_.is_windowed(layer);
     Rotate(q, is_local, config_.query_scale);
     Rotate(k, is_local, 1);
+    if (a_.attends_on_device) return;
     Download(d().projected, num_tokens_ * q_cols(), a_.projected.data());
     Download(d().keys, num_tokens_ * kv_cols(), a_.keys.data());
     Download(d().values, num_tokens_ * kv_cols(), a_.values.data());
@@ -67,7 +80,7 @@ class DeviceTransformer::Step {
 
   void AddAttention(size_t layer) {
     const DeviceWeights::Layer& w = weights_.layer(layer);
-    if (!std::exchange(a_.is_attended, false)) {
+    if (!std::exchange(a_.is_attended, false) && !a_.attends_on_device) {
       Upload(a_.projected.data(), num_tokens_ * q_cols(), d().projected);
     }
     Round(On(d().projected, q_cols()));
@@ -150,18 +163,6 @@ class DeviceTransformer::Step {
     }
     d().max_tokens = n;
     return {};
-  }
-
-  // What Embed left on the host, if it is newer.
-  void BringResidual() {
-    if (!a_.is_embedded) return;
-    Upload(a_.residual.data(), num_tokens_ * config_.hidden_size, d().residual);
-    for (size_t kind = 0; kind < a_.angles.size(); ++kind) {
-      const size_t count = a_.angles[kind].cosine.size() / a_.max_tokens * num_tokens_;
-      Upload(a_.angles[kind].cosine.data(), count, d().cosine[kind]);
-      Upload(a_.angles[kind].sine.data(), count, d().sine[kind]);
-    }
-    a_.is_embedded = false;
   }
 
   DeviceRows On(const DeviceArray<float>& array, size_t cols) const {
@@ -289,6 +290,29 @@ Status DeviceTransformer::AddMlp(size_t layer, size_t num_tokens, Activations& a
   Step step(*this, num_tokens, a);
   step.AddMlp(layer);
   return step.status();
+}
+
+Status DeviceTransformer::RunRecorded(Activations& a, FunctionRef<Status()> layers) const {
+  {
+    Step step(*this, 1, a);
+    step.BringResidual();
+    LECTERN_RETURN_IF_ERROR(step.status());
+  }
+  DeviceActivations& d = *a.device;
+  CudaStream& stream = a.stream->stream();
+  if (a.graph_key > 0 && d.recorded_key == a.graph_key) {
+    return device_->Check(d.recorded.Launch(stream));
+  }
+  // The first one takes what memory there is to take.
+  if (a.graph_key == 0 || std::exchange(d.last_key, a.graph_key) != a.graph_key) return layers();
+  d.recorded_key = 0;
+  LECTERN_RETURN_IF_ERROR(device_->Check(CudaGraph::Begin(stream)));
+  const Status enqueued = layers();
+  const Status ended = device_->Check(CudaGraph::End(stream, d.recorded));
+  LECTERN_RETURN_IF_ERROR(enqueued);
+  LECTERN_RETURN_IF_ERROR(ended);
+  d.recorded_key = a.graph_key;
+  return device_->Check(d.recorded.Launch(stream));
 }
 
 Status DeviceTransformer::Logits(size_t first, size_t num_tokens, Activations& a,

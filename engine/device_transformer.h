@@ -15,6 +15,7 @@
 #include "engine/device_weights.h"
 #include "engine/model.h"
 #include "kernels/backend.h"
+#include "kernels/function_ref.h"
 #include "kernels/thread_pool.h"
 
 namespace lectern {
@@ -32,6 +33,9 @@ struct DeviceActivations {
   DeviceArray<float> gate, up;            // [tokens, intermediate]
   DeviceArray<float> cosine[2], sine[2];  // [tokens, dims / 2], as Activations::angles
   DeviceArray<float> logits;              // [tokens, vocab]
+  // All layers of a token, of one Activations::graph_key, and the key of the last token.
+  CudaGraph recorded;
+  uint64_t recorded_key = 0, last_key = 0;
 };
 
 // Immutable; thread-safe, with Activations of their own each.
@@ -49,13 +53,17 @@ class DeviceTransformer {
   // of DeviceArray.
   Status Prepare(Activations& a) const;
   // As Transformer's, between what is on the host: Activations::residual and angles, where they are
-  // new, -> projected (after RoPE, scaled), keys, values. Errors of DeviceArray and Device::Check.
+  // new, -> projected (after RoPE, scaled), keys, values; with Activations::attends_on_device they
+  // are the device's alone, and nothing waits. Errors of DeviceArray and Device::Check.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // The attention's output, in the order of query heads -> the residual stream. It is `projected`
-  // of the host, or, with Activations::is_attended, of the device.
+  // of the host, or, with Activations::is_attended or attends_on_device, of the device.
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
+  // The layers of a token that attends on the device: what `layers` enqueues, which is recorded at
+  // the second token of the same Activations::graph_key, and from then on is one launch.
+  Status RunRecorded(Activations& a, FunctionRef<Status()> layers) const;
   // The residual stream -> Activations::residual.
   Status ReadResidual(size_t num_tokens, Activations& a) const;
 

@@ -27,17 +27,28 @@ void SessionRows::Reserve(size_t num_rows) {
 
 void SessionRows::Append(const Backend& backend, size_t head, Rows<const float> keys,
                          Rows<const float> values) {
-  Head& rows = heads_[head];
-  const size_t before = rows.tokens.size(), after = before + keys.num_rows;
+  const auto [to_keys, to_values] = Grow(heads_[head], keys.num_rows);
+  backend.from_float_rows(keys, dtype_, to_keys);
+  backend.from_float_rows(values, dtype_, to_values);
+}
+
+void SessionRows::AppendStored(size_t head, const TypedRows& keys, const TypedRows& values) {
+  assert(keys.dtype == dtype_ && values.dtype == dtype_ && keys.num_rows == values.num_rows);
+  const auto [to_keys, to_values] = Grow(heads_[head], keys.num_rows);
+  std::memcpy(to_keys, keys.data, keys.num_rows * row_bytes_);
+  std::memcpy(to_values, values.data, values.num_rows * row_bytes_);
+}
+
+std::pair<std::byte*, std::byte*> SessionRows::Grow(Head& rows, size_t num_rows) {
+  const size_t before = rows.tokens.size(), after = before + num_rows;
   rows.keys.resize(after * row_bytes_);
   rows.values.resize(after * row_bytes_);
-  backend.from_float_rows(keys, dtype_, rows.keys.data() + before * row_bytes_);
-  backend.from_float_rows(values, dtype_, rows.values.data() + before * row_bytes_);
   for (uint32_t next = rows.tokens.empty() ? 0 : rows.tokens.back() + 1; rows.tokens.size() < after;
        ++next) {
     rows.tokens.push_back(next);
   }
   rows.squared_attention.resize(after, 0.0f);
+  return {rows.keys.data() + before * row_bytes_, rows.values.data() + before * row_bytes_};
 }
 
 TypedRows SessionRows::Keys(size_t head, size_t num_rows) const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -25,11 +26,14 @@ class SessionRows {
  public:
   SessionRows(size_t num_heads, Dtype dtype, size_t head_dim);
 
+  Dtype dtype() const { return dtype_; }
   // Room for so many rows of each head: Append up to there allocates nothing.
   void Reserve(size_t num_rows);
   // Rows of the tokens that follow all those before, rounded to the type: [tokens, head_dim] each.
   void Append(const Backend& backend, size_t head, Rows<const float> keys,
               Rows<const float> values);
+  // The same of rows that are of the type.
+  void AppendStored(size_t head, const TypedRows& keys, const TypedRows& values);
   size_t num_rows(size_t head) const { return heads_[head].tokens.size(); }
   TypedRows Keys(size_t head, size_t num_rows) const;
   TypedRows Values(size_t head, size_t num_rows) const;
@@ -52,6 +56,8 @@ class SessionRows {
     std::vector<uint32_t> tokens;
     std::vector<float> squared_attention;
   };
+  // So many more tokens: where their keys and values go.
+  std::pair<std::byte*, std::byte*> Grow(Head& rows, size_t num_rows);
   void Keep(Head& head, std::span<const uint32_t> rows);
 
   const Dtype dtype_;

@@ -86,9 +86,9 @@ Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> log
 }
 
 Status StepBatch::RunAlone(Step& step) {
-  LECTERN_RETURN_IF_ERROR(transformer_.RunLayers(1, step.own, [&step](uint32_t layer) {
+  LECTERN_RETURN_IF_ERROR(transformer_.RunToken(step.own, [&step](uint32_t layer) {
     const auto start = Clock::now();
-    Status status = step.attend(layer);
+    Status status = step.attend(layer, step.own, 0);
     step.attention += Clock::now() - start;
     return status;
   }));
@@ -102,7 +102,12 @@ Status StepBatch::RunAlone(Step& step) {
 void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   is_led_ = true;
   if (running_.empty()) {
-    running_.swap(waiting_);
+    attends_on_device_ = leader.own.attends_on_device;
+    const auto others = std::ranges::stable_partition(waiting_, [&](const Step* step) {
+      return step->own.attends_on_device == attends_on_device_;
+    });
+    running_.assign(waiting_.begin(), others.begin());
+    waiting_.erase(waiting_.begin(), others.begin());
     for (Step* step : running_) step->is_running = true;
     ++round_;
     num_due_ = 0;
@@ -127,7 +132,16 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
 bool StepBatch::RunLayers(const Step& leader) {
   const size_t num_rows = running_.size();
   if (num_rows > 1 && layer_ == 0) Embedded();
-  Activations& a = num_rows > 1 ? *together_ : running_.front()->own;
+  Activations& a = activations();
+  if (attends_on_device_ && num_rows == 1) {
+    const Status status = transformer_.RunToken(
+        a, [&](uint32_t layer) { return running_.front()->attend(layer, a, 0); });
+    if (!status.ok()) {
+      GiveUpAll(status, nullptr);
+      return true;
+    }
+    layer_ = model_->config().num_layers;
+  }
   for (; layer_ < model_->config().num_layers; ++layer_) {
     if (leader.is_done) return false;
     Status status = transformer_.Project(layer_, num_rows, a);
@@ -143,6 +157,11 @@ bool StepBatch::RunLayers(const Step& leader) {
   }
   if (const Status status = GiveLogits(); !status.ok()) GiveUpAll(status, nullptr);
   return true;
+}
+
+// Of the running step.
+Activations& StepBatch::activations() {
+  return running_.size() > 1 ? *together_ : running_.front()->own;
 }
 
 // Rows of their own -> together.
@@ -165,10 +184,12 @@ void StepBatch::Embedded() {
     }
   }
   together_->is_embedded = true;
+  together_->attends_on_device = attends_on_device_;
 }
 
 void StepBatch::AttendAll() {
-  const bool is_together = running_.size() > 1;
+  const bool is_together = running_.size() > 1 && !attends_on_device_;
+  Activations& a = activations();
   auto before = Clock::now();
   for (size_t row = 0; row < running_.size(); ++row) {
     Step*& step = running_[row];
@@ -177,7 +198,8 @@ void StepBatch::AttendAll() {
     std::exception_ptr thrown;
     if (is_together) Scatter(row);
     try {
-      status = step->attend(layer_);
+      status =
+          attends_on_device_ ? step->attend(layer_, a, row) : step->attend(layer_, step->own, 0);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -193,6 +215,8 @@ void StepBatch::AttendAll() {
 }
 
 void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
+  // What it enqueued uses memory that it may let go of.
+  if (attends_on_device_ && activations().stream) (void)activations().stream->stream().Wait();
   const std::lock_guard lock(mutex_);
   step->status = std::move(status);
   step->thrown = std::move(thrown);

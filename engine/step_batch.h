@@ -56,13 +56,15 @@ class StepBatch {
     Clock::duration last{}, attention{};
   };
 
-  // Projected queries, keys and values of a layer -> attended, in the session's own activations.
-  using Attend = FunctionRef<Status(uint32_t layer)>;
+  // Projected queries, keys and values of a layer -> attended: in the session's own activations,
+  // or, with Activations::attends_on_device, in row `row` of what the device has of `a`.
+  using Attend = FunctionRef<Status(uint32_t layer, Activations& a, size_t row)>;
   // The layers of one token that is embedded in row 0 of `activations`, and its logits [vocab].
   // Returns what `attend` says or throws first, within a layer of its saying so; the others' steps
   // go on. `attend` is called by the thread of some session of the batch while this one waits. It
   // polls `cancel` (may be nullptr); before its first call that is done here, every 100 ms, and
-  // gives kCancelled. After an error the logits are as they were.
+  // gives kCancelled. After an error the logits are as they were. Sessions that attend on the
+  // device (activations.attends_on_device) take their steps together, and the others theirs.
   Status Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
              const CancelFlag* cancel);
   // There is no next step for now: nobody waits for it.
@@ -86,6 +88,7 @@ class StepBatch {
   void AttendAll();
   void Scatter(size_t row);
   void Gather(size_t row);
+  Activations& activations();
   void GiveUp(Step*& step, Status status, std::exception_ptr thrown);
   Status GiveLogits();
   void End();
@@ -108,6 +111,7 @@ class StepBatch {
 
   // Of the running step. Written by its leader alone, under mutex_ where others may look.
   std::vector<Step*> running_;  // a row each; nullptr: it was given up
+  bool attends_on_device_ = false;
   uint32_t layer_ = 0;
   Clock::time_point start_;
   Clock::duration attention_{};

@@ -241,6 +241,7 @@ void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) c
 Status Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
   if (device_ != nullptr) {
     LECTERN_RETURN_IF_ERROR(device_->Project(layer, num_tokens, a));
+    if (a.attends_on_device) return {};
   } else {
     ProjectHere(layer, num_tokens, a);
   }
@@ -262,7 +263,7 @@ void Transformer::GroupHeads(const std::vector<float>& rows, size_t num_tokens,
 }
 
 Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
-  if (a.is_attended) return device_->AddAttention(layer, num_tokens, a);
+  if (a.is_attended || a.attends_on_device) return device_->AddAttention(layer, num_tokens, a);
   const ModelConfig& config = model_.config();
   const size_t q_cols = size_t{config.num_heads} * config.head_dim;
   const size_t group_cols = size_t{config.query_group()} * config.head_dim;
@@ -314,6 +315,11 @@ Status Transformer::RunLayers(size_t num_tokens, Activations& a,
     LECTERN_RETURN_IF_ERROR(Finish(layer, num_tokens, a));
   }
   return {};
+}
+
+Status Transformer::RunToken(Activations& a, FunctionRef<Status(uint32_t layer)> attend) const {
+  const auto layers = [&] { return RunLayers(1, a, attend); };
+  return a.attends_on_device ? device_->RunRecorded(a, layers) : layers();
 }
 
 Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a,

@@ -45,6 +45,10 @@ struct Activations {
   std::shared_ptr<DeviceActivations> device;
   bool is_embedded = false;  // residual and angles are newer than the device's
   bool is_attended = false;  // the attention's output is the device's `projected`, not `attended`
+  // Of steps whose attention is done there: queries, keys and values do not come to the host, and
+  // the attention's output is always the device's.
+  bool attends_on_device = false;
+  uint64_t graph_key = 0;  // > 0: steps of one token with the same one enqueue the same there
 };
 
 class Transformer {
@@ -77,6 +81,9 @@ class Transformer {
   // Every layer: `attend` turns queries, keys and values into attended; its first error ends it.
   Status RunLayers(size_t num_tokens, Activations& a,
                    FunctionRef<Status(uint32_t layer)> attend) const;
+  // RunLayers of one token. With Activations::attends_on_device it may be done by a graph that was
+  // recorded for its graph_key: `attend` is not called then.
+  Status RunToken(Activations& a, FunctionRef<Status(uint32_t layer)> attend) const;
   // Logits [num_tokens, vocab] of the residuals from row `first` on.
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
 

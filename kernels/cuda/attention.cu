@@ -35,6 +35,7 @@ class Attention {
       : args_(args),
         item_(args.items[index]),
         kv_(args.sources[item_.source]),
+        first_position_(kv_.first_position + (kv_.step != nullptr ? *kv_.step : 0)),
         index_(index),
         // The last rows of a causal block see most: they begin first.
         first_row_((gridDim.y - 1 - blockIdx.y) * kRows),
@@ -87,9 +88,9 @@ class Attention {
     if (kv_.rows_per_head == 0) return;
     const uint32_t head_begin = item_.kv_head * kv_.rows_per_head;
     const uint32_t last_row = min(first_row_ + kRows, num_rows_) - 1;
-    const uint32_t last = kv_.first_position + last_row / args_.queries.group;
+    const uint32_t last = first_position_ + last_row / args_.queries.group;
     end_ = min(end_, head_begin + last + 1);
-    const uint32_t first = kv_.first_position + first_row_ / args_.queries.group;
+    const uint32_t first = first_position_ + first_row_ / args_.queries.group;
     if (kv_.window > 0 && first >= kv_.window) {
       begin_ = max(begin_, head_begin + first + 1 - kv_.window);
     }
@@ -143,7 +144,7 @@ class Attention {
   __device__ __forceinline__ bool Sees(uint32_t row, uint32_t entry) const {
     if (kv_.rows_per_head == 0) return true;
     const uint32_t position = entry - item_.kv_head * kv_.rows_per_head;
-    const uint32_t token = kv_.first_position + (first_row_ + row) / args_.queries.group;
+    const uint32_t token = first_position_ + (first_row_ + row) / args_.queries.group;
     return position <= token && (kv_.window == 0 || token - position < kv_.window);
   }
 
@@ -322,7 +323,7 @@ class Attention {
   const CudaAttendArgs& args_;
   const AttentionItem item_;
   const DeviceKv& kv_;
-  const uint32_t index_, first_row_, num_rows_, lane_, warp_, warp_row_, warp_key_;
+  const uint32_t first_position_, index_, first_row_, num_rows_, lane_, warp_, warp_row_, warp_key_;
   uint32_t begin_ = 0, end_ = 0;
   unsigned char *queries_ = nullptr, *stages_ = nullptr;
   RowState<kHeadDim> state_;

@@ -51,6 +51,7 @@ struct DeviceKv {
   uint32_t rows_per_head = 0;
   uint32_t first_position = 0;
   uint32_t window = 0;
+  const uint32_t* step = nullptr;  // of the device: added to first_position; nullptr: 0
   // Not nullptr: s_rj themselves, natural logarithms; -inf: not attended. Query row r of kv head h
   // has logits[(h * R + r) * logits_stride + i] for entry h * logits_stride + i, i below
   // logits_stride: what entries stand for may differ from row to row, as in a tail. There are then

@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/ask.h"
 #include "engine/device.h"
 #include "engine/engine.h"
 #include "kernels/thread_pool.h"
@@ -32,6 +36,18 @@ inline std::vector<int32_t> TextTokens(int64_t count) {
     tokens.push_back(static_cast<int32_t>((7 * i * i + 13 * i + i / 397 * 5 + 5) % 397 + 3));
   }
   return tokens;
+}
+
+// Logits in units of their spread.
+inline double LargestError(std::span<const float> logits, const std::vector<float>& expected) {
+  double sum = 0, squares = 0, largest = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    sum += expected[i];
+    squares += double{expected[i]} * expected[i];
+    largest = std::max<double>(largest, std::abs(logits[i] - expected[i]));
+  }
+  const double n = static_cast<double>(expected.size());
+  return largest / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
 class OnMachine : public ::testing::TestWithParam<Machine> {
@@ -71,6 +87,25 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
     auto engine = Engine::Create(options);
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     return engine.ok() ? std::move(engine).value() : nullptr;
+  }
+
+  Result<SessionDevice> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
+    SessionDevice placed;
+    LECTERN_ASSIGN(placed.transformer,
+                   DeviceTransformer::Load(device, indexed.model, *DefaultBackend(), *threads_));
+    if (HasDeviceAttention(indexed.document->kv_dtype(), indexed.document->shape().head_dim)) {
+      placed.document =
+          std::make_shared<DeviceDocument>(device, indexed.document, *DefaultBackend());
+    }
+    return placed;
+  }
+
+  std::unique_ptr<DocumentSession> NewSession(const TokenDocument& indexed,
+                                              const SessionDevice& device = {}) {
+    auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
+                                           threads_, 0, device);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return std::move(session).value();
   }
 
   const CudaKernels* kernels_ = nullptr;

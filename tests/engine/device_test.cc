@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <thread>
 
 #include "engine/device_plan.h"
@@ -23,6 +22,7 @@ using testing::IndexTokens;
 using testing::InventedText;
 using testing::kBf16Tolerance;
 using testing::kF16Tolerance;
+using testing::LargestError;
 using testing::Machine;
 using testing::MachineName;
 using testing::OnMachine;
@@ -36,43 +36,12 @@ using testing::TokenDocument;
 using testing::WriteInventedModel;
 using testing::WriteWholeFile;
 
-// Logits in units of their spread.
-double LargestError(std::span<const float> logits, const std::vector<float>& expected) {
-  double sum = 0, squares = 0, largest = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    sum += expected[i];
-    squares += double{expected[i]} * expected[i];
-    largest = std::max<double>(largest, std::abs(logits[i] - expected[i]));
-  }
-  const double n = static_cast<double>(expected.size());
-  return largest / std::sqrt(squares / n - sum / n * (sum / n));
-}
-
 // Of rows that the host chose: some of nearly the same score may change places at the end of what a
 // budget reads.
 constexpr double kSparseTolerance = 6e-2;
 
 class DeviceTest : public OnMachine {
  protected:
-  Result<SessionDevice> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
-    SessionDevice placed;
-    LECTERN_ASSIGN(placed.transformer,
-                   DeviceTransformer::Load(device, indexed.model, *DefaultBackend(), *threads_));
-    if (HasDeviceAttention(indexed.document->kv_dtype(), indexed.document->shape().head_dim)) {
-      placed.document =
-          std::make_shared<DeviceDocument>(device, indexed.document, *DefaultBackend());
-    }
-    return placed;
-  }
-
-  std::unique_ptr<DocumentSession> NewSession(const TokenDocument& indexed,
-                                              const SessionDevice& device = {}) {
-    auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
-                                           threads_, 0, device);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    return std::move(session).value();
-  }
-
   // The same steps here and there: a question, then tokens one by one.
   void ExpectTheCpusLogits(const TokenDocument& indexed, const SessionDevice& placed,
                            std::span<const int32_t> tokens, double budget, double tolerance) {

@@ -311,7 +311,11 @@ class StepBatchTest : public ::testing::Test {
         }
         return Status();
       };
-      if (batch != nullptr) return batch->Run(seat, activations, logits, attend, cancel);
+      if (batch != nullptr) {
+        return batch->Run(
+            seat, activations, logits,
+            [&](uint32_t layer, Activations&, size_t) { return attend(layer); }, cancel);
+      }
       const Status status = transformer.RunLayers(1, activations, attend);
       if (!status.ok()) return status;
       return transformer.Logits(0, 1, activations, {logits.data(), 1, logits.size()});

@@ -1,5 +1,6 @@
 #include "tests/kernels/cuda_emulation/emulation.h"
 
+#include <atomic>
 #include <boost/context/fiber.hpp>
 #include <deque>
 #include <map>
@@ -376,6 +377,7 @@ struct State {
   Machine machine;
   Faults faults;
   uint64_t seed = 0, num_launches = 0, allocated = 0;
+  std::atomic<uint64_t> num_launch_calls = 0, num_waits = 0;
   std::string report;
   std::map<void*, size_t> allocations;
   std::map<const void*, int> shared_allowed;
@@ -466,6 +468,8 @@ uint64_t NumLaunches() {
   const std::lock_guard lock(Global().mutex);
   return Global().num_launches;
 }
+uint64_t NumLaunchCalls() { return Global().num_launch_calls; }
+uint64_t NumWaits() { return Global().num_waits; }
 
 }  // namespace cuda_emulation
 
@@ -503,6 +507,7 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
   const bool is_possible = count >= 1 && count <= 1024 && grid.x >= 1 && grid.y >= 1 &&
                            grid.z >= 1 && grid.y <= 65535 && grid.z <= 65535 && shared <= most;
   if (!is_possible) return cudaErrorInvalidValue;
+  ++Global().num_launch_calls;
   return stream->Enqueue([=] { return RunGrid(config, body); });
 }
 
@@ -610,7 +615,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return stream->error; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream->recording) return cudaErrorStreamCaptureUnsupported;
+  ++Global().num_waits;
+  return stream->error;
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (stream->recording && kind != cudaMemcpyDeviceToDevice) {
@@ -640,6 +649,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  ++Global().num_launch_calls;
   for (const auto& work : exec->work) (void)stream->Enqueue(work);
   return cudaSuccess;
 }

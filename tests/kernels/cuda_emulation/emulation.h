@@ -41,7 +41,10 @@ struct Faults {
 };
 void SetFaults(const Faults& faults);
 uint64_t AllocatedBytes();  // of the device, now
-uint64_t NumLaunches();     // so far
+// So far: kernels that ran; calls that launched one or a graph; waits for a stream.
+uint64_t NumLaunches();
+uint64_t NumLaunchCalls();
+uint64_t NumWaits();
 
 }  // namespace cuda_emulation
 
