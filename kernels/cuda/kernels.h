@@ -101,20 +101,14 @@ struct CudaKernels {
   CudaLaunch<CudaCutItemsArgs>* cut_items;
   CudaLaunch<CudaKeyLogitsArgs>* key_logits;
   CudaLaunch<CudaKeySquaresArgs>* key_squares;
-  CudaLaunch<CudaRowLookupPass>* row_tables;
-  CudaLaunch<CudaRowLookupPass>* row_centroids;
+  CudaLaunch<CudaRowLookupPass>* row_queries;
   CudaLaunch<CudaRowLookupPass>* row_logits;
-  CudaLaunch<CudaRowLookupPass>* row_states;
-  CudaLaunch<CudaRowLookupPass>* row_lse;
   CudaLaunch<CudaRowLookupPass>* row_scores;
   CudaLaunch<CudaRowLookupPass>* row_digits;
-  CudaLaunch<CudaRowLookupPass>* row_cut;
   CudaLaunch<CudaRowLookupPass>* row_counts;
-  CudaLaunch<CudaRowLookupPass>* row_begins;
   CudaLaunch<CudaRowLookupPass>* row_refine;
   CudaLaunch<CudaRowLookupPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
-  CudaLaunch<CudaRowLookupPass>* row_tail_lse;
 };
 
 }  // namespace lectern

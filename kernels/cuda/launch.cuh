@@ -72,20 +72,14 @@ CudaLaunch<CudaSelectRowsArgs> LaunchSelectRows;
 CudaLaunch<CudaCutItemsArgs> LaunchCutItems;
 CudaLaunch<CudaKeyLogitsArgs> LaunchKeyLogits;
 CudaLaunch<CudaKeySquaresArgs> LaunchKeySquares;
-CudaLaunch<CudaRowLookupPass> LaunchRowTables;
-CudaLaunch<CudaRowLookupPass> LaunchRowCentroids;
+CudaLaunch<CudaRowLookupPass> LaunchRowQueries;
 CudaLaunch<CudaRowLookupPass> LaunchRowLogits;
-CudaLaunch<CudaRowLookupPass> LaunchRowStates;
-CudaLaunch<CudaRowLookupPass> LaunchRowLse;
 CudaLaunch<CudaRowLookupPass> LaunchRowScores;
 CudaLaunch<CudaRowLookupPass> LaunchRowDigits;
-CudaLaunch<CudaRowLookupPass> LaunchRowCut;
 CudaLaunch<CudaRowLookupPass> LaunchRowCounts;
-CudaLaunch<CudaRowLookupPass> LaunchRowBegins;
 CudaLaunch<CudaRowLookupPass> LaunchRowRefine;
 CudaLaunch<CudaRowLookupPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;
-CudaLaunch<CudaRowLookupPass> LaunchRowTailLse;
 
 }  // namespace lectern
 

@@ -184,6 +184,24 @@ __device__ __forceinline__ float BlockMax(float x, float* of_warps) {
   return most;
 }
 
+// Whether this block is the last of `num_blocks` that come here with the same counter of global
+// memory, which was 0 and then is so again. The last one may read what the others wrote to global
+// memory before, by __ldcg: not what this multiprocessor's own cache may hold of it. All threads of
+// a block come; `is_last`, of shared memory, is free again after the block's next barrier.
+__device__ __forceinline__ bool IsLastBlock(uint32_t* counter, uint32_t num_blocks,
+                                            uint32_t* is_last) {
+  __syncthreads();  // all threads of this block have written
+  if (threadIdx.x == 0) {
+    __threadfence();  // what they wrote comes before the count: fences are cumulative
+    const bool last = atomicAdd(counter, 1u) + 1 == num_blocks;
+    __threadfence();  // and the count before what is read
+    if (last) *counter = 0;
+    *is_last = last ? 1 : 0;
+  }
+  __syncthreads();
+  return *is_last != 0;
+}
+
 }  // namespace lectern
 
 #endif  // LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_

@@ -15,6 +15,10 @@
 //
 // The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
 // their order, and lists are made by prefix sums: the same rows each time. Ours.
+//
+// In 13 launches: what blocks find is put together by the last of them to end. One for queries, one
+// for logits; four for the cut (scores and three digits, and where tiles begin); one for fine codes
+// and where they lead, four for the cut of what was refined; the list, the tail.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 
@@ -25,15 +29,16 @@ namespace lectern {
 constexpr uint32_t kMostLookupQueries = 16;  // query rows of a kv head
 
 // Of the rows of one layer. Those of kv head h are [row_begin[h], row_begin[h] + num_rows[h]) of
-// what is per row, in the order of their clusters and groups; row_begin[h] % 32 == 0. All arrays
-// are the device's.
+// what is per row, in the order of their clusters and groups; row_begin[h] % 32 == 0, and the
+// arrays reach to the next 32 rows after a head's last. All arrays are the device's.
 struct DeviceRowCodes {
   const uint8_t* planes = nullptr;  // packed by 32 rows (kernels/sign_logits.h); 4-byte aligned
-  const float* factors = nullptr;   // per row
+  const float* factors = nullptr;   // per row; 16-byte aligned
   // Per row its planes of a number of three bits, s, p and p' side by side, and their factor.
-  const uint8_t* fine_planes = nullptr;
+  const uint8_t* fine_planes = nullptr;  // 4-byte aligned
   const float* fine_factors = nullptr;
-  const uint32_t* clusters = nullptr;   // per row: which of its head's centroids is its own
+  // Per row: which of its head's centroids is its own; 16-byte aligned.
+  const uint32_t* clusters = nullptr;
   const uint32_t* row_begin = nullptr;  // [num_kv_heads]
   const uint32_t* num_rows = nullptr;   // [num_kv_heads]
   // Group g of head h has its rows [group_begin[h * (most_groups + 1) + g], the next one's), which
@@ -60,7 +65,7 @@ struct CudaRowLookupArgs {
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
   uint32_t num_refined = 0;            // num_wanted to all_rows
   uint32_t num_wanted = 0;             // >= 1
-  float* scratch = nullptr;            // CudaRowLookupScratch floats
+  float* scratch = nullptr;            // CudaRowLookupScratch floats; 16-byte aligned
   // [num_kv_heads], of the device: added to the rows of each head that are listed; nullptr: 0.
   const uint32_t* first_row = nullptr;
   uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
@@ -84,23 +89,33 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args);
 struct RowCut {
   uint32_t prefix, wanted;
 };
+// Of a head: rows above the cut and at it; how many of the latter are listed; and where.
+struct RowHead {
+  uint32_t above, equal, taken, begin;
+};
 struct CudaRowLookupPass {
   CudaRowLookupArgs lookup;
   uint32_t num_queries;        // R
-  uint8_t* tables;             // [num_kv_heads][R][plane_bytes * 32]
-  float* scales;               // [num_kv_heads][R][2]: step and offset
-  float* centroid_logits;      // [num_kv_heads][R][most_clusters]: scaled
   uint32_t num_tiles;          // of the head with the most rows
   uint32_t is_refined;         // 0: rows by row codes; 1: those that were refined, by fine codes
   uint32_t digit;              // which of the score's is counted
+  uint32_t num_counts;         // all of `counts` and `counters`, cleared by the first launch
+  uint32_t* counts;            // [2][kRowDigits][kRowDigitValues], by is_refined
+  uint32_t* counters;          // [num_kv_heads][kRowHeadCounters], [1]: blocks that have ended
+  uint8_t* tables;             // [num_kv_heads][R][plane_bytes * 32]
+  float* scales;               // [num_kv_heads][R][2]: step and offset
+  float* centroid_logits;      // [num_kv_heads][R][most_clusters]: scaled
   float* logits;               // [num_kv_heads][R][num_tiles * kRowTile]
   float *tile_max, *tile_sum;  // [num_kv_heads][R][num_tiles]
-  float* scores;               // [num_kv_heads][num_tiles * kRowTile]; < 0: refined, or listed
-  uint32_t* counts;            // [kRowDigits][kRowDigitValues]
+  float* scores;               // [num_kv_heads][num_tiles * kRowTile]; < 0: listed
+  uint32_t* refined_rows;      // the same, as many as were refined, ascending
+  float* refined_scores;       // the same, of these
+  uint32_t* refined_counts;    // [num_kv_heads]
   RowCut* cut;
-  uint32_t* above;       // [num_kv_heads][num_tiles]: rows above the cut
-  uint32_t* equal;       // and at it; then how many of them are listed
-  uint32_t* list_begin;  // [num_kv_heads][num_tiles]: where the tile's are listed
+  RowHead* heads;  // [num_kv_heads]
+  uint32_t *above,
+      *equal;  // [num_kv_heads][num_tiles]: rows above the cut and at it; then those of
+               //   the tiles before
 };
 
 }  // namespace lectern

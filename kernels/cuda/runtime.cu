@@ -179,20 +179,14 @@ CudaKernels MakeTable() {
   table.cut_items = LaunchCutItems;
   table.key_logits = LaunchKeyLogits;
   table.key_squares = LaunchKeySquares;
-  table.row_tables = LaunchRowTables;
-  table.row_centroids = LaunchRowCentroids;
+  table.row_queries = LaunchRowQueries;
   table.row_logits = LaunchRowLogits;
-  table.row_states = LaunchRowStates;
-  table.row_lse = LaunchRowLse;
   table.row_scores = LaunchRowScores;
   table.row_digits = LaunchRowDigits;
-  table.row_cut = LaunchRowCut;
   table.row_counts = LaunchRowCounts;
-  table.row_begins = LaunchRowBegins;
   table.row_refine = LaunchRowRefine;
   table.row_list = LaunchRowList;
   table.row_tail = LaunchRowTail;
-  table.row_tail_lse = LaunchRowTailLse;
   return table;
 }
 

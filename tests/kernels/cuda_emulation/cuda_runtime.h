@@ -124,6 +124,11 @@ inline unsigned long long atomicAdd(unsigned long long* address, unsigned long l
   std::memcpy(static_cast<void*>(address), &after, sizeof after);
   return before;
 }
+inline void __threadfence() {}  // blocks run one after the other
+template <typename T>
+T __ldcg(const T* address) {
+  return *address;
+}
 using std::max;
 using std::min;
 

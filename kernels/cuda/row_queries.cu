@@ -1,0 +1,162 @@
+// What a row lookup makes of queries before it meets a row: tables of sums of their signs, and
+// logits of the centroids.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/row_lookup_geometry.h"
+#include "kernels/cuda/tile.cuh"
+
+namespace lectern {
+namespace {
+
+// Largest table entry for which no sum overflows: kernels/sign_logits.cc.
+constexpr uint32_t kLargestEntry = 63, kLargestSum = 65535;
+
+// H of index/row_codes.h, in place, by all threads: the signs of one round, and the transform.
+__device__ __forceinline__ void SignsAndHadamard(float* x, uint32_t size, const uint32_t* signs) {
+  for (uint32_t c = threadIdx.x; c < size; c += kTileThreads) {
+    if (signs[c / 32] >> (c % 32) & 1) x[c] = -x[c];
+  }
+  for (uint32_t half = 1; half < size; half *= 2) {
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < size / 2; i += kTileThreads) {
+      const uint32_t c = i / half * 2 * half + i % half;
+      const float a = x[c], b = x[c + half];
+      x[c] = a + b;
+      x[c + half] = a - b;
+    }
+  }
+  __syncthreads();
+  const float scale = 1 / sqrtf(static_cast<float>(size));
+  for (uint32_t c = threadIdx.x; c < size; c += kTileThreads) x[c] *= scale;
+  __syncthreads();
+}
+
+// A query row, scaled and rotated, as tables: what MakeSignTables makes.
+template <typename T>
+__device__ void MakeTables(const CudaRowLookupPass& pass, uint32_t head, uint32_t row) {
+  const DeviceQueries& queries = pass.lookup.queries;
+  const uint32_t dim = queries.head_dim;
+  const uint32_t num_groups = dim / 4;
+  auto* const x = reinterpret_cast<float*>(SharedMemory());  // [dim]
+  float* const widths = x + dim;                             // [num_groups]
+  const T* const query = static_cast<const T*>(queries.data) +
+                         row / queries.group * queries.stride +
+                         (size_t{head} * queries.group + row % queries.group) * dim;
+  for (uint32_t c = threadIdx.x; c < dim; c += kTileThreads) {
+    x[c] = pass.lookup.scale * ToFloat(query[c]);
+  }
+  __syncthreads();
+  uint32_t power = 1;
+  while (2 * power <= dim) power *= 2;
+  const uint32_t* const signs = pass.lookup.codes.rotation;
+  SignsAndHadamard(x, power, signs);
+  SignsAndHadamard(x + dim - power, power, signs + (dim + 31) / 32);
+  for (uint32_t g = threadIdx.x; g < num_groups; g += kTileThreads) {
+    float width = 0;
+    for (uint32_t i = 0; i < 4; ++i) width += fabsf(x[4 * g + i]);
+    widths[g] = width;
+  }
+  __syncthreads();
+  float widest = 0, total = 0;  // each thread for itself: in the definition's order
+  for (uint32_t g = 0; g < num_groups; ++g) {
+    widest = fmaxf(widest, widths[g]);
+    total += widths[g];
+  }
+  const auto largest =
+      static_cast<float>(min(kLargestEntry, kLargestSum / (7 * 2 * pass.lookup.codes.plane_bytes)));
+  const float step = widest > 0 ? 2 * widest / largest : 1.0f;
+  const size_t at = size_t{head} * pass.num_queries + row;
+  if (threadIdx.x == 0) {
+    pass.scales[2 * at] = step;
+    pass.scales[2 * at + 1] = -total;
+  }
+  uint8_t* const table = pass.tables + at * num_groups * 16;
+  for (uint32_t i = threadIdx.x; i < num_groups * 16; i += kTileThreads) {
+    const float* const of_group = x + i / 16 * 4;
+    float above_least = 0;  // the least sum has every sign against its query
+    for (uint32_t k = 0; k < 4; ++k) above_least += 2 * fmaxf(0.0f, -of_group[k]);
+    for (uint32_t k = 0; k < 4; ++k) {
+      if (i >> k & 1) above_least += 2 * of_group[k];
+    }
+    table[i] = static_cast<uint8_t>(fmaxf(0.0f, above_least) / step + 0.5f);
+  }
+}
+
+// Logits of a tile of centroids, a quarter of it a warp.
+template <typename T, uint32_t kHeadDim>
+__device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile) {
+  constexpr uint32_t kWarpCentroids = kRowTileCentroids / 4;
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t first = tile * kRowTileCentroids;
+  const uint32_t begin = codes.cluster_begin[head], count = codes.cluster_begin[head + 1] - begin;
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  const uint32_t dim = pass.lookup.queries.head_dim;
+  if (first >= count) return;  // all threads of the block: this head has fewer clusters
+  unsigned char* const queries = SharedMemory();
+  unsigned char* const centroids = queries + kFewRows * kHeadDim * 2;
+  CopyQueries<kHeadDim, kFewRows>(queries, pass.lookup.queries, head, 0);
+  CopyRows<kHeadDim, kRowTileCentroids>(
+      centroids, dim, codes.centroids, [&](uint32_t r) -> const void* {
+        if (first + r >= count) return nullptr;
+        return static_cast<const uint16_t*>(codes.centroids) + size_t{begin + first + r} * dim;
+      });
+  CommitCopies();
+  WaitCopies<0>();
+  __syncthreads();
+  float s[kWarpCentroids / 8][4] = {};
+  TileProducts<T, kHeadDim, kWarpCentroids>(queries, 0, centroids, warp * kWarpCentroids, s);
+#pragma unroll
+  for (uint32_t n = 0; n < kWarpCentroids / 8; ++n) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t row = lane / 4 + 8 * (i / 2);
+      const uint32_t cluster = first + warp * kWarpCentroids + 8 * n + 2 * (lane % 4) + i % 2;
+      if (row >= pass.num_queries || cluster >= count) continue;
+      const size_t query = size_t{head} * pass.num_queries + row;
+      pass.centroid_logits[query * codes.most_clusters + cluster] = pass.lookup.scale * s[n][i];
+    }
+  }
+}
+
+// Counters of the launches that follow, to 0: a part of them by each block that makes tables.
+__device__ __forceinline__ void ClearCounts(const CudaRowLookupPass& pass, uint32_t block) {
+  const uint32_t stride = pass.num_queries * gridDim.y * kTileThreads;
+  for (uint32_t i = block * kTileThreads + threadIdx.x; i < pass.num_counts; i += stride) {
+    pass.counts[i] = 0;
+  }
+}
+
+// Of each head first a block for each query row, then one for each tile of centroids.
+template <typename T, uint32_t kHeadDim>
+__global__ __launch_bounds__(kTileThreads) void QueriesKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y;
+  if (blockIdx.x < pass.num_queries) {
+    ClearCounts(pass, head * pass.num_queries + blockIdx.x);
+    MakeTables<T>(pass, head, blockIdx.x);
+  } else {
+    MakeCentroidLogits<T, kHeadDim>(pass, head, blockIdx.x - pass.num_queries);
+  }
+}
+
+template <typename T>
+CudaStatus RowQueriesOf(CudaStreamHandle* stream, const CudaGrid& grid,
+                        const CudaRowLookupPass& pass) {
+  constexpr const char* kName = "row_queries";
+  switch (TileWidth(pass.lookup.queries.head_dim)) {
+    case 64:
+      return Launch(stream, grid, kName, QueriesKernel<T, 64>, pass);
+    case 128:
+      return Launch(stream, grid, kName, QueriesKernel<T, 128>, pass);
+    default:
+      return Launch(stream, grid, kName, QueriesKernel<T, 256>, pass);
+  }
+}
+
+}  // namespace
+
+CudaStatus LaunchRowQueries(CudaStreamHandle* stream, const CudaGrid& grid,
+                            const CudaRowLookupPass& pass) {
+  return pass.lookup.queries.dtype == Dtype::kF16 ? RowQueriesOf<f16>(stream, grid, pass)
+                                                  : RowQueriesOf<bf16>(stream, grid, pass);
+}
+
+}  // namespace lectern
