@@ -241,8 +241,9 @@ class CudaRowLookupTest : public CudaTest {
                     .group = static_cast<uint32_t>(of.group()),
                     .head_dim = static_cast<uint32_t>(of.dim)};
     args.scale = of.scale;
-    const auto scratch =
-        Make<float>(CudaRowLookupScratch(args.codes, static_cast<uint32_t>(of.num_queries)));
+    const size_t num_scratch =
+        CudaRowLookupScratch(args.codes, static_cast<uint32_t>(of.num_queries));
+    if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
     const auto rows = Make<uint32_t>(num_wanted), counts = Make<uint32_t>(of.num_heads());
     const auto lse = Make<float>(queries), tail = Make<float>(queries * of.most_groups);
     const auto tail_lse = Make<float>(queries);
@@ -252,7 +253,7 @@ class CudaRowLookupTest : public CudaTest {
     args.row_weights = of.has_weights ? weights.data() : nullptr;
     args.num_refined = num_refined;
     args.num_wanted = num_wanted;
-    args.scratch = scratch.data();
+    args.scratch = scratch_.data();
     args.rows = rows.data();
     args.counts = counts.data();
     args.lse = lse.data();
@@ -269,6 +270,8 @@ class CudaRowLookupTest : public CudaTest {
     }
     return found;
   }
+
+  DeviceBuffer<float> scratch_;
 
   // Every list is ascending, and of the refined rows none that is left has a larger score than one
   // that is listed; sums are those of the definition.
@@ -355,6 +358,49 @@ TEST_P(CudaRowLookupTest, ListsFromOneRowToAll) {
   for (const uint32_t num_wanted : {1u, 2u, 1139u, 1140u}) {
     Check(of, num_wanted, num_wanted);
     Check(of, std::min(1140u, 4 * num_wanted), num_wanted);
+  }
+}
+
+// More heads than a block has threads, of which most have fewer rows than others have tiles.
+TEST_P(CudaRowLookupTest, ListsTheBestOfManyHeads) {
+  Case of;
+  for (uint32_t h = 0; h < 300; ++h) of.num_rows.push_back(h == 271 ? 2100 : h % 5 * 3);
+  of.num_queries = 2;
+  of.dim = 8;
+  of.Draw();
+  Check(of, 1700, 900);
+}
+
+// More tiles of a head than a block has threads.
+TEST_P(CudaRowLookupTest, ListsTheBestOfManyRows) {
+  Case of;
+  of.num_rows = {265000, 20};
+  of.num_queries = 1;
+  of.dim = 8;
+  of.rows_per_group = 3000;
+  of.Draw();
+  Check(of, 30000, 10000);
+}
+
+// Whatever blocks ran when, and also where memory is what an earlier lookup left.
+TEST_P(CudaRowLookupTest, FindsTheSameBitsEachTime) {
+  Case of;
+  of.num_rows = {1500, 700, 2100};
+  of.num_queries = 5;
+  of.Draw();
+  const uint64_t before = cuda_emulation::NumLaunches();
+  const Found first = Run(of, 900, 300);
+  if (GetParam() != CudaMachine::kGpu) {
+    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 13u);  // as the header says
+  }
+  for (uint64_t seed = 1; seed < 4; ++seed) {
+    if (GetParam() == CudaMachine::kEmulatedShuffled) cuda_emulation::SetSeed(seed * 977);
+    const Found again = Run(of, 900, 300);
+    EXPECT_EQ(again.rows, first.rows);
+    EXPECT_EQ(again.counts, first.counts);
+    EXPECT_EQ(again.lse, first.lse);
+    EXPECT_EQ(again.tail, first.tail);
+    EXPECT_EQ(again.tail_lse, first.tail_lse);
   }
 }
 
