@@ -167,16 +167,18 @@ class Attention {
   }
 
   __device__ void LoadLogits(uint32_t key, float (&s)[kWarpKeys / 8][4]) const {
+    const uint32_t entry = key + warp_key_ + 2 * (lane_ % 4);  // of column 0 of s[0]
 #pragma unroll
-    for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * half;
+      const uint32_t count = row < num_rows_ && entry < end_ ? end_ - entry : 0;
+      const float* const logits =
+          kv_.logits + (size_t{item_.kv_head} * num_rows_ + row) * kv_.logits_stride +
+          (entry - item_.kv_head * kv_.logits_stride);
 #pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t entry = key + warp_key_ + 8 * n + 2 * (lane_ % 4) + i % 2;
-        const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * (i / 2);
-        s[n][i] = NegativeInfinity();
-        if (entry >= end_ || row >= num_rows_) continue;
-        const size_t first = (size_t{item_.kv_head} * num_rows_ + row) * kv_.logits_stride;
-        s[n][i] = kv_.logits[first + entry - item_.kv_head * kv_.logits_stride] * kLog2E;
+      for (uint32_t i = 0; i < 2 * (kWarpKeys / 8); ++i) {
+        const uint32_t at = i / 2 * 8 + i % 2;
+        s[i / 2][2 * half + i % 2] = at < count ? logits[at] * kLog2E : NegativeInfinity();
       }
     }
   }

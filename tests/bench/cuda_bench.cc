@@ -5,10 +5,13 @@
 // One layer of 32 kv heads of one query head each (Llama-2-7B), and of 8 of 4, head_dim 128, f16,
 // clusters of 20 keys (5 % of the context), which lie further apart in some heads than in others,
 // so that what one threshold chooses is uneven. "sparse" is the whole of a step: lookup, list of
-// rows, items, attention, join, as one graph. "row lookup", of one token: all row codes, the fine
-// codes of four times as many rows as are listed, and the list of half of the share that is kept.
-// Times are of one step: graphs launched often enough for some milliseconds, median of seven such
-// runs. --emulated: tiny shapes without a GPU, to see that it works; its times mean nothing.
+// rows, items, attention, join, as one graph. Of one token by row codes: "row lookup", all row
+// codes, the fine codes of four times as many rows as are listed, and the list of half of the share
+// that is kept; "row step", it and the attention to these rows and to the tail of all others, that
+// is all of a token's attention between projection and output; "evidence", the squared attention
+// of the rows besides. Times are of one step: graphs launched often enough for some milliseconds,
+// median of seven such runs. --emulated: tiny shapes without a GPU, to see that it works; its times
+// mean nothing.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +24,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/types.h"
+#include "tests/kernels/cuda_emulation/emulation.h"
 
 namespace lectern {
 namespace {
@@ -256,82 +260,192 @@ class Step {
   DeviceBuffer<uint8_t> selected_;
 };
 
-// The lookup of one token by row codes.
+// A step of one token by row codes.
 class RowStep {
  public:
   RowStep(const Layer& layer, double share)
-      : stream_(layer.stream),
-        planes_(Bytes(size_t{layer.heads} * layer.context * kDim / 8)),
-        fine_planes_(Bytes(size_t{layer.heads} * layer.context * kDim / 8 * 3)),
+      : layer_(layer),
+        stream_(layer.stream),
+        groups_((layer.context + kGroupRows - 1) / kGroupRows),
         queries_(Random(stream_, size_t{layer.heads} * layer.group * kDim, 4)),
-        rotation_(Put(stream_, std::vector<uint32_t>(2 * kDim / 32, 0x5A3C96E1))),
-        factors_(Put(stream_, std::vector<float>(size_t{layer.heads} * layer.context, 0.01f))) {
-    const uint32_t heads = layer.heads, context = layer.context, group = layer.group;
-    constexpr uint32_t kGroupRows = 320;
-    const uint32_t groups = (context + kGroupRows - 1) / kGroupRows;
+        means_(Random(stream_, size_t{layer.heads} * groups_ * kDim, 7)) {
+    lookup_.codes = Codes();
+    lookup_.queries = {queries_.data(), Dtype::kF16, queries_.size(), 1, layer.heads,
+                       layer.group,     kDim};
+    lookup_.scale = kScale;
+    const auto all_rows = static_cast<double>(lookup_.codes.all_rows);
+    lookup_.num_wanted = static_cast<uint32_t>(share / 2 * all_rows);
+    lookup_.num_refined = 4 * lookup_.num_wanted;
+    rows_ = Make<uint32_t>(stream_, lookup_.num_wanted);
+    counts_ = Make<uint32_t>(stream_, layer.heads);
+    const size_t queries = size_t{layer.heads} * layer.group;
+    scratch_ = Make<float>(stream_, CudaRowLookupScratch(lookup_.codes, layer.group));
+    masses_ = Make<float>(stream_, queries * (3 + groups_));
+    lookup_.first_row = places_.data();  // heads are as far apart here as there
+    lookup_.scratch = scratch_.data();
+    lookup_.rows = rows_.data();
+    lookup_.counts = counts_.data();
+    lookup_.lse = masses_.data();
+    lookup_.tail_lse = masses_.data() + queries;
+    lookup_.tail = masses_.data() + 3 * queries;
+    PrepareAttention();
+    PrepareEvidence();
+  }
+  void Lookup() { Check(CudaRowLookup(stream_, lookup_)); }
+  void Attend() {
+    Check(CudaCutItems(stream_, cut_));
+    Check(CudaAttend(stream_, attend_));
+    Check(CudaJoin(stream_, join_));
+  }
+  void Evidence() { Check(CudaKeySquares(stream_, squares_args_)); }
+
+ private:
+  static constexpr uint32_t kGroupRows = 320;
+
+  DeviceBuffer<uint8_t> Bytes(size_t size) {
+    std::mt19937 engine(6);
+    std::vector<uint8_t> bytes(size);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(engine());
+    return Put(stream_, bytes);
+  }
+  DeviceRowCodes Codes() {
+    const uint32_t heads = layer_.heads, context = layer_.context;
+    const size_t all_rows = size_t{heads} * context;
+    std::mt19937 engine(5);
+    std::uniform_real_distribution<float> uniform(0.01f, 0.1f);
+    std::vector<float> factors(all_rows);
+    for (float& factor : factors) factor = uniform(engine);
     std::vector<uint32_t> clusters, places;
-    for (uint32_t i = 0; i < heads * context; ++i) {
-      clusters.push_back(std::min(i % context / kClusterRows, layer.num_clusters - 1));
+    for (uint32_t i = 0; i < all_rows; ++i) {
+      clusters.push_back(std::min(i % context / kClusterRows, layer_.num_clusters - 1));
     }
     for (uint32_t h = 0; h < heads; ++h) places.push_back(h * context);
     places.insert(places.end(), heads, context);
     for (uint32_t h = 0; h < heads; ++h) {
-      for (uint32_t g = 0; g <= groups; ++g) places.push_back(std::min(g * kGroupRows, context));
+      for (uint32_t g = 0; g <= groups_; ++g) places.push_back(std::min(g * kGroupRows, context));
     }
+    planes_ = Bytes(all_rows * kDim / 8);
+    fine_planes_ = Bytes(all_rows * kDim / 8 * 3);
+    factors_ = Put(stream_, factors);
     clusters_ = Put(stream_, clusters);
     places_ = Put(stream_, places);
-    args_.codes = {.planes = planes_.data(),
-                   .factors = factors_.data(),
-                   .fine_planes = fine_planes_.data(),
-                   .fine_factors = factors_.data(),
-                   .clusters = clusters_.data(),
-                   .row_begin = places_.data(),
-                   .num_rows = places_.data() + heads,
-                   .group_begin = places_.data() + 2 * heads,
-                   .centroids = layer.centroids.data(),
-                   .cluster_begin = layer.cluster_begin.data(),
-                   .rotation = rotation_.data(),
-                   .num_kv_heads = heads,
-                   .most_rows = context,
-                   .most_groups = groups,
-                   .most_clusters = layer.num_clusters,
-                   .all_rows = uint64_t{heads} * context,
-                   .plane_bytes = kDim / 8};
-    args_.queries = {queries_.data(), Dtype::kF16, size_t{heads} * group * kDim, 1, heads,
-                     group,           kDim};
-    args_.scale = kScale;
-    args_.num_wanted = static_cast<uint32_t>(share / 2 * static_cast<double>(args_.codes.all_rows));
-    args_.num_refined = 4 * args_.num_wanted;
-    scratch_ = Make<float>(stream_, CudaRowLookupScratch(args_.codes, group));
-    rows_ = Make<uint32_t>(stream_, args_.num_wanted);
-    counts_ = Make<uint32_t>(stream_, heads);
-    lse_ = Make<float>(stream_, size_t{heads} * group);
-    tail_ = Make<float>(stream_, size_t{heads} * group * groups);
-    tail_lse_ = Make<float>(stream_, size_t{heads} * group);
-    args_.scratch = scratch_.data();
-    args_.rows = rows_.data();
-    args_.counts = counts_.data();
-    args_.lse = lse_.data();
-    args_.tail = tail_.data();
-    args_.tail_lse = tail_lse_.data();
+    rotation_ = Put(stream_, std::vector<uint32_t>(2 * kDim / 32, 0x5A3C96E1));
+    return {.planes = planes_.data(),
+            .factors = factors_.data(),
+            .fine_planes = fine_planes_.data(),
+            .fine_factors = factors_.data(),
+            .clusters = clusters_.data(),
+            .row_begin = places_.data(),
+            .num_rows = places_.data() + heads,
+            .group_begin = places_.data() + 2 * heads,
+            .centroids = layer_.centroids.data(),
+            .cluster_begin = layer_.cluster_begin.data(),
+            .rotation = rotation_.data(),
+            .num_kv_heads = heads,
+            .most_rows = context,
+            .most_groups = groups_,
+            .most_clusters = layer_.num_clusters,
+            .all_rows = all_rows,
+            .plane_bytes = kDim / 8};
   }
-  void Lookup() { Check(CudaRowLookup(stream_, args_)); }
+  // Over what was listed, and the tail.
+  void PrepareAttention() {
+    const uint32_t heads = layer_.heads, group = layer_.group;
+    const uint64_t entries = lookup_.num_wanted + uint64_t{heads} * groups_;
+    const uint32_t per_item =
+        AttentionRowsPerItem(entries, group, stream_.device().num_multiprocessors);
+    const auto max_items =
+        static_cast<uint32_t>(MostAttentionItems(entries, uint64_t{2} * heads, per_item));
+    std::vector<ExtraRange> tails;
+    for (uint32_t h = 0; h < heads; ++h) tails.push_back({1, h * groups_, (h + 1) * groups_});
+    tails_ = Put(stream_, tails);
+    items_ = Make<AttentionItem>(stream_, max_items);
+    item_begin_ = Make<uint32_t>(stream_, heads + 2);
+    out_ = Make<float>(stream_, size_t{max_items} * group * kDim);
+    states_ = Make<float>(stream_, size_t{2} * max_items * group);
+    result_ = Make<f16>(stream_, queries_.size());
+    cut_ = {.heads = nullptr,
+            .counts = counts_.data(),
+            .extra = tails_.data(),
+            .num_extra = 1,
+            .num_kv_heads = heads,
+            .rows_per_item = per_item,
+            .max_items = max_items,
+            .items = items_.data(),
+            .item_begin = item_begin_.data(),
+            .num_items = item_begin_.data() + heads + 1};
+    attend_.queries = lookup_.queries;
+    attend_.scale = kScale;
+    attend_.num_sources = 2;
+    attend_.sources[0].keys = layer_.keys.data();
+    attend_.sources[0].values = layer_.values.data();
+    attend_.sources[0].rows = rows_.data();
+    attend_.sources[1].values = means_.data();
+    attend_.sources[1].logits = lookup_.tail;
+    attend_.sources[1].logits_stride = groups_;
+    attend_.items = items_.data();
+    attend_.num_items = cut_.num_items;
+    attend_.max_items = max_items;
+    attend_.states = {out_.data(), states_.data(), states_.data() + size_t{max_items} * group};
+    join_.lists[0] = {attend_.states, item_begin_.data()};
+    join_.num_lists = 1;
+    join_.num_tokens = 1;
+    join_.num_kv_heads = heads;
+    join_.group = group;
+    join_.head_dim = kDim;
+    join_.dtype = Dtype::kF16;
+    join_.output = result_.data();
+    join_.lse = masses_.data() + size_t{2} * heads * group;
+  }
+  void PrepareEvidence() {
+    std::vector<uint32_t> positions;
+    for (uint32_t i = 0; i < layer_.heads * layer_.context; ++i) {
+      positions.push_back(i % layer_.context);
+    }
+    positions_ = Put(stream_, positions);
+    squares_ = Put(stream_, std::vector<uint64_t>(layer_.context));
+    squares_args_ = {.queries = lookup_.queries,
+                     .scale = kScale,
+                     .source = attend_.sources[0],
+                     .counts = counts_.data(),
+                     .most_entries = std::min(layer_.context, lookup_.num_wanted),
+                     .lse = join_.lse,
+                     .positions = positions_.data(),
+                     .squares = squares_.data(),
+                     .least = 1e-6f};
+  }
 
- private:
-  DeviceBuffer<uint8_t> Bytes(size_t size) {
-    std::mt19937 engine(6);
-    std::vector<uint8_t> bytes(size);
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(engine()) & 63;
-    return Put(stream_, bytes);
-  }
+  const Layer& layer_;
   CudaStream& stream_;
+  const uint32_t groups_;
+  DeviceBuffer<f16> queries_, means_, result_;
   DeviceBuffer<uint8_t> planes_, fine_planes_;
-  DeviceBuffer<f16> queries_;
-  DeviceBuffer<uint32_t> rotation_;
-  DeviceBuffer<float> factors_, scratch_, lse_, tail_, tail_lse_;
-  DeviceBuffer<uint32_t> clusters_, places_, rows_, counts_;
-  CudaRowLookupArgs args_ = {};
+  DeviceBuffer<float> factors_, scratch_, masses_, out_, states_;  // LSEs, of tails, of all; tails
+  DeviceBuffer<uint32_t> rotation_, clusters_, places_, rows_, counts_, item_begin_, positions_;
+  DeviceBuffer<ExtraRange> tails_;
+  DeviceBuffer<AttentionItem> items_;
+  DeviceBuffer<uint64_t> squares_;
+  CudaRowLookupArgs lookup_ = {};
+  CudaCutItemsArgs cut_ = {};
+  CudaAttendArgs attend_ = {};
+  CudaJoinArgs join_ = {};
+  CudaKeySquaresArgs squares_args_ = {};
 };
+
+// Kernels that a row step launches with its evidence, whatever the shape: as the emulation counts.
+uint64_t CountRowLaunches() {
+  const CudaKernels& kernels = *lectern_cuda_kernels();
+  CudaStream stream;
+  Check(CudaStream::Create(kernels, 0, stream));
+  const Layer layer(stream, {2, 1}, 640);
+  RowStep step(layer, 0.1);
+  const uint64_t before = cuda_emulation::NumLaunches();
+  step.Lookup();
+  step.Attend();
+  step.Evidence();
+  Check(stream.Wait());
+  return cuda_emulation::NumLaunches() - before;
+}
 
 int Run(bool is_emulated) {
   std::string why;
@@ -351,7 +465,8 @@ int Run(bool is_emulated) {
         devices[0].name, shape.heads, shape.group, kDim, kClusterRows);
     std::printf(
         "| context | tokens | kept | dense us | lookup us | sparse us | times | read | "
-        "row lookup us |\n|---|---|---|---|---|---|---|---|---|\n");
+        "row lookup us | row step us | times | evidence us |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (const uint32_t context : is_emulated ? Sizes{640} : Sizes{32768, 131072, 524288}) {
       const Layer layer(stream, shape, context);
       for (const uint32_t tokens : is_emulated ? Sizes{1, 20} : Sizes{1, 1024, 4096}) {
@@ -365,9 +480,15 @@ int Run(bool is_emulated) {
                       100 * keep, dense, lookup, sparse, dense / sparse, step.ReadShare());
           if (tokens == 1) {
             RowStep rows(layer, keep);
-            std::printf("%.1f |\n", Time(stream, is_emulated, [&] { rows.Lookup(); }));
+            const double row_lookup = Time(stream, is_emulated, [&] { rows.Lookup(); });
+            const double row_step = Time(stream, is_emulated, [&] {
+              rows.Lookup();
+              rows.Attend();
+            });
+            std::printf("%.1f | %.1f | %.2f | %.1f |\n", row_lookup, row_step, dense / row_step,
+                        Time(stream, is_emulated, [&] { rows.Evidence(); }));
           } else {
-            std::printf("– |\n");
+            std::printf("– | – | – | – |\n");
           }
           std::fflush(stdout);
         }
@@ -375,6 +496,8 @@ int Run(bool is_emulated) {
     }
     std::printf("\n");
   }
+  std::printf("A row step with its evidence is %llu kernels.\n",
+              static_cast<unsigned long long>(CountRowLaunches()));
   return 0;
 }
 
