@@ -89,14 +89,16 @@ CudaStatus CudaJoin(const CudaStream& stream, const CudaJoinArgs& args) {
       return Refused(kName, "no states");
     }
   }
-  if (args.dtype == Dtype::kQ8 || args.head_dim == 0 || args.group == 0) {
+  if (args.dtype == Dtype::kQ8 || args.head_dim == 0 || args.head_dim > 256 || args.group == 0) {
     return Refused(kName, "rows that are none");
   }
   if (args.num_kv_heads > kMostGridY) return Refused(kName, "too many kv heads");
-  const CudaGrid grid{
-      .x = args.num_tokens * args.group,
-      .y = args.num_kv_heads,
-      .threads = args.output == nullptr ? 32 : std::min(256u, (args.head_dim + 31) / 32 * 32)};
+  const uint32_t num_rows = args.num_tokens * args.group;
+  const uint32_t threads = JoinParts(num_rows) * JoinCols(args.head_dim);
+  const CudaGrid grid{.x = num_rows,
+                      .y = args.num_kv_heads,
+                      .threads = threads,
+                      .shared_bytes = (threads / 32 + threads) * uint32_t{sizeof(float)}};
   if (grid.x == 0 || grid.y == 0) return {};
   return stream.kernels().join(stream.handle(), grid, args);
 }

@@ -360,41 +360,60 @@ CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAt
   }
 }
 
-// A block is one query row of one kv head; threads go along the head.
+// A block is one query row of one kv head. Threads go along the head, in parts that take items in
+// turn, so that the many items of a token's few rows are not read one after the other.
 template <typename T>
 __global__ void JoinKernel(const CudaJoinArgs args) {
   const uint32_t row = blockIdx.x, kv_head = blockIdx.y, num_rows = args.num_tokens * args.group;
+  const uint32_t cols = JoinCols(args.head_dim), num_parts = blockDim.x / cols;
+  const uint32_t part = threadIdx.x / cols, col = threadIdx.x % cols;
+  auto* const of_warps = reinterpret_cast<float*>(SharedMemory());  // [warps]
+  float* const of_threads = of_warps + blockDim.x / kWarpSize;      // [threads]
   float most = NegativeInfinity();
   for (uint32_t l = 0; l < args.num_lists; ++l) {
     const JoinList& list = args.lists[l];
     const uint32_t end = list.item_begin[kv_head + 1];
-    for (uint32_t item = list.item_begin[kv_head]; item < end; ++item) {
+    for (uint32_t item = list.item_begin[kv_head] + threadIdx.x; item < end; item += blockDim.x) {
       most = fmaxf(most, list.states.max[size_t{item} * num_rows + row]);
     }
   }
+  most = BlockMax(most, of_warps);
   const float base = most == NegativeInfinity() ? 0 : most;
-  const uint32_t num_cols = args.output != nullptr ? args.head_dim : 1;
-  for (uint32_t col = threadIdx.x; col < num_cols; col += blockDim.x) {
-    float value = 0, sum = 0;
-    for (uint32_t l = 0; l < args.num_lists; ++l) {
-      const JoinList& list = args.lists[l];
-      const uint32_t end = list.item_begin[kv_head + 1];
-      for (uint32_t item = list.item_begin[kv_head]; item < end; ++item) {
-        const size_t at = size_t{item} * num_rows + row;
-        const float factor = expf(list.states.max[at] - base);
-        sum += factor * list.states.sum[at];
-        if (args.output != nullptr) value += factor * list.states.out[at * args.head_dim + col];
+  float value = 0, sum = 0;
+  for (uint32_t l = 0; l < args.num_lists; ++l) {
+    const JoinList& list = args.lists[l];
+    const uint32_t end = list.item_begin[kv_head + 1];
+    for (uint32_t first = list.item_begin[kv_head]; first < end; first += blockDim.x) {
+      const uint32_t count = min(blockDim.x, end - first);
+      if (threadIdx.x < count) {
+        const size_t at = size_t{first + threadIdx.x} * num_rows + row;
+        of_threads[threadIdx.x] = expf(list.states.max[at] - base);
+        sum += of_threads[threadIdx.x] * list.states.sum[at];
       }
+      __syncthreads();
+      if (args.output != nullptr && col < args.head_dim) {
+#pragma unroll 4
+        for (uint32_t i = part; i < count; i += num_parts) {
+          const size_t at = size_t{first + i} * num_rows + row;
+          value += of_threads[i] * list.states.out[at * args.head_dim + col];
+        }
+      }
+      __syncthreads();
     }
-    if (col == 0 && args.lse != nullptr) {
-      args.lse[size_t{kv_head} * num_rows + row] = most + logf(sum);
-    }
-    if (args.output == nullptr) continue;
-    const size_t head = size_t{kv_head} * args.group + row % args.group;
-    const size_t heads = size_t{args.num_kv_heads} * args.group;
-    static_cast<T*>(args.output)[(row / args.group * heads + head) * args.head_dim + col] =
-        FromFloat<T>(sum > 0 ? value / sum : 0);
   }
+  sum = BlockSum(sum, of_warps);
+  if (threadIdx.x == 0 && args.lse != nullptr) {
+    args.lse[size_t{kv_head} * num_rows + row] = most + logf(sum);
+  }
+  if (args.output == nullptr) return;
+  of_threads[threadIdx.x] = value;
+  __syncthreads();
+  if (part > 0 || col >= args.head_dim) return;
+  for (uint32_t p = 1; p < num_parts; ++p) value += of_threads[p * cols + col];
+  const size_t head = size_t{kv_head} * args.group + row % args.group;
+  const size_t heads = size_t{args.num_kv_heads} * args.group;
+  static_cast<T*>(args.output)[(row / args.group * heads + head) * args.head_dim + col] =
+      FromFloat<T>(sum > 0 ? value / sum : 0);
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 // Work is cut into items: some rows of one kv head, in split-KV fashion, so that a head with much
 // to read is spread over more of the device than one with little (Hooper et al. 2024,
 // arXiv:2411.09688, section 4.2, after Flash-Decoding). Phase 1 finds the state of each item, phase
-// 2 joins the states of a head by log-sum-exp, in the order of its items. Inside an item it is
-// FlashAttention-2 (arXiv:2307.08691): tiles of 64 keys, products on tensor cores with float sums,
-// online softmax. Ours differs: the query heads of a group are rows of one tile, so that KV is read
-// once for all of them; items are numbered by the data alone and lie in one list whatever block
-// runs them, so that results do not depend on the device's scheduling, bit for bit.
+// 2 joins the states of a head by log-sum-exp, in an order that follows from their number. Inside
+// an item it is FlashAttention-2 (arXiv:2307.08691): tiles of 64 keys, products on tensor cores
+// with float sums, online softmax. Ours differs: the query heads of a group are rows of one tile,
+// so that KV is read once for all of them; items are numbered by the data alone and lie in one list
+// whatever block runs them, so that results do not depend on the device's scheduling, bit for bit.
 #ifndef LECTERN_KERNELS_CUDA_ATTENTION_H_
 #define LECTERN_KERNELS_CUDA_ATTENTION_H_
 

@@ -15,6 +15,7 @@ struct RowShared {
   float maxima[kRowQueries][kWarps], sums[kRowQueries][kWarps];
 };
 static_assert(sizeof(RowShared) <= kRowSharedBytes);
+static_assert(kRowHeadCounters * kRowQueries >= kMostLookupQueries);
 __device__ __forceinline__ RowShared& Shared() {
   return *reinterpret_cast<RowShared*>(SharedMemory());
 }
@@ -97,14 +98,15 @@ __device__ __forceinline__ uint32_t TableSum(const unsigned char* table, uint32_
 // ---- States of a head's masses
 
 // Of a tile, with some query rows.
+template <uint32_t kQueries>
 __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t first_query,
                             uint32_t num_queries, uint32_t count,
-                            const float (&logits)[kRowQueries][kRowsPerThread]) {
+                            const float (&logits)[kQueries][kRowsPerThread]) {
   RowShared& shared = Shared();
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  float bases[kRowQueries] = {};
+  float bases[kQueries] = {};
 #pragma unroll
-  for (uint32_t q = 0; q < kRowQueries; ++q) {
+  for (uint32_t q = 0; q < kQueries; ++q) {
     if (q >= num_queries) continue;
     float most = NegativeInfinity();
 #pragma unroll
@@ -116,7 +118,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
   }
   __syncthreads();
 #pragma unroll
-  for (uint32_t q = 0; q < kRowQueries; ++q) {
+  for (uint32_t q = 0; q < kQueries; ++q) {
     if (q >= num_queries) continue;
     float most = shared.maxima[q][0];
     for (uint32_t w = 1; w < kWarps; ++w) most = fmaxf(most, shared.maxima[q][w]);
@@ -170,16 +172,18 @@ __device__ void StoreLse(const CudaRowLookupPass& pass, uint32_t head, uint32_t 
 
 // ---- Logits of a tile of rows with some query rows, by row codes; the last block finds the LSEs
 
+// kQueries: of a block, whose sums are kept in registers.
+template <uint32_t kQueries>
 __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t head = blockIdx.y, first_query = blockIdx.z * kRowQueries;
-  const uint32_t num_queries = min(kRowQueries, pass.num_queries - first_query);
+  const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
+  const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
   const uint32_t num_tiles = max(1u, TilesOf(codes.num_rows[head]));
   if (blockIdx.x >= num_tiles) return;  // the whole block: this head has fewer rows
   const uint32_t table_bytes = codes.plane_bytes * 32;
   const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries);
   const auto [first, count] = RowsOf(blockIdx.x, codes.num_rows[head]);
-  float logits[kRowQueries][kRowsPerThread] = {};
+  float logits[kQueries][kRowsPerThread] = {};
   if (count > 0) {
     const size_t row = size_t{codes.row_begin[head]} + first;
     const unsigned char* const plane = codes.planes +
@@ -189,12 +193,12 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
     float factors[kRowsPerThread];
     LoadFour(codes.clusters + row, clusters);
     LoadFour(codes.factors + row, factors);
-    uint32_t sums[kRowQueries][kRowsPerThread] = {};
+    uint32_t sums[kQueries][kRowsPerThread] = {};
 #pragma unroll 4
     for (uint32_t b = 0; b < codes.plane_bytes; ++b) {
       const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
 #pragma unroll
-      for (uint32_t q = 0; q < kRowQueries; ++q) {
+      for (uint32_t q = 0; q < kQueries; ++q) {
         if (q >= num_queries) continue;
         const unsigned char* const table = tables + q * table_bytes + b * 32;
 #pragma unroll
@@ -205,7 +209,7 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
     }
     const size_t query = size_t{head} * pass.num_queries + first_query;
 #pragma unroll
-    for (uint32_t q = 0; q < kRowQueries; ++q) {
+    for (uint32_t q = 0; q < kQueries; ++q) {
       if (q >= num_queries) continue;
       const float step = pass.scales[2 * (query + q)], offset = pass.scales[2 * (query + q) + 1];
       const float* const centroids = pass.centroid_logits + (query + q) * codes.most_clusters;
@@ -218,7 +222,7 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
       StoreFour(logits[q], LogitsOf(pass, head, first_query + q) + first);
     }
   }
-  StoreStates(pass, head, first_query, num_queries, count, logits);
+  StoreStates<kQueries>(pass, head, first_query, num_queries, count, logits);
   if (!IsLastBlock(CounterOf(pass, head, blockIdx.z), num_tiles, &Shared().is_last)) return;
   for (uint32_t q = 0; q < num_queries; ++q) StoreLse(pass, head, num_tiles, first_query + q);
 }
@@ -481,7 +485,8 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
   }
 }
 
-// A tile: its best rows are numbered, then shared out to the threads; the states are made anew.
+// A tile: its best rows are numbered, then shared out to the threads; where there are any, its
+// states are made anew.
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head];
@@ -508,7 +513,7 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
     StoreFineLogits(pass, head, listed[i], tables);
   }
   __syncthreads();
-  for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
+  for (uint32_t first = 0; total > 0 && first < pass.num_queries; first += kRowQueries) {
     const uint32_t num_queries = min(kRowQueries, pass.num_queries - first);
     float logits[kRowQueries][kRowsPerThread] = {};
 #pragma unroll
@@ -517,7 +522,7 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
         LoadFour(LogitsOf(pass, head, first + q) + rows.first, logits[q]);
       }
     }
-    StoreStates(pass, head, first, num_queries, rows.count, logits);
+    StoreStates<kRowQueries>(pass, head, first, num_queries, rows.count, logits);
   }
   if (!IsLastBlock(CounterOf(pass, head), num_tiles, &Shared().is_last)) return;
   for (uint32_t q = 0; q < pass.num_queries; ++q) StoreLse(pass, head, num_tiles, q);
@@ -596,7 +601,8 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
 
 CudaStatus LaunchRowLogits(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_logits", LogitsKernel, pass);
+  return Launch(stream, grid, "row_logits",
+                pass.num_queries == 1 ? LogitsKernel<1> : LogitsKernel<kRowQueries>, pass);
 }
 CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {

@@ -27,6 +27,10 @@ constexpr uint32_t AttendSharedBytes(uint32_t num_query_rows, uint32_t head_dim)
   return TileBytes(QueryTileRows(num_query_rows), head_dim) + 4 * TileBytes(kTileKeys, head_dim);
 }
 
+// The join: threads of a part of a block, which go along a head; and how many parts there are.
+constexpr uint32_t JoinCols(uint32_t head_dim) { return (head_dim + 31) / 32 * 32; }
+constexpr uint32_t JoinParts(uint32_t num_query_rows) { return num_query_rows <= kFewRows ? 4 : 1; }
+
 // The lookup: clusters of a tile of a token's first pass; tiles that a block of its second pass
 // weighs; tiles of a part of a question's first pass.
 constexpr uint32_t kTokenTileKeys = 128;

@@ -520,6 +520,80 @@ TEST_P(CudaAttentionTest, RefusesWhatItCannotTake) {
             "causal rows by a list");
 }
 
+// More items than a block has threads, in several lists; a row that attended to nothing.
+TEST_P(CudaAttentionTest, JoinAddsItemsOfAllLists) {
+  const auto check = [&](uint32_t num_tokens, uint32_t group, uint32_t head_dim) {
+    SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << head_dim << " wide");
+    const std::vector<std::vector<uint32_t>> begins = {{0, 170, 172}, {0, 0, 0}, {0, 3, 300}};
+    const uint32_t num_rows = num_tokens * group, num_heads = 2;
+    const uint32_t cols = num_heads * group * head_dim;
+    std::vector<Matrix> outs, sums, maxima;
+    std::vector<DeviceBuffer<float>> buffers;
+    std::vector<DeviceBuffer<uint32_t>> device_begins;
+    CudaJoinArgs args = {.lists = {},
+                         .num_lists = 3,
+                         .num_tokens = num_tokens,
+                         .num_kv_heads = num_heads,
+                         .group = group,
+                         .head_dim = head_dim,
+                         .dtype = Dtype::kF32,
+                         .output = nullptr};
+    for (uint32_t l = 0; l < 3; ++l) {
+      const size_t size = std::max(1u, begins[l].back()) * num_rows;
+      outs.push_back(Matrix::Random(size, head_dim, 3 * l));
+      maxima.push_back(Matrix::Random(size, 1, 3 * l + 1, 3));
+      sums.push_back(Matrix::Random(size, 1, 3 * l + 2));
+      for (float& x : sums.back().data) x = 1 + std::abs(x);
+      for (size_t i = 0; i < size; ++i) {  // of the last row nothing; of others some
+        if (i % num_rows + 1 < num_rows && i % 7 > 0) continue;
+        maxima.back().data[i] = -kInf;
+        sums.back().data[i] = 0;
+        std::fill_n(outs.back()[i], head_dim, 0.0f);
+      }
+      for (const Matrix* const of : {&outs.back(), &maxima.back(), &sums.back()}) {
+        buffers.push_back(Upload(of->data));
+      }
+      device_begins.push_back(Upload(begins[l]));
+      args.lists[l] = {
+          {buffers[3 * l].data(), buffers[3 * l + 1].data(), buffers[3 * l + 2].data()},
+          device_begins.back().data()};
+    }
+    const auto output = Make<float>(num_tokens * cols), lse = Make<float>(num_heads * num_rows);
+    args.output = output.data();
+    args.lse = lse.data();
+    Expect(CudaJoin(stream_, args));
+    const auto got = Download(output), got_lse = Download(lse);
+    for (uint32_t head = 0; head < num_heads; ++head) {
+      for (uint32_t r = 0; r < num_rows; ++r) {
+        double sum = 0;
+        std::vector<double> out(head_dim);
+        for (uint32_t l = 0; l < 3; ++l) {
+          for (uint32_t item = begins[l][head]; item < begins[l][head + 1]; ++item) {
+            const size_t at = item * num_rows + r;
+            const double factor = std::exp(double{maxima[l].data[at]});
+            sum += factor * sums[l].data[at];
+            for (uint32_t c = 0; c < head_dim; ++c) out[c] += factor * outs[l][at][c];
+          }
+        }
+        const size_t first = r / group * cols + (head * group + r % group) * head_dim;
+        if (r + 1 == num_rows) {
+          ASSERT_EQ(got_lse[head * num_rows + r], -kInf);
+        } else {
+          ASSERT_NEAR(got_lse[head * num_rows + r], std::log(sum), 1e-5);
+        }
+        for (uint32_t c = 0; c < head_dim; ++c) {
+          ASSERT_NEAR(got[first + c], sum > 0 ? out[c] / sum : 0, 1e-5)
+              << head << ", " << r << ", " << c;
+        }
+      }
+    }
+  };
+  check(1, 4, 8);
+  check(2, 3, 40);
+  check(1, 2, 256);
+  check(20, 1, 40);
+}
+
 TEST_P(CudaAttentionTest, JoinRefusesWhatItCannotTake) {
   const auto memory = Make<float>(64);
   const auto* const begins = reinterpret_cast<const uint32_t*>(memory.data());
@@ -544,6 +618,7 @@ TEST_P(CudaAttentionTest, JoinRefusesWhatItCannotTake) {
   refused([](auto& args) { args.lists[1].item_begin = nullptr; });
   refused([](auto& args) { args.output = nullptr; });  // no LSEs either
   refused([](auto& args) { args.dtype = Dtype::kQ8; });
+  refused([](auto& args) { args.head_dim = 264; });
 }
 
 LECTERN_CUDA_TESTS(CudaAttentionTest);
