@@ -104,7 +104,6 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
                             const float (&logits)[kQueries][kRowsPerThread]) {
   RowShared& shared = Shared();
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  float bases[kQueries] = {};
 #pragma unroll
   for (uint32_t q = 0; q < kQueries; ++q) {
     if (q >= num_queries) continue;
@@ -122,11 +121,11 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
     if (q >= num_queries) continue;
     float most = shared.maxima[q][0];
     for (uint32_t w = 1; w < kWarps; ++w) most = fmaxf(most, shared.maxima[q][w]);
-    bases[q] = most == NegativeInfinity() ? 0 : most;
+    const float base = most == NegativeInfinity() ? 0 : most;
     float sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (i < count) sum += expf(logits[q][i] - bases[q]);
+      if (i < count) sum += expf(logits[q][i] - base);
     }
     sum = LaneSum<kWarpSize>(sum);
     if (lane == 0) shared.sums[q][warp] = sum;

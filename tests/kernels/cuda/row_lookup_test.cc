@@ -421,6 +421,36 @@ TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
   for (uint32_t i = 0; i < 20; ++i) ASSERT_EQ(few.rows[i], i);
 }
 
+// Better rows lie among those of the cut's score, before and after the last one that is listed.
+TEST_P(CudaRowLookupTest, TakesTheFirstOfEqualRowsBesideBetterOnes) {
+  Case of;
+  of.num_rows = {1400, 30, 2500};
+  of.rows_per_cluster = 310;
+  of.factor = 0;
+  of.Draw();
+  const auto scores = of.Scores();
+  std::vector<std::pair<size_t, uint32_t>> order;
+  for (size_t h = 0; h < of.num_heads(); ++h) {
+    for (uint32_t t = 0; t < of.num_rows[h]; ++t) order.emplace_back(h, t);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return scores[a.first][a.second] > scores[b.first][b.second];
+  });
+  for (const uint32_t num_wanted : {100u, 700u, 1300u, 2000u, 3700u}) {
+    SCOPED_TRACE(num_wanted);
+    const uint32_t all_rows = static_cast<uint32_t>(order.size());
+    const Found found = Run(of, std::min(all_rows, num_wanted + 777), num_wanted);
+    std::vector<std::pair<size_t, uint32_t>> best(order.begin(), order.begin() + num_wanted);
+    std::sort(best.begin(), best.end());
+    ASSERT_EQ(std::accumulate(found.counts.begin(), found.counts.end(), 0u), num_wanted);
+    for (size_t h = 0, at = 0; h < of.num_heads(); ++h) {
+      for (uint32_t i = 0; i < found.counts[h]; ++i, ++at) {
+        ASSERT_EQ(best[at], std::pair(h, found.rows[at])) << at;
+      }
+    }
+  }
+}
+
 TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   const auto floats = Make<float>(64);
   auto* const words = reinterpret_cast<uint32_t*>(floats.data());
