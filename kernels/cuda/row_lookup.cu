@@ -66,6 +66,15 @@ __device__ __forceinline__ void LoadFour(const uint32_t* from, uint32_t (&to)[kR
   const uint4 four = *reinterpret_cast<const uint4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
+// Of refined rows what lies past the last one was never written.
+__device__ __forceinline__ void LoadRefined(const CudaRowLookupPass& pass, uint32_t head,
+                                            const ThreadRows& rows,
+                                            uint32_t (&to)[kRowsPerThread]) {
+  const uint32_t* const from = RefinedOf(pass, head) + rows.first;
+  if (rows.count == kRowsPerThread) return LoadFour(from, to);
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) to[i] = i < rows.count ? from[i] : 0;
+}
 __device__ __forceinline__ void StoreFour(const float (&from)[kRowsPerThread], float* to) {
   *reinterpret_cast<float4*>(to) = float4{from[0], from[1], from[2], from[3]};
 }
@@ -282,10 +291,11 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
   const float* const lse = args.lse + size_t{head} * pass.num_queries;
   const float equal_weight = 1.0f / static_cast<float>(pass.num_queries);
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    const auto [first, count] = RowsOf(tile, num_rows);
+    const ThreadRows of_thread = RowsOf(tile, num_rows);
+    const auto [first, count] = of_thread;
     if (count == 0) continue;
     uint32_t rows[kRowsPerThread] = {};
-    if (pass.is_refined > 0) LoadFour(RefinedOf(pass, head) + first, rows);
+    if (pass.is_refined > 0) LoadRefined(pass, head, of_thread, rows);
     float scores[kRowsPerThread] = {};
     for (uint32_t q = 0; q < pass.num_queries; ++q) {
       const float weight = args.row_weights != nullptr ? args.row_weights[q] : equal_weight;
@@ -489,8 +499,8 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head];
-  const uint32_t num_tiles = max(1u, TilesOf(num_rows));
-  if (blockIdx.x >= num_tiles) return;  // the whole block
+  const uint32_t num_tiles = TilesOf(num_rows);
+  if (blockIdx.x >= num_tiles) return;  // the whole block; without rows the LSE stays as it is
   const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries);
   auto* const listed = reinterpret_cast<uint32_t*>(
       MoreShared() + pass.num_queries * codes.plane_bytes * 32);  // [kRowTile]
@@ -537,8 +547,8 @@ __global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowLookupPas
   const BestRows best = FindBest(pass, head, rows);
   const uint32_t* const first_rows = pass.lookup.first_row;
   const uint32_t first_row = first_rows != nullptr ? first_rows[head] : 0;
-  uint32_t refined[kRowsPerThread] = {};
-  if (rows.count > 0) LoadFour(RefinedOf(pass, head) + rows.first, refined);
+  uint32_t refined[kRowsPerThread];
+  LoadRefined(pass, head, rows, refined);
   uint32_t* to = pass.lookup.rows + pass.heads[head].begin + best.at;
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
