@@ -109,18 +109,15 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
           .y = heads,
           .threads = kTileThreads},
          TileBytes(kFewRows + kRowTileCentroids, dim));  // tables need less
-  launch(kernels.row_logits,
-         {.x = pass.num_tiles,
-          .y = heads,
-          .z = (num_queries + kRowQueries - 1) / kRowQueries,
-          .threads = kRowThreads},
-         kRowSharedBytes + kRowQueries * table_bytes);
-  // Blocks that fill the device take tiles in turn, so that few add to the counts of all.
+  // Blocks that fill the device take tiles in turn: few load tables, and add to the counts of all.
   constexpr uint32_t kBlocksPerMultiprocessor = 8;
   const uint32_t at_once = kBlocksPerMultiprocessor * stream.device().num_multiprocessors;
   const CudaGrid tiles{.x = pass.num_tiles, .y = heads, .threads = kRowThreads};
   CudaGrid turns = tiles;
   turns.x = std::min(pass.num_tiles, (at_once + heads - 1) / heads);
+  CudaGrid of_queries = turns;
+  of_queries.z = (num_queries + kRowQueries - 1) / kRowQueries;
+  launch(kernels.row_logits, of_queries, kRowSharedBytes + kRowQueries * table_bytes);
   // Scores by the logits as they are, and where their best are.
   const auto find_cut = [&] {
     constexpr uint32_t kShared = kRowSharedBytes + kRowDigitValues * sizeof(uint32_t);
@@ -132,7 +129,7 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
     launch(kernels.row_counts, turns, kRowSharedBytes);
   };
   find_cut();
-  launch(kernels.row_refine, tiles,
+  launch(kernels.row_refine, turns,
          kRowSharedBytes + num_queries * table_bytes + kRowTile * uint32_t{sizeof(uint32_t)});
   pass.is_refined = 1;
   find_cut();

@@ -108,8 +108,8 @@ __device__ __forceinline__ uint32_t TableSum(const unsigned char* table, uint32_
 
 // Of a tile, with some query rows.
 template <uint32_t kQueries>
-__device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t first_query,
-                            uint32_t num_queries, uint32_t count,
+__device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile,
+                            uint32_t first_query, uint32_t num_queries, uint32_t count,
                             const float (&logits)[kQueries][kRowsPerThread]) {
   RowShared& shared = Shared();
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -140,7 +140,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
     if (lane == 0) shared.sums[q][warp] = sum;
     if (threadIdx.x == q) {
       const size_t query = size_t{head} * pass.num_queries + first_query + q;
-      pass.tile_max[query * pass.num_tiles + blockIdx.x] = most;
+      pass.tile_max[query * pass.num_tiles + tile] = most;
     }
   }
   __syncthreads();
@@ -148,7 +148,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
     float sum = 0;
     for (uint32_t w = 0; w < kWarps; ++w) sum += shared.sums[threadIdx.x][w];
     const size_t query = size_t{head} * pass.num_queries + first_query + threadIdx.x;
-    pass.tile_sum[query * pass.num_tiles + blockIdx.x] = sum;
+    pass.tile_sum[query * pass.num_tiles + tile] = sum;
   }
   __syncthreads();  // all have read what the next states are written to
 }
@@ -178,60 +178,73 @@ __device__ void StoreLse(const CudaRowLookupPass& pass, uint32_t head, uint32_t 
   pass.lookup.lse[query] = sum > 0 ? most + logf(sum) : NegativeInfinity();
 }
 
-// ---- Logits of a tile of rows with some query rows, by row codes; the last block finds the LSEs
+// ---- Logits of rows with some query rows, by row codes; the last block of a head finds the LSEs
 
-// kQueries: of a block, whose sums are kept in registers.
+// Of a thread's rows. kQueries: of a block, whose sums are kept in registers.
 template <uint32_t kQueries>
-__global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
+__device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32_t head,
+                                           uint32_t first_query, uint32_t num_queries,
+                                           const ThreadRows& rows, const unsigned char* tables,
+                                           float (&logits)[kQueries][kRowsPerThread]) {
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
-  const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
-  const uint32_t num_tiles = max(1u, TilesOf(codes.num_rows[head]));
-  if (blockIdx.x >= num_tiles) return;  // the whole block: this head has fewer rows
-  const uint32_t table_bytes = codes.plane_bytes * 32;
-  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries);
-  const auto [first, count] = RowsOf(blockIdx.x, codes.num_rows[head]);
-  float logits[kQueries][kRowsPerThread] = {};
-  if (count > 0) {
-    const size_t row = size_t{codes.row_begin[head]} + first;
-    const unsigned char* const plane = codes.planes +
-                                       row / kSignBlockRows * kSignBlockRows * codes.plane_bytes +
-                                       row % kSignBlockRows;
-    uint32_t clusters[kRowsPerThread];
-    float factors[kRowsPerThread];
-    LoadFour(codes.clusters + row, clusters);
-    LoadFour(codes.factors + row, factors);
-    uint32_t sums[kQueries][kRowsPerThread] = {};
+  const size_t row = size_t{codes.row_begin[head]} + rows.first;
+  const unsigned char* const plane = codes.planes +
+                                     row / kSignBlockRows * kSignBlockRows * codes.plane_bytes +
+                                     row % kSignBlockRows;
+  uint32_t clusters[kRowsPerThread];
+  float factors[kRowsPerThread];
+  LoadFour(codes.clusters + row, clusters);
+  LoadFour(codes.factors + row, factors);
+  uint32_t sums[kQueries][kRowsPerThread] = {};
 #pragma unroll 4
-    for (uint32_t b = 0; b < codes.plane_bytes; ++b) {
-      const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
-#pragma unroll
-      for (uint32_t q = 0; q < kQueries; ++q) {
-        if (q >= num_queries) continue;
-        const unsigned char* const table = tables + q * table_bytes + b * 32;
-#pragma unroll
-        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-          sums[q][i] += TableSum(table, bits >> (8 * i) & 0xFF);
-        }
-      }
-    }
-    const size_t query = size_t{head} * pass.num_queries + first_query;
+  for (uint32_t b = 0; b < codes.plane_bytes; ++b) {
+    const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
 #pragma unroll
     for (uint32_t q = 0; q < kQueries; ++q) {
       if (q >= num_queries) continue;
-      const float step = pass.scales[2 * (query + q)], offset = pass.scales[2 * (query + q) + 1];
-      const float* const centroids = pass.centroid_logits + (query + q) * codes.most_clusters;
+      const unsigned char* const table = tables + (q * codes.plane_bytes + b) * 32;
 #pragma unroll
       for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        if (i >= count) continue;
-        const float dot = step * static_cast<float>(sums[q][i]) + offset;
-        logits[q][i] = Softcapped(pass.lookup, centroids[clusters[i]] + factors[i] * dot);
+        sums[q][i] += TableSum(table, bits >> (8 * i) & 0xFF);
       }
-      StoreFour(logits[q], LogitsOf(pass, head, first_query + q) + first);
     }
   }
-  StoreStates<kQueries>(pass, head, first_query, num_queries, count, logits);
-  if (!IsLastBlock(CounterOf(pass, head, blockIdx.z), num_tiles, &Shared().is_last)) return;
+  const size_t query = size_t{head} * pass.num_queries + first_query;
+#pragma unroll
+  for (uint32_t q = 0; q < kQueries; ++q) {
+    if (q >= num_queries) continue;
+    const float step = pass.scales[2 * (query + q)], offset = pass.scales[2 * (query + q) + 1];
+    const float* const centroids = pass.centroid_logits + (query + q) * codes.most_clusters;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      if (i >= rows.count) continue;
+      const float dot = step * static_cast<float>(sums[q][i]) + offset;
+      logits[q][i] = Softcapped(pass.lookup, centroids[clusters[i]] + factors[i] * dot);
+    }
+  }
+}
+
+// Blocks of a head take its tiles in turn.
+template <uint32_t kQueries>
+__global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
+  const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
+  const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
+  const uint32_t num_rows = pass.lookup.codes.num_rows[head], num_tiles = TilesOf(num_rows);
+  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries);
+  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
+    const ThreadRows rows = RowsOf(tile, num_rows);
+    float logits[kQueries][kRowsPerThread] = {};
+    if (rows.count > 0) {
+      FindLogits<kQueries>(pass, head, first_query, num_queries, rows, tables, logits);
+#pragma unroll
+      for (uint32_t q = 0; q < kQueries; ++q) {
+        if (q < num_queries)
+          StoreFour(logits[q], LogitsOf(pass, head, first_query + q) + rows.first);
+      }
+    }
+    StoreStates<kQueries>(pass, head, tile, first_query, num_queries, rows.count, logits);
+  }
+  if (!IsLastBlock(CounterOf(pass, head, blockIdx.z), gridDim.x, &Shared().is_last)) return;
   for (uint32_t q = 0; q < num_queries; ++q) StoreLse(pass, head, num_tiles, first_query + q);
 }
 
@@ -419,9 +432,9 @@ struct BestRows {
   uint32_t at;
 };
 __device__ __forceinline__ BestRows FindBest(const CudaRowLookupPass& pass, uint32_t head,
-                                             const ThreadRows& rows) {
+                                             uint32_t of_head, const ThreadRows& rows) {
   const uint32_t cut = pass.cut->prefix, taken = pass.heads[head].taken;
-  const size_t tile = size_t{head} * pass.num_tiles + blockIdx.x;
+  const size_t tile = size_t{head} * pass.num_tiles + of_head;
   float scores[kRowsPerThread] = {};
   if (rows.count > 0) LoadFour(ScoresOf(pass, head) + rows.first, scores);
   uint32_t counts = 0, total = 0;  // as CountsKernel's
@@ -494,46 +507,46 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
   }
 }
 
-// A tile: its best rows are numbered, then shared out to the threads; where there are any, its
-// states are made anew.
+// Of each tile the best rows are numbered, then shared out to the threads; where there are any, its
+// states are made anew. Blocks of a head take its tiles in turn.
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head];
-  const uint32_t num_tiles = TilesOf(num_rows);
-  if (blockIdx.x >= num_tiles) return;  // the whole block; without rows the LSE stays as it is
+  const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head], num_tiles = TilesOf(num_rows);
   const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries);
   auto* const listed = reinterpret_cast<uint32_t*>(
       MoreShared() + pass.num_queries * codes.plane_bytes * 32);  // [kRowTile]
-  const ThreadRows rows = RowsOf(blockIdx.x, num_rows);
-  const BestRows best = FindBest(pass, head, rows);
-  uint32_t num_best = 0, total = 0;
+  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
+    const ThreadRows rows = RowsOf(tile, num_rows);
+    const BestRows best = FindBest(pass, head, tile, rows);
+    uint32_t num_best = 0, total = 0;
 #pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) num_best += best.is_best[i] ? 1 : 0;
-  uint32_t in_tile = BlockScan(num_best, Shared().of_warps, total);
-  uint32_t* refined = RefinedOf(pass, head) + best.at;
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) num_best += best.is_best[i] ? 1 : 0;
+    uint32_t in_tile = BlockScan(num_best, Shared().of_warps, total);
+    uint32_t* refined = RefinedOf(pass, head) + best.at;
 #pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    if (!best.is_best[i]) continue;
-    listed[in_tile++] = rows.first + i;
-    *refined++ = rows.first + i;
-  }
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < total; i += kRowThreads) {
-    StoreFineLogits(pass, head, listed[i], tables);
-  }
-  __syncthreads();
-  for (uint32_t first = 0; total > 0 && first < pass.num_queries; first += kRowQueries) {
-    const uint32_t num_queries = min(kRowQueries, pass.num_queries - first);
-    float logits[kRowQueries][kRowsPerThread] = {};
-#pragma unroll
-    for (uint32_t q = 0; q < kRowQueries; ++q) {
-      if (q < num_queries && rows.count > 0) {
-        LoadFour(LogitsOf(pass, head, first + q) + rows.first, logits[q]);
-      }
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      if (!best.is_best[i]) continue;
+      listed[in_tile++] = rows.first + i;
+      *refined++ = rows.first + i;
     }
-    StoreStates<kRowQueries>(pass, head, first, num_queries, rows.count, logits);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < total; i += kRowThreads) {
+      StoreFineLogits(pass, head, listed[i], tables);
+    }
+    __syncthreads();
+    for (uint32_t first = 0; total > 0 && first < pass.num_queries; first += kRowQueries) {
+      const uint32_t num_queries = min(kRowQueries, pass.num_queries - first);
+      float logits[kRowQueries][kRowsPerThread] = {};
+#pragma unroll
+      for (uint32_t q = 0; q < kRowQueries; ++q) {
+        if (q < num_queries && rows.count > 0) {
+          LoadFour(LogitsOf(pass, head, first + q) + rows.first, logits[q]);
+        }
+      }
+      StoreStates<kRowQueries>(pass, head, tile, first, num_queries, rows.count, logits);
+    }
   }
-  if (!IsLastBlock(CounterOf(pass, head), num_tiles, &Shared().is_last)) return;
+  if (!IsLastBlock(CounterOf(pass, head), gridDim.x, &Shared().is_last)) return;
   for (uint32_t q = 0; q < pass.num_queries; ++q) StoreLse(pass, head, num_tiles, q);
 }
 
@@ -544,7 +557,7 @@ __global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowLookupPas
   const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head);
   if (blockIdx.x >= TilesOf(num_rows)) return;  // the whole block
   const ThreadRows rows = RowsOf(blockIdx.x, num_rows);
-  const BestRows best = FindBest(pass, head, rows);
+  const BestRows best = FindBest(pass, head, blockIdx.x, rows);
   const uint32_t* const first_rows = pass.lookup.first_row;
   const uint32_t first_row = first_rows != nullptr ? first_rows[head] : 0;
   uint32_t refined[kRowsPerThread];
