@@ -196,16 +196,26 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
   LoadFour(codes.clusters + row, clusters);
   LoadFour(codes.factors + row, factors);
   uint32_t sums[kQueries][kRowsPerThread] = {};
-#pragma unroll 4
-  for (uint32_t b = 0; b < codes.plane_bytes; ++b) {
-    const uint32_t bits = *reinterpret_cast<const uint32_t*>(plane + b * kSignBlockRows);
+  constexpr uint32_t kAtOnce = 8;  // words that are under way together
+  for (uint32_t first = 0; first < codes.plane_bytes; first += kAtOnce) {
+    uint32_t bits[kAtOnce];
 #pragma unroll
-    for (uint32_t q = 0; q < kQueries; ++q) {
-      if (q >= num_queries) continue;
-      const unsigned char* const table = tables + (q * codes.plane_bytes + b) * 32;
+    for (uint32_t k = 0; k < kAtOnce; ++k) {
+      const bool is_byte = first + k < codes.plane_bytes;
+      bits[k] =
+          is_byte ? *reinterpret_cast<const uint32_t*>(plane + (first + k) * kSignBlockRows) : 0;
+    }
 #pragma unroll
-      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        sums[q][i] += TableSum(table, bits >> (8 * i) & 0xFF);
+    for (uint32_t k = 0; k < kAtOnce; ++k) {
+      if (first + k >= codes.plane_bytes) continue;
+#pragma unroll
+      for (uint32_t q = 0; q < kQueries; ++q) {
+        if (q > 0 && q >= num_queries) continue;
+        const unsigned char* const table = tables + (q * codes.plane_bytes + first + k) * 32;
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+          sums[q][i] += TableSum(table, bits[k] >> (8 * i) & 0xFF);
+        }
       }
     }
   }
@@ -486,10 +496,22 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
         sums[q] += FineSum(tables + (first + q) * table_bytes + b * 32, signs, low, high, count);
       }
     };
-    if (bytes % 4 == 0) {  // words, as rows are then aligned to them
+    if (bytes % 4 == 0) {              // words, as rows are then aligned to them
+      constexpr uint32_t kAtOnce = 4;  // of each plane under way together
       const auto* const words = reinterpret_cast<const uint32_t*>(planes);
-      for (uint32_t w = 0; w < bytes / 4; ++w) {
-        add(4 * w, words[w], words[bytes / 4 + w], words[bytes / 2 + w], 4);
+      for (uint32_t w = 0; w < bytes / 4; w += kAtOnce) {
+        uint32_t bits[3][kAtOnce];
+#pragma unroll
+        for (uint32_t p = 0; p < 3; ++p) {
+#pragma unroll
+          for (uint32_t k = 0; k < kAtOnce; ++k) {
+            bits[p][k] = w + k < bytes / 4 ? words[p * (bytes / 4) + w + k] : 0;
+          }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < kAtOnce; ++k) {
+          if (w + k < bytes / 4) add(4 * (w + k), bits[0][k], bits[1][k], bits[2][k], 4);
+        }
       }
     } else {
       for (uint32_t b = 0; b < bytes; ++b)
@@ -604,8 +626,10 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
     const float* const logits = LogitsOf(pass, head, q);
     const float lse = args.lse[query];
     float sum = 0;
+#pragma unroll 4
     for (uint32_t row = begins[0] + lane; row < end; row += kWarpSize) {
-      if (scores[row] >= 0) sum += expf(logits[row] - lse);
+      const float logit = logits[row];  // whether it counts or not: nothing waits for the score
+      sum += scores[row] >= 0 ? expf(logit - lse) : 0;
     }
     sum = LaneSum<kWarpSize>(sum);
     if (lane == 0) {
