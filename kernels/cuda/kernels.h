@@ -104,10 +104,10 @@ struct CudaKernels {
   CudaLaunch<CudaRowLookupPass>* row_queries;
   CudaLaunch<CudaRowLookupPass>* row_logits;
   CudaLaunch<CudaRowLookupPass>* row_scores;
-  CudaLaunch<CudaRowLookupPass>* row_digits;
-  CudaLaunch<CudaRowLookupPass>* row_counts;
+  CudaLaunch<CudaRowSelectPass>* row_digits;
+  CudaLaunch<CudaRowSelectPass>* row_counts;
   CudaLaunch<CudaRowLookupPass>* row_refine;
-  CudaLaunch<CudaRowLookupPass>* row_list;
+  CudaLaunch<CudaRowSelectPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
 };
 

@@ -75,10 +75,10 @@ CudaLaunch<CudaKeySquaresArgs> LaunchKeySquares;
 CudaLaunch<CudaRowLookupPass> LaunchRowQueries;
 CudaLaunch<CudaRowLookupPass> LaunchRowLogits;
 CudaLaunch<CudaRowLookupPass> LaunchRowScores;
-CudaLaunch<CudaRowLookupPass> LaunchRowDigits;
-CudaLaunch<CudaRowLookupPass> LaunchRowCounts;
+CudaLaunch<CudaRowSelectPass> LaunchRowDigits;
+CudaLaunch<CudaRowSelectPass> LaunchRowCounts;
 CudaLaunch<CudaRowLookupPass> LaunchRowRefine;
-CudaLaunch<CudaRowLookupPass> LaunchRowList;
+CudaLaunch<CudaRowSelectPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;
 
 }  // namespace lectern

@@ -1,89 +1,17 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/primitives.cuh"
 #include "kernels/cuda/row_lookup_geometry.h"
+#include "kernels/cuda/row_select.cuh"
 
 namespace lectern {
 namespace {
 
 constexpr uint32_t kSignBlockRows = 32;  // rows whose planes are packed together
-constexpr uint32_t kWarps = kRowThreads / kWarpSize;
-
-// What blocks sum by lies first in their shared memory.
-struct RowShared {
-  uint32_t is_last;
-  uint32_t of_warps[kWarps];
-  float maxima[kRowQueries][kWarps], sums[kRowQueries][kWarps];
-};
-static_assert(sizeof(RowShared) <= kRowSharedBytes);
 static_assert(kRowHeadCounters * kRowQueries >= kMostLookupQueries);
-__device__ __forceinline__ RowShared& Shared() {
-  return *reinterpret_cast<RowShared*>(SharedMemory());
-}
-__device__ __forceinline__ unsigned char* MoreShared() { return SharedMemory() + kRowSharedBytes; }
-
-__device__ __forceinline__ size_t Stride(const CudaRowLookupPass& pass) {
-  return size_t{pass.num_tiles} * kRowTile;
-}
 __device__ __forceinline__ float* LogitsOf(const CudaRowLookupPass& pass, uint32_t head,
                                            uint32_t query) {
-  return pass.logits + (size_t{head} * pass.num_queries + query) * Stride(pass);
+  return pass.logits + (size_t{head} * pass.num_queries + query) * Stride(pass.select);
 }
-// How many rows of a head this stage is about, their scores, and tiles of them.
-__device__ __forceinline__ uint32_t NumRows(const CudaRowLookupPass& pass, uint32_t head) {
-  return pass.is_refined == 0 ? pass.lookup.codes.num_rows[head] : pass.refined_counts[head];
-}
-__device__ __forceinline__ float* ScoresOf(const CudaRowLookupPass& pass, uint32_t head) {
-  return (pass.is_refined == 0 ? pass.scores : pass.refined_scores) + head * Stride(pass);
-}
-__device__ __forceinline__ uint32_t* RefinedOf(const CudaRowLookupPass& pass, uint32_t head) {
-  return pass.refined_rows + head * Stride(pass);
-}
-__device__ __forceinline__ uint32_t TilesOf(uint32_t num_rows) {
-  return (num_rows + kRowTile - 1) / kRowTile;
-}
-__device__ __forceinline__ uint32_t* CounterOf(const CudaRowLookupPass& pass, uint32_t head,
-                                               uint32_t which = 0) {
-  return pass.counters + head * kRowHeadCounters + which;
-}
-__device__ __forceinline__ uint32_t* CounterOfAll(const CudaRowLookupPass& pass) {
-  return CounterOf(pass, pass.lookup.codes.num_kv_heads);
-}
-
-// A thread's rows of a tile: the first of them, and how many there are.
-struct ThreadRows {
-  uint32_t first, count;
-};
-__device__ __forceinline__ ThreadRows RowsOf(uint32_t tile, uint32_t num_rows) {
-  const uint32_t first = tile * kRowTile + threadIdx.x * kRowsPerThread;
-  return {first, first < num_rows ? min(kRowsPerThread, num_rows - first) : 0};
-}
-// Of a thread's rows: one access. What lies past the last row of a head is nobody's.
-__device__ __forceinline__ void LoadFour(const float* from, float (&to)[kRowsPerThread]) {
-  const float4 four = *reinterpret_cast<const float4*>(from);
-  to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-}
-__device__ __forceinline__ void LoadFour(const uint32_t* from, uint32_t (&to)[kRowsPerThread]) {
-  const uint4 four = *reinterpret_cast<const uint4*>(from);
-  to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-}
-// Of refined rows what lies past the last one was never written.
-__device__ __forceinline__ void LoadRefined(const CudaRowLookupPass& pass, uint32_t head,
-                                            const ThreadRows& rows,
-                                            uint32_t (&to)[kRowsPerThread]) {
-  const uint32_t* const from = RefinedOf(pass, head) + rows.first;
-  if (rows.count == kRowsPerThread) return LoadFour(from, to);
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) to[i] = i < rows.count ? from[i] : 0;
-}
-__device__ __forceinline__ void StoreFour(const float (&from)[kRowsPerThread], float* to) {
-  *reinterpret_cast<float4*>(to) = float4{from[0], from[1], from[2], from[3]};
-}
-
-// Of scores, which are not below 0, in their order.
-__device__ __forceinline__ uint32_t Bits(float score) {
-  return static_cast<uint32_t>(__float_as_int(score));
-}
-
 __device__ __forceinline__ float Softcapped(const CudaRowLookupArgs& args, float logit) {
   return args.softcap > 0 ? args.softcap * tanhf(logit / args.softcap) : logit;
 }
@@ -129,7 +57,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
   for (uint32_t q = 0; q < kQueries; ++q) {
     if (q >= num_queries) continue;
     float most = shared.maxima[q][0];
-    for (uint32_t w = 1; w < kWarps; ++w) most = fmaxf(most, shared.maxima[q][w]);
+    for (uint32_t w = 1; w < kRowWarps; ++w) most = fmaxf(most, shared.maxima[q][w]);
     const float base = most == NegativeInfinity() ? 0 : most;
     float sum = 0;
 #pragma unroll
@@ -140,15 +68,15 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
     if (lane == 0) shared.sums[q][warp] = sum;
     if (threadIdx.x == q) {
       const size_t query = size_t{head} * pass.num_queries + first_query + q;
-      pass.tile_max[query * pass.num_tiles + tile] = most;
+      pass.tile_max[query * pass.select.num_tiles + tile] = most;
     }
   }
   __syncthreads();
   if (threadIdx.x < num_queries) {
     float sum = 0;
-    for (uint32_t w = 0; w < kWarps; ++w) sum += shared.sums[threadIdx.x][w];
+    for (uint32_t w = 0; w < kRowWarps; ++w) sum += shared.sums[threadIdx.x][w];
     const size_t query = size_t{head} * pass.num_queries + first_query + threadIdx.x;
-    pass.tile_sum[query * pass.num_tiles + tile] = sum;
+    pass.tile_sum[query * pass.select.num_tiles + tile] = sum;
   }
   __syncthreads();  // all have read what the next states are written to
 }
@@ -158,8 +86,8 @@ __device__ void StoreLse(const CudaRowLookupPass& pass, uint32_t head, uint32_t 
                          uint32_t of_head) {
   const size_t query = size_t{head} * pass.num_queries + of_head;
   auto* const of_warps = reinterpret_cast<float*>(Shared().of_warps);
-  const float* const maxima = pass.tile_max + query * pass.num_tiles;
-  const float* const sums = pass.tile_sum + query * pass.num_tiles;
+  const float* const maxima = pass.tile_max + query * pass.select.num_tiles;
+  const float* const sums = pass.tile_sum + query * pass.select.num_tiles;
   const float known =
       pass.lookup.known_lse != nullptr ? pass.lookup.known_lse[query] : NegativeInfinity();
   float most = known;
@@ -254,63 +182,17 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
     }
     StoreStates<kQueries>(pass, head, tile, first_query, num_queries, rows.count, logits);
   }
-  if (!IsLastBlock(CounterOf(pass, head, blockIdx.z), gridDim.x, &Shared().is_last)) return;
+  if (!IsLastBlock(CounterOf(pass.select, head, blockIdx.z), gridDim.x, &Shared().is_last)) return;
   for (uint32_t q = 0; q < num_queries; ++q) StoreLse(pass, head, num_tiles, first_query + q);
 }
 
-// ---- Where the best scores end: by counting their digits, the highest first
-
-// The counts of a block's digits, to those of all.
-__device__ __forceinline__ uint32_t* ClearDigits() {
-  auto* const of_block = reinterpret_cast<uint32_t*>(MoreShared());
-  for (uint32_t i = threadIdx.x; i < kRowDigitValues; i += kRowThreads) of_block[i] = 0;
-  __syncthreads();
-  return of_block;
-}
-__device__ __forceinline__ uint32_t* CountsOf(const CudaRowLookupPass& pass) {
-  return pass.counts + (pass.is_refined * kRowDigits + pass.digit) * kRowDigitValues;
-}
-
-// The last block finds the digit in which the last wanted score lies, the largest first.
-__device__ __forceinline__ void FindDigit(const CudaRowLookupPass& pass) {
-  constexpr uint32_t kValues = kRowDigitValues / kRowThreads;
-  const uint32_t* const counts = CountsOf(pass);
-  const uint32_t prefix = pass.digit > 0 ? pass.cut->prefix : 0;
-  const uint32_t of_all = pass.is_refined > 0 ? pass.lookup.num_wanted : pass.lookup.num_refined;
-  const uint32_t wanted = pass.digit > 0 ? pass.cut->wanted : of_all;
-  const uint32_t highest = kRowDigitValues - 1 - threadIdx.x * kValues;
-  uint32_t of_values[kValues], sum = 0, total = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < kValues; ++i) {
-    of_values[i] = __ldcg(counts + highest - i);
-    sum += of_values[i];
-  }
-  uint32_t above = BlockScan(sum, Shared().of_warps, total);  // its barriers: all have read the cut
-  if (above >= wanted || above + sum < wanted) return;
-#pragma unroll
-  for (uint32_t i = 0; i < kValues; ++i) {
-    if (above < wanted && above + of_values[i] >= wanted) {
-      pass.cut->prefix = prefix << RowDigitBits(pass.digit) | (highest - i);
-      pass.cut->wanted = wanted - above;
-    }
-    above += of_values[i];
-  }
-}
-__device__ __forceinline__ void AddDigits(const CudaRowLookupPass& pass, const uint32_t* of_block) {
-  __syncthreads();
-  uint32_t* const all = CountsOf(pass);
-  for (uint32_t i = threadIdx.x; i < kRowDigitValues; i += kRowThreads) {
-    if (of_block[i] > 0) atomicAdd(all + i, of_block[i]);
-  }
-  const uint32_t num_blocks = gridDim.x * gridDim.y;
-  if (IsLastBlock(CounterOfAll(pass), num_blocks, &Shared().is_last)) FindDigit(pass);
-}
+// ---- Scores, by what was found so far
 
 // Scores, and their highest digits. Blocks of a head take its tiles in turn.
 __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
   const CudaRowLookupArgs& args = pass.lookup;
-  const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head), num_tiles = TilesOf(num_rows);
-  uint32_t* const digits = ClearDigits();
+  const uint32_t head = blockIdx.y, num_rows = NumRows(pass.select, head), num_tiles = TilesOf(num_rows);
+  uint32_t* const digits = ClearDigits(MoreShared());
   const float* const lse = args.lse + size_t{head} * pass.num_queries;
   const float equal_weight = 1.0f / static_cast<float>(pass.num_queries);
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
@@ -318,151 +200,29 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
     const auto [first, count] = of_thread;
     if (count == 0) continue;
     uint32_t rows[kRowsPerThread] = {};
-    if (pass.is_refined > 0) LoadRefined(pass, head, of_thread, rows);
+    if (pass.select.is_refined > 0) LoadRefined(pass.select, head, of_thread, rows);
     float scores[kRowsPerThread] = {};
     for (uint32_t q = 0; q < pass.num_queries; ++q) {
       const float weight = args.row_weights != nullptr ? args.row_weights[q] : equal_weight;
       if (!(weight > 0)) continue;
       const float* const of_query = LogitsOf(pass, head, q);
       float logits[kRowsPerThread] = {};
-      if (pass.is_refined == 0) LoadFour(of_query + first, logits);
+      if (pass.select.is_refined == 0) LoadFour(of_query + first, logits);
 #pragma unroll
       for (uint32_t i = 0; i < kRowsPerThread; ++i) {
         if (i >= count) continue;
-        const float logit = pass.is_refined == 0 ? logits[i] : of_query[rows[i]];
+        const float logit = pass.select.is_refined == 0 ? logits[i] : of_query[rows[i]];
         scores[i] += weight * expf(logit - lse[q]);
       }
     }
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      scores[i] = fmaxf(scores[i], 0.0f);  // never -0, and 0 where it is no number
+      scores[i] = ToScore(scores[i]);
       if (i < count) atomicAdd(digits + (Bits(scores[i]) >> RowDigitShift(0)), 1u);
     }
-    StoreFour(scores, ScoresOf(pass, head) + first);
+    StoreFour(scores, ScoresOf(pass.select, head) + first);
   }
-  AddDigits(pass, digits);
-}
-
-// Of the scores that begin as the cut does the next digit.
-__global__ __launch_bounds__(kRowThreads) void DigitsKernel(const CudaRowLookupPass pass) {
-  const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head), num_tiles = TilesOf(num_rows);
-  uint32_t* const digits = ClearDigits();
-  const uint32_t shift = RowDigitShift(pass.digit), bits = RowDigitBits(pass.digit);
-  const uint32_t prefix = pass.cut->prefix;
-  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    const auto [first, count] = RowsOf(tile, num_rows);
-    if (count == 0) continue;
-    float scores[kRowsPerThread];
-    LoadFour(ScoresOf(pass, head) + first, scores);
-#pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (i >= count || Bits(scores[i]) >> (shift + bits) != prefix) continue;
-      atomicAdd(digits + (Bits(scores[i]) >> shift & ((1u << bits) - 1)), 1u);
-    }
-  }
-  AddDigits(pass, digits);
-}
-
-// ---- Where the best rows are listed
-
-// Of a head's tiles the numbers of rows above the cut and at it -> those of the tiles before. By
-// the block that is the last of the head.
-__device__ __forceinline__ void AddTiles(const CudaRowLookupPass& pass, uint32_t head,
-                                         uint32_t num_tiles) {
-  uint32_t above = 0, equal = 0, total = 0;  // of all tiles before
-  uint32_t* const of_warps = Shared().of_warps;
-  for (uint32_t first = 0; first < num_tiles; first += kRowThreads) {
-    const bool is_tile = first + threadIdx.x < num_tiles;
-    const size_t tile = size_t{head} * pass.num_tiles + first + threadIdx.x;
-    const uint32_t its_above = is_tile ? __ldcg(pass.above + tile) : 0;
-    const uint32_t its_equal = is_tile ? __ldcg(pass.equal + tile) : 0;
-    const uint32_t above_before = above + BlockScan(its_above, of_warps, total);
-    above += total;
-    const uint32_t equal_before = equal + BlockScan(its_equal, of_warps, total);
-    equal += total;
-    if (!is_tile) continue;
-    pass.above[tile] = above_before;
-    pass.equal[tile] = equal_before;
-  }
-  if (threadIdx.x > 0) return;
-  pass.heads[head].above = above;
-  pass.heads[head].equal = equal;
-}
-
-// Which of the rows at the cut each head lists, and where. By the block that is the last of all.
-__device__ __forceinline__ void AddHeads(const CudaRowLookupPass& pass) {
-  const uint32_t num_heads = pass.lookup.codes.num_kv_heads, wanted = pass.cut->wanted;
-  uint32_t* const counts = pass.is_refined > 0 ? pass.lookup.counts : pass.refined_counts;
-  uint32_t listed = 0, met = 0, total = 0;  // of all heads before
-  for (uint32_t first = 0; first < num_heads; first += kRowThreads) {
-    const uint32_t head = first + threadIdx.x;
-    const bool is_head = head < num_heads;
-    const uint32_t equal = is_head ? __ldcg(&pass.heads[head].equal) : 0;
-    const uint32_t before = met + BlockScan(equal, Shared().of_warps, total);
-    met += total;
-    const uint32_t taken = before < wanted ? min(equal, wanted - before) : 0;
-    const uint32_t size = is_head ? __ldcg(&pass.heads[head].above) + taken : 0;
-    const uint32_t begin = listed + BlockScan(size, Shared().of_warps, total);
-    listed += total;
-    if (!is_head) continue;
-    pass.heads[head].taken = taken;
-    pass.heads[head].begin = begin;
-    counts[head] = size;
-  }
-}
-
-__global__ __launch_bounds__(kRowThreads) void CountsKernel(const CudaRowLookupPass pass) {
-  const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head), num_tiles = TilesOf(num_rows);
-  const uint32_t cut = pass.cut->prefix;
-  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    const auto [first, count] = RowsOf(tile, num_rows);
-    float scores[kRowsPerThread] = {};
-    if (count > 0) LoadFour(ScoresOf(pass, head) + first, scores);
-    uint32_t counts = 0, total = 0;  // above the cut; at it, times 2^16
-#pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (i >= count) continue;
-      counts += (Bits(scores[i]) > cut ? 1 : 0) + (Bits(scores[i]) == cut ? 1 << 16 : 0);
-    }
-    BlockScan(counts, Shared().of_warps, total);
-    if (threadIdx.x > 0) continue;
-    pass.above[size_t{head} * pass.num_tiles + tile] = total & 0xFFFF;
-    pass.equal[size_t{head} * pass.num_tiles + tile] = total >> 16;
-  }
-  uint32_t* const is_last = &Shared().is_last;
-  if (!IsLastBlock(CounterOf(pass, head), gridDim.x, is_last)) return;
-  AddTiles(pass, head, num_tiles);
-  if (IsLastBlock(CounterOfAll(pass), gridDim.y, is_last)) AddHeads(pass);
-}
-
-// Which of a thread's rows are among the best; of those at the cut the first ones. `at`: how many
-// of its head are listed before them. All threads of the block come here.
-struct BestRows {
-  bool is_best[kRowsPerThread];
-  uint32_t at;
-};
-__device__ __forceinline__ BestRows FindBest(const CudaRowLookupPass& pass, uint32_t head,
-                                             uint32_t of_head, const ThreadRows& rows) {
-  const uint32_t cut = pass.cut->prefix, taken = pass.heads[head].taken;
-  const size_t tile = size_t{head} * pass.num_tiles + of_head;
-  float scores[kRowsPerThread] = {};
-  if (rows.count > 0) LoadFour(ScoresOf(pass, head) + rows.first, scores);
-  uint32_t counts = 0, total = 0;  // as CountsKernel's
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    if (i >= rows.count) continue;
-    counts += (Bits(scores[i]) > cut ? 1 : 0) + (Bits(scores[i]) == cut ? 1 << 16 : 0);
-  }
-  const uint32_t before = BlockScan(counts, Shared().of_warps, total);
-  uint32_t met = pass.equal[tile] + (before >> 16);
-  BestRows best;
-  best.at = pass.above[tile] + (before & 0xFFFF) + min(met, taken);
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    best.is_best[i] = i < rows.count && Bits(scores[i]) > cut;
-    if (i < rows.count && Bits(scores[i]) == cut) best.is_best[i] = met++ < taken;
-  }
-  return best;
+  AddDigits(pass.select, digits);
 }
 
 // ---- The best rows by row codes get the logits of their fine codes
@@ -539,12 +299,12 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
       MoreShared() + pass.num_queries * codes.plane_bytes * 32);  // [kRowTile]
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
     const ThreadRows rows = RowsOf(tile, num_rows);
-    const BestRows best = FindBest(pass, head, tile, rows);
+    const BestRows best = FindBest(pass.select, head, tile, rows);
     uint32_t num_best = 0, total = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) num_best += best.is_best[i] ? 1 : 0;
     uint32_t in_tile = BlockScan(num_best, Shared().of_warps, total);
-    uint32_t* refined = RefinedOf(pass, head) + best.at;
+    uint32_t* refined = RefinedOf(pass.select, head) + best.at;
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
       if (!best.is_best[i]) continue;
@@ -568,30 +328,11 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
       StoreStates<kRowQueries>(pass, head, tile, first, num_queries, rows.count, logits);
     }
   }
-  if (!IsLastBlock(CounterOf(pass, head), gridDim.x, &Shared().is_last)) return;
+  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
   for (uint32_t q = 0; q < pass.num_queries; ++q) StoreLse(pass, head, num_tiles, q);
 }
 
 // ---- The list, and what is left
-
-// Lists the best rows of a tile of refined ones, each thread's after those of the threads before.
-__global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowLookupPass pass) {
-  const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head);
-  if (blockIdx.x >= TilesOf(num_rows)) return;  // the whole block
-  const ThreadRows rows = RowsOf(blockIdx.x, num_rows);
-  const BestRows best = FindBest(pass, head, blockIdx.x, rows);
-  const uint32_t* const first_rows = pass.lookup.first_row;
-  const uint32_t first_row = first_rows != nullptr ? first_rows[head] : 0;
-  uint32_t refined[kRowsPerThread];
-  LoadRefined(pass, head, rows, refined);
-  uint32_t* to = pass.lookup.rows + pass.heads[head].begin + best.at;
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    if (!best.is_best[i]) continue;
-    *to++ = first_row + refined[i];
-    pass.scores[head * Stride(pass) + refined[i]] = -1;
-  }
-}
 
 // Of all groups, which other blocks wrote. By all threads of a block.
 __device__ void StoreTailLse(const CudaRowLookupPass& pass, size_t query) {
@@ -616,8 +357,8 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
   const CudaRowLookupArgs& args = pass.lookup;
   const DeviceRowCodes& codes = args.codes;
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarpSize;
-  const uint32_t group = blockIdx.x * kWarps + threadIdx.x / kWarpSize;
-  const float* const scores = pass.scores + head * Stride(pass);
+  const uint32_t group = blockIdx.x * kRowWarps + threadIdx.x / kWarpSize;
+  const float* const scores = pass.select.scores + head * Stride(pass.select);
   for (uint32_t q = 0; group < codes.most_groups && q < pass.num_queries; ++q) {
     const uint32_t* const begins =
         codes.group_begin + size_t{head} * (codes.most_groups + 1) + group;
@@ -637,7 +378,7 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
     }
   }
   if (args.tail_lse == nullptr) return;
-  if (!IsLastBlock(CounterOf(pass, head), gridDim.x, &Shared().is_last)) return;
+  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
   for (uint32_t q = 0; q < pass.num_queries; ++q) {
     StoreTailLse(pass, size_t{head} * pass.num_queries + q);
   }
@@ -654,21 +395,9 @@ CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_scores", ScoresKernel, pass);
 }
-CudaStatus LaunchRowDigits(CudaStreamHandle* stream, const CudaGrid& grid,
-                           const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_digits", DigitsKernel, pass);
-}
-CudaStatus LaunchRowCounts(CudaStreamHandle* stream, const CudaGrid& grid,
-                           const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_counts", CountsKernel, pass);
-}
 CudaStatus LaunchRowRefine(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_refine", RefineKernel, pass);
-}
-CudaStatus LaunchRowList(CudaStreamHandle* stream, const CudaGrid& grid,
-                         const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_list", ListKernel, pass);
 }
 CudaStatus LaunchRowTail(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaRowLookupPass& pass) {

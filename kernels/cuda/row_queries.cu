@@ -2,6 +2,7 @@
 // logits of the centroids.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_lookup_geometry.h"
+#include "kernels/cuda/row_rotation.cuh"
 #include "kernels/cuda/tile.cuh"
 
 namespace lectern {
@@ -9,26 +10,6 @@ namespace {
 
 // Largest table entry for which no sum overflows: kernels/sign_logits.cc.
 constexpr uint32_t kLargestEntry = 63, kLargestSum = 65535;
-
-// H of index/row_codes.h, in place, by all threads: the signs of one round, and the transform.
-__device__ __forceinline__ void SignsAndHadamard(float* x, uint32_t size, const uint32_t* signs) {
-  for (uint32_t c = threadIdx.x; c < size; c += kTileThreads) {
-    if (signs[c / 32] >> (c % 32) & 1) x[c] = -x[c];
-  }
-  for (uint32_t half = 1; half < size; half *= 2) {
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < size / 2; i += kTileThreads) {
-      const uint32_t c = i / half * 2 * half + i % half;
-      const float a = x[c], b = x[c + half];
-      x[c] = a + b;
-      x[c + half] = a - b;
-    }
-  }
-  __syncthreads();
-  const float scale = 1 / sqrtf(static_cast<float>(size));
-  for (uint32_t c = threadIdx.x; c < size; c += kTileThreads) x[c] *= scale;
-  __syncthreads();
-}
 
 // A query row, scaled and rotated, as tables: what MakeSignTables makes.
 template <typename T>
@@ -38,18 +19,7 @@ __device__ void MakeTables(const CudaRowLookupPass& pass, uint32_t head, uint32_
   const uint32_t num_groups = dim / 4;
   auto* const x = reinterpret_cast<float*>(SharedMemory());  // [dim]
   float* const widths = x + dim;                             // [num_groups]
-  const T* const query = static_cast<const T*>(queries.data) +
-                         row / queries.group * queries.stride +
-                         (size_t{head} * queries.group + row % queries.group) * dim;
-  for (uint32_t c = threadIdx.x; c < dim; c += kTileThreads) {
-    x[c] = pass.lookup.scale * ToFloat(query[c]);
-  }
-  __syncthreads();
-  uint32_t power = 1;
-  while (2 * power <= dim) power *= 2;
-  const uint32_t* const signs = pass.lookup.codes.rotation;
-  SignsAndHadamard(x, power, signs);
-  SignsAndHadamard(x + dim - power, power, signs + (dim + 31) / 32);
+  RotateQuery<T>(queries, head, row, pass.lookup.scale, pass.lookup.codes.rotation, x);
   for (uint32_t g = threadIdx.x; g < num_groups; g += kTileThreads) {
     float width = 0;
     for (uint32_t i = 0; i < 4; ++i) width += fabsf(x[4 * g + i]);
@@ -120,8 +90,8 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
 // Counters of the launches that follow, to 0: a part of them by each block that makes tables.
 __device__ __forceinline__ void ClearCounts(const CudaRowLookupPass& pass, uint32_t block) {
   const uint32_t stride = pass.num_queries * gridDim.y * kTileThreads;
-  for (uint32_t i = block * kTileThreads + threadIdx.x; i < pass.num_counts; i += stride) {
-    pass.counts[i] = 0;
+  for (uint32_t i = block * kTileThreads + threadIdx.x; i < pass.select.num_counts; i += stride) {
+    pass.select.counts[i] = 0;
   }
 }
 
