@@ -9,6 +9,7 @@
 #include "kernels/cuda/key_squares.h"
 #include "kernels/cuda/lookup.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/question_lookup.h"
 #include "kernels/cuda/row_lookup.h"
 #include "kernels/cuda/rows.h"
 
@@ -109,6 +110,12 @@ struct CudaKernels {
   CudaLaunch<CudaRowLookupPass>* row_refine;
   CudaLaunch<CudaRowSelectPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
+  CudaLaunch<CudaQuestionLookupPass>* question_queries;
+  CudaLaunch<CudaQuestionLookupPass>* question_clusters;
+  CudaLaunch<CudaQuestionLookupPass>* question_codes;
+  CudaLaunch<CudaQuestionLookupPass>* question_fine_codes;
+  CudaLaunch<CudaQuestionLookupPass>* question_scores;
+  CudaLaunch<CudaQuestionLookupPass>* question_tail;
 };
 
 }  // namespace lectern

@@ -80,6 +80,12 @@ CudaLaunch<CudaRowSelectPass> LaunchRowCounts;
 CudaLaunch<CudaRowLookupPass> LaunchRowRefine;
 CudaLaunch<CudaRowSelectPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionQueries;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionClusters;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionCodes;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionFineCodes;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionScores;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionTail;
 
 }  // namespace lectern
 

@@ -187,6 +187,12 @@ CudaKernels MakeTable() {
   table.row_refine = LaunchRowRefine;
   table.row_list = LaunchRowList;
   table.row_tail = LaunchRowTail;
+  table.question_queries = LaunchQuestionQueries;
+  table.question_clusters = LaunchQuestionClusters;
+  table.question_codes = LaunchQuestionCodes;
+  table.question_fine_codes = LaunchQuestionFineCodes;
+  table.question_scores = LaunchQuestionScores;
+  table.question_tail = LaunchQuestionTail;
   return table;
 }
 

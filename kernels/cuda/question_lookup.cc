@@ -1,0 +1,139 @@
+// Checks and launch geometry of question_lookup.h.
+#include "kernels/cuda/question_lookup.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/checks.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/question_lookup_geometry.h"
+
+namespace lectern {
+namespace {
+
+constexpr const char* kQuestionName = "question_lookup";
+
+constexpr uint32_t QuestionTiles(uint32_t num_rows) {
+  return (num_rows + kManyRows - 1) / kManyRows;
+}
+
+// The parts of the scratch memory, into `pass`; how many floats they are.
+size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint32_t num_refined,
+                          CudaQuestionLookupPass& pass) {
+  const uint32_t of_tile = QuestionColumns(num_chosen);
+  const size_t heads = codes.num_kv_heads;
+  pass.num_columns = (num_chosen + of_tile - 1) / of_tile * of_tile;
+  pass.num_parts = (codes.most_groups + kQuestionGroups - 1) / kQuestionGroups;
+  const size_t columns = pass.num_columns, num_tiles = QuestionTiles(pass.num_columns);
+  ScratchParts parts = {pass.lookup.scratch};
+  SetSelect(codes, heads * num_tiles, parts, pass.select);
+  pass.reference_counts = pass.select.counters + heads * kRowHeadCounters + 1;
+  float* tiles = nullptr;  // of halves as many
+  parts.Take(tiles, heads * columns * TileWidth(codes.plane_bytes * 8) / 2);
+  pass.tiles = tiles;
+  parts.Take(pass.centroid_logits, heads * codes.most_clusters * columns);
+  parts.Take(pass.part_max, heads * pass.num_parts * columns);
+  parts.Take(pass.part_sum, heads * pass.num_parts * columns);
+  parts.Take(pass.references, heads * columns);
+  parts.Take(pass.coded, heads * codes.most_groups * columns);
+  parts.Take(pass.score_weights, heads * columns);
+  parts.Take(pass.fine_masses, size_t{num_refined} * columns);
+  return parts.used;
+}
+
+const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
+  const DeviceRowCodes& codes = args.codes;
+  if (const char* why = WrongQueries(args.queries)) return why;
+  if (const char* why = WrongCodes(codes, args.queries)) return why;
+  if (args.cluster_counts == nullptr || args.group_clusters == nullptr || args.chosen == nullptr ||
+      args.weights == nullptr || args.scratch == nullptr || args.rows == nullptr ||
+      args.counts == nullptr || args.lse == nullptr || args.tail == nullptr) {
+    return "an array that is missing";
+  }
+  if (!IsAligned(args.scratch, 16)) return "what is not aligned";
+  if (args.num_chosen == 0 || args.num_chosen > kMostChosenQueries ||
+      args.num_chosen > uint64_t{args.queries.num_tokens} * args.queries.group) {
+    return "no query rows that choose, or too many";
+  }
+  if (!(args.scale > 0)) return "a scale that is none";
+  if (!(args.softcap >= 0)) return "a soft-cap that is none";
+  if (codes.most_groups > kMostGridY * kQuestionGroups) return "too many groups";
+  if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
+      args.num_refined > codes.all_rows) {
+    return "more rows than there are";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+size_t CudaQuestionLookupScratch(const DeviceRowCodes& codes, uint32_t num_chosen,
+                                 uint32_t num_refined) {
+  CudaQuestionLookupPass pass = {};
+  return SetQuestionScratch(codes, num_chosen, num_refined, pass);
+}
+
+CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& args) {
+  if (const char* const why = WrongQuestion(args)) return Refused(kQuestionName, why);
+  const DeviceRowCodes& codes = args.codes;
+  CudaQuestionLookupPass pass = {};
+  pass.lookup = args;
+  pass.num_queries = args.queries.num_tokens * args.queries.group;
+  SetQuestionScratch(codes, args.num_chosen, args.num_refined, pass);
+  CudaRowSelectPass& select = pass.select;
+  select.num_refined = args.num_refined;
+  select.num_wanted = args.num_wanted;
+  select.first_row = args.first_row;
+  select.rows = args.rows;
+  select.listed = args.counts;
+  const CudaKernels& kernels = stream.kernels();
+  CudaStatus status;
+  const auto launch = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {
+    if (!status.ok()) return;
+    grid.shared_bytes = shared;
+    if (!HasShared(stream, grid)) {
+      status = Refused(kQuestionName, kTooWide);
+    } else {
+      status = kernel(stream.handle(), grid, with);
+    }
+  };
+  const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
+  const uint32_t columns = QuestionColumns(args.num_chosen);
+  launch(kernels.question_queries, {.x = pass.num_columns, .y = heads, .threads = kTileThreads},
+         TileWidth(dim) * uint32_t{sizeof(float)}, pass);
+  launch(kernels.question_clusters,
+         {.x = QuestionTiles(pass.num_queries) + QuestionTiles(pass.num_columns),
+          .y = pass.num_parts,
+          .z = heads,
+          .threads = kTileThreads},
+         QuestionClusterBytes(dim), pass);
+  // Blocks that fill the device take groups, or tiles of rows, in turn.
+  const auto turns = [&](uint32_t most, uint32_t per_multiprocessor, uint32_t threads) {
+    const uint32_t at_once = per_multiprocessor * stream.device().num_multiprocessors;
+    return CudaGrid{
+        .x = std::min(most, (at_once + heads - 1) / heads), .y = heads, .threads = threads};
+  };
+  constexpr uint32_t kDigitBytes = kRowSharedBytes + kRowDigitValues * sizeof(uint32_t);
+  const CudaGrid groups = turns(codes.most_groups, 4, kTileThreads);
+  const CudaGrid tiles = turns(select.num_tiles, 8, kRowThreads);
+  // The scores' first digits are counted where they are found.
+  const auto find_best = [&] {
+    for (select.digit = 1; select.digit < kRowDigits; ++select.digit) {
+      launch(kernels.row_digits, tiles, kDigitBytes, select);
+    }
+    launch(kernels.row_counts, tiles, kRowSharedBytes, select);
+    launch(kernels.row_list, {.x = select.num_tiles, .y = heads, .threads = kRowThreads},
+           kRowSharedBytes, select);
+    select.digit = 0;
+  };
+  launch(kernels.question_codes, groups, QuestionCodeBytes(columns, dim), pass);
+  find_best();
+  launch(kernels.question_fine_codes, groups, QuestionFineBytes(columns, dim), pass);
+  select.is_refined = 1;
+  launch(kernels.question_scores, tiles, QuestionScoreBytes(pass.num_columns), pass);
+  find_best();
+  launch(kernels.question_tail, {.x = pass.num_parts, .y = heads, .threads = kRowThreads},
+         QuestionTailBytes(pass.num_columns), pass);
+  return status;
+}
+
+}  // namespace lectern

@@ -1,0 +1,940 @@
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/question_lookup_geometry.h"
+#include "kernels/cuda/row_rotation.cuh"
+#include "kernels/cuda/row_select.cuh"
+#include "kernels/cuda/tile.cuh"
+
+namespace lectern {
+namespace {
+
+using QuestionPass = CudaQuestionLookupPass;
+
+constexpr uint32_t kQuestionWarps = kTileThreads / kWarpSize;
+constexpr float kMostExponent = 80 * kLog2E;  // of a mass, as in kernels/sign_logits.h
+constexpr float kNoQuestionMass = 1e-30f;     // as kNoMass of index/head_lookup.h
+// Less of a sum, from which most was taken away, is what was rounded: as in index/head_rows.cc.
+constexpr float kQuestionRounding = 1e-5f;
+
+__device__ __forceinline__ float QuestionSoftcap(const QuestionPass& pass, float logit) {
+  const float cap = pass.lookup.softcap;
+  return cap > 0 ? cap * tanhf(logit / cap) : logit;
+}
+__device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head, uint32_t column) {
+  const CudaQuestionLookupArgs& args = pass.lookup;
+  if (args.known_lse == nullptr || column >= args.num_chosen) return NegativeInfinity();
+  return args.known_lse[size_t{head} * pass.num_queries + args.chosen[column]];
+}
+__device__ __forceinline__ uint32_t GroupOf(const QuestionPass& pass, uint32_t head,
+                                            uint32_t group) {
+  return head * (pass.lookup.codes.most_groups + 1) + group;
+}
+
+// ---- Queries that choose, scaled and rotated, as tiles
+
+// Where byte planes are met by tensor cores, lane t of four has bytes [t, t + 1) * kHeadDim / 32 of
+// each row, in pairs: bit j of both bytes of pair p makes one register of step 4 p + j / 2, half
+// j % 2 (primitives.cuh). This is the dimension that is then met at a column of the product.
+template <uint32_t kHeadDim>
+__device__ __forceinline__ uint32_t DimensionAt(uint32_t column) {
+  const uint32_t step = column / 16, half = column / 8 % 2, lane = column % 8 / 2;
+  const uint32_t byte = lane * (kHeadDim / 32) + step / 4 * 2 + column % 2;
+  return 8 * byte + 2 * (step % 4) + half;
+}
+
+// A column a block. Also counters of the launches that follow, to 0.
+template <typename T, uint32_t kHeadDim>
+__global__ __launch_bounds__(kTileThreads) void QuestionQueriesKernel(const QuestionPass pass) {
+  const CudaQuestionLookupArgs& args = pass.lookup;
+  const uint32_t column = blockIdx.x, head = blockIdx.y;
+  const uint32_t block = head * gridDim.x + column, num_blocks = gridDim.x * gridDim.y;
+  for (uint32_t i = block * kTileThreads + threadIdx.x; i < pass.select.num_counts;
+       i += num_blocks * kTileThreads) {
+    pass.select.counts[i] = 0;
+  }
+  auto* const x = reinterpret_cast<float*>(SharedMemory());  // [head_dim]
+  const bool is_query = column < args.num_chosen;
+  if (is_query) {
+    RotateQuery<T>(args.queries, head, args.chosen[column], args.scale, args.codes.rotation, x);
+  }
+  T* const to = static_cast<T*>(pass.tiles) + (size_t{head} * pass.num_columns + column) * kHeadDim;
+  for (uint32_t i = threadIdx.x; i < kHeadDim; i += kTileThreads) {
+    const uint32_t dimension = DimensionAt<kHeadDim>(i);
+    to[i] = FromFloat<T>(is_query && dimension < args.queries.head_dim ? x[dimension] : 0);
+  }
+}
+
+// ---- Clusters: log masses of groups for all queries; logits, and references, of those that choose
+
+// What a lane knows of its two query rows' current group: times log2(e).
+struct GroupState {
+  float most[2], sum[2];
+  __device__ __forceinline__ void Clear() {
+    most[0] = most[1] = NegativeInfinity();
+    sum[0] = sum[1] = 0;
+  }
+};
+// Columns [begin, end) of a tile.
+__device__ __forceinline__ void AddColumns(const float (&s)[kTileKeys / 8][4], uint32_t begin,
+                                           uint32_t end, GroupState& state) {
+  const uint32_t of_lane = 2 * (threadIdx.x % 4), size = end - begin;
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    float most = state.most[half], sum = 0;
+#pragma unroll
+    for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+      if (8 * n + 8 <= begin || 8 * n >= end) continue;
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        if (8 * n + of_lane + i - begin < size) most = fmaxf(most, s[n][2 * half + i]);
+      }
+    }
+    most = LaneMax<4>(most);
+    const float base = most == NegativeInfinity() ? 0 : most;
+#pragma unroll
+    for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+      if (8 * n + 8 <= begin || 8 * n >= end) continue;
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        if (8 * n + of_lane + i - begin < size) sum += exp2f(s[n][2 * half + i] - base);
+      }
+    }
+    state.sum[half] = state.sum[half] * exp2f(state.most[half] - base) + sum;
+    state.most[half] = most;
+  }
+}
+// Log masses, natural, of a warp's rows, to masses [kManyRows][kQuestionMassStride].
+__device__ __forceinline__ void StoreGroup(const GroupState& state, uint32_t group, float* masses) {
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    const float sum = LaneSum<4>(state.sum[half]);
+    if (lane % 4 != 0) continue;
+    masses[(16 * warp + lane / 4 + 8 * half) * kQuestionMassStride + group] =
+        sum > 0 ? (state.most[half] + log2f(sum)) * kLn2 : NegativeInfinity();
+  }
+}
+
+// Scaled norms of the lane's rows `row` and `row` + 8 of a tile.
+template <typename T, uint32_t kHeadDim>
+__device__ __forceinline__ void FindNorms(const unsigned char* tile, uint32_t row, float scale,
+                                          float (&norms)[2]) {
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    float squares = 0;
+#pragma unroll
+    for (uint32_t c = 0; c < kHeadDim / kChunk / 4; ++c) {
+      const auto* const chunk = reinterpret_cast<const T*>(
+          tile + TileOffset<kHeadDim>(row + 8 * half, 4 * c + threadIdx.x % 4));
+#pragma unroll
+      for (uint32_t i = 0; i < kChunk; ++i) {
+        const float x = ToFloat(chunk[i]);
+        squares += x * x;
+      }
+    }
+    norms[half] = scale * sqrtf(LaneSum<4>(squares));
+  }
+}
+
+__device__ __forceinline__ QuestionCluster ClusterOf(const CudaQuestionLookupArgs& args,
+                                                     uint32_t cluster, bool is_one) {
+  const float count = is_one ? args.cluster_counts[cluster] : 0;
+  if (!(count > 0)) return {NegativeInfinity(), 0, 0, 0};
+  const float log_count = logf(count);
+  if (args.cluster_deviations == nullptr) return {log_count, 0, 0, 0};
+  return {log_count, args.cluster_deviations[cluster], sqrtf(2 * fmaxf(log_count, 0.0f)), 0};
+}
+// Log mass times log2(e). `logit`: of the centroid alone.
+__device__ __forceinline__ float ClusterMass(const QuestionPass& pass, float logit,
+                                             const QuestionCluster& cluster, float norm) {
+  if (pass.lookup.cluster_deviations != nullptr) {  // kernels/second_order.h
+    const float deviation = norm * cluster.deviation;
+    logit += deviation < cluster.most_deviations
+                 ? deviation * deviation / 2
+                 : deviation * cluster.most_deviations - fmaxf(cluster.log_count, 0.0f);
+  }
+  return (QuestionSoftcap(pass, logit) + cluster.log_count) * kLog2E;
+}
+
+// log(exp(known) + sum of all parts), by a thread a column: parts are of other blocks.
+__device__ __forceinline__ void StoreReference(const QuestionPass& pass, uint32_t head,
+                                               uint32_t column) {
+  const size_t at = size_t{head} * pass.num_parts * pass.num_columns + column;
+  const float known = KnownOf(pass, head, column);
+  float most = known, sum = 0;
+#pragma unroll 8
+  for (uint32_t p = 0; p < pass.num_parts; ++p) {
+    most = fmaxf(most, __ldcg(pass.part_max + at + size_t{p} * pass.num_columns));
+  }
+  const float base = most == NegativeInfinity() ? 0 : most;
+#pragma unroll 8
+  for (uint32_t p = 0; p < pass.num_parts; ++p) {
+    const size_t of_part = at + size_t{p} * pass.num_columns;
+    sum += __ldcg(pass.part_sum + of_part) * expf(__ldcg(pass.part_max + of_part) - base);
+  }
+  sum += expf(known - base);
+  const bool is_query = column < pass.lookup.num_chosen && sum > 0;
+  pass.references[size_t{head} * pass.num_columns + column] = is_query ? base + logf(sum) : 0;
+}
+
+// A tile of queries and the clusters of a part's groups. First all queries, then those that choose.
+template <typename T, uint32_t kHeadDim>
+__global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const QuestionPass pass) {
+  constexpr uint32_t kTile = kTileKeys * kHeadDim * 2;
+  const CudaQuestionLookupArgs& args = pass.lookup;
+  const DeviceRowCodes& codes = args.codes;
+  const uint32_t head = blockIdx.z, first_group = blockIdx.y * kQuestionGroups;
+  const uint32_t num_tiles = (pass.num_queries + kManyRows - 1) / kManyRows;
+  const bool chooses = blockIdx.x >= num_tiles;
+  const uint32_t first_row = (chooses ? blockIdx.x - num_tiles : blockIdx.x) * kManyRows;
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  unsigned char* const queries = MoreShared();
+  unsigned char* const stages = queries + kManyRows * kHeadDim * 2;
+  auto* const clusters = reinterpret_cast<QuestionCluster*>(stages + 2 * kTile);  // [2][kTileKeys]
+  auto* const ends =
+      reinterpret_cast<uint32_t*>(clusters + 2 * kTileKeys);  // [kQuestionGroups + 1]
+  auto* const masses = reinterpret_cast<float*>(ends + kQuestionGroups + 4);
+
+  for (uint32_t i = threadIdx.x; i < kManyRows * kQuestionMassStride; i += kTileThreads) {
+    masses[i] = NegativeInfinity();
+  }
+  if (threadIdx.x <= kQuestionGroups) {
+    const uint32_t group = min(first_group + threadIdx.x, codes.most_groups);
+    ends[threadIdx.x] = args.group_clusters[GroupOf(pass, head, group)];
+  }
+  __syncthreads();
+  const uint32_t begin = ends[0], end = ends[kQuestionGroups];
+  const uint32_t of_head = codes.cluster_begin[head];
+  const auto copy_centroids = [&](uint32_t stage, uint32_t first) {
+    CopyRows<kHeadDim, kTileKeys>(stages + stage * kTile, args.queries.head_dim, codes.centroids,
+                                  [&](uint32_t r) -> const void* {
+                                    if (first + r >= end) return nullptr;
+                                    return static_cast<const uint16_t*>(codes.centroids) +
+                                           size_t{of_head + first + r} * args.queries.head_dim;
+                                  });
+  };
+  if (chooses) {
+    const DeviceQueries& q = args.queries;
+    CopyRows<kHeadDim, kManyRows>(queries, q.head_dim, q.data, [&](uint32_t r) -> const void* {
+      if (first_row + r >= args.num_chosen) return nullptr;
+      const uint32_t row = args.chosen[first_row + r];
+      return static_cast<const uint16_t*>(q.data) + row / q.group * q.stride +
+             (size_t{head} * q.group + row % q.group) * q.head_dim;
+    });
+  } else {
+    CopyQueries<kHeadDim, kManyRows>(queries, args.queries, head, first_row);
+  }
+  if (begin < end) copy_centroids(0, begin);
+  CommitCopies();
+  float norms[2] = {0, 0};
+  GroupState state;
+  state.Clear();
+  uint32_t stage = 0, group = 0;
+  for (uint32_t key = begin; key < end; key += kTileKeys, stage ^= 1) {
+    if (key + kTileKeys < end) copy_centroids(stage ^ 1, key + kTileKeys);
+    CommitCopies();
+    if (threadIdx.x < kTileKeys) {
+      const uint32_t cluster = key + threadIdx.x;
+      clusters[stage * kTileKeys + threadIdx.x] = ClusterOf(args, of_head + cluster, cluster < end);
+    }
+    WaitCopies<1>();
+    __syncthreads();
+    if (key == begin && args.cluster_deviations != nullptr) {
+      FindNorms<T, kHeadDim>(queries, 16 * warp + lane / 4, args.scale, norms);
+    }
+    float s[kTileKeys / 8][4] = {};
+    TileProducts<T, kHeadDim, kTileKeys>(queries, 16 * warp, stages + stage * kTile, 0, s);
+#pragma unroll
+    for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        const uint32_t of_tile = 8 * n + 2 * (lane % 4) + i;
+        const QuestionCluster cluster = clusters[stage * kTileKeys + of_tile];
+#pragma unroll
+        for (uint32_t half = 0; half < 2; ++half) {
+          float& logit = s[n][2 * half + i];
+          logit *= args.scale;
+          const uint32_t column = first_row + 16 * warp + lane / 4 + 8 * half;
+          if (chooses && column < pass.num_columns && key + of_tile < end) {
+            pass.centroid_logits[(size_t{head} * codes.most_clusters + key + of_tile) *
+                                     pass.num_columns +
+                                 column] = logit;
+          }
+          logit = ClusterMass(pass, logit, cluster, norms[half]);
+        }
+      }
+    }
+    while (group < kQuestionGroups && ends[group] < key + kTileKeys) {  // of the whole block
+      const uint32_t from = max(ends[group], key), to = min(ends[group + 1], key + kTileKeys);
+      if (from < to) AddColumns(s, from - key, to - key, state);
+      if (ends[group + 1] > key + kTileKeys) break;
+      StoreGroup(state, group, masses);
+      state.Clear();
+      ++group;
+    }
+    __syncthreads();  // all have read the stage that the next round writes
+  }
+  WaitCopies<0>();
+  __syncthreads();
+  const uint32_t num_groups = min(kQuestionGroups, codes.most_groups - first_group);
+  if (!chooses) {
+    for (uint32_t i = threadIdx.x; i < kManyRows * kQuestionGroups; i += kTileThreads) {
+      const uint32_t row = i / kQuestionGroups, of_part = i % kQuestionGroups;
+      if (first_row + row >= pass.num_queries || of_part >= num_groups) continue;
+      const size_t query = size_t{head} * pass.num_queries + first_row + row;
+      args.tail[query * codes.most_groups + first_group + of_part] =
+          masses[row * kQuestionMassStride + of_part];
+    }
+    return;
+  }
+  const uint32_t column = first_row + threadIdx.x;
+  const bool is_column = threadIdx.x < kManyRows && column < pass.num_columns;
+  if (is_column) {
+    const float* const of_row = masses + threadIdx.x * kQuestionMassStride;
+    float most = NegativeInfinity(), sum = 0;
+    for (uint32_t g = 0; g < num_groups; ++g) most = fmaxf(most, of_row[g]);
+    const float base = most == NegativeInfinity() ? 0 : most;
+    for (uint32_t g = 0; g < num_groups; ++g) sum += expf(of_row[g] - base);
+    const size_t at = (size_t{head} * pass.num_parts + blockIdx.y) * pass.num_columns + column;
+    pass.part_max[at] = most;
+    pass.part_sum[at] = sum;
+  }
+  uint32_t* const counter =
+      pass.reference_counts + size_t{head} * (gridDim.x - num_tiles) + first_row / kManyRows;
+  if (!IsLastBlock(counter, gridDim.y, &Shared().is_last)) return;
+  if (is_column) StoreReference(pass, head, column);
+}
+
+// ---- Codes as what tensor cores multiply
+
+// Of two elements, side by side.
+template <typename T>
+struct SignPair;
+template <>
+struct SignPair<f16> {
+  static constexpr uint32_t kMinusOnes = 0xBC00BC00, kOneToThree = 0x7E00;  // 1 ^ 3
+};
+template <>
+struct SignPair<bf16> {
+  static constexpr uint32_t kMinusOnes = 0xBF80BF80, kOneToThree = 0x7FC0;
+};
+// Bit j, below 8, of bytes 0 and 2 as the signs of a pair; and as a factor of it.
+__device__ __forceinline__ uint32_t SignsAt(uint32_t bytes, uint32_t j) {
+  return bytes << (15 - j) & 0x80008000;
+}
+template <typename T>
+__device__ __forceinline__ uint32_t SignsOf(uint32_t signs, uint32_t j) {
+  return SignsAt(signs, j) ^ SignPair<T>::kMinusOnes;
+}
+// p + 2 p'.
+template <typename T>
+__device__ __forceinline__ uint32_t RestsOf(uint32_t low, uint32_t high, uint32_t j) {
+  const uint32_t is_three = (SignsAt(~(low ^ high), j) >> 15) * SignPair<T>::kOneToThree;
+  return SignsOf<T>(high, j) ^ is_three;
+}
+
+// s[n][.] += 16 rows, of which a lane has what `a` is of a step, times columns 8 n … of the tile.
+template <typename T, uint32_t kHeadDim, uint32_t kRowTiles, uint32_t kColumns>
+__device__ __forceinline__ void StepProducts(const uint32_t (&a)[kRowTiles][4],
+                                             const unsigned char* tile, uint32_t step,
+                                             float (&s)[kRowTiles][kColumns / 8][4]) {
+  const uint32_t lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (uint32_t n = 0; n < kColumns / 16; ++n) {
+    uint32_t b[4];
+    LoadMatrices(
+        b, tile + TileOffset<kHeadDim>(16 * n + lane / 16 * 8 + lane % 8, 2 * step + lane / 8 % 2));
+#pragma unroll
+    for (uint32_t i = 0; i < kRowTiles; ++i) {
+      MultiplyAdd<T>(s[i][2 * n], a[i], b[0], b[1]);
+      MultiplyAdd<T>(s[i][2 * n + 1], a[i], b[2], b[3]);
+    }
+  }
+}
+
+// A tile of columns: their queries, and [kColumns] of reference times log2(e) and weight.
+template <uint32_t kHeadDim, uint32_t kColumns>
+__device__ __forceinline__ void LoadColumns(const QuestionPass& pass, uint32_t head, uint32_t first,
+                                            unsigned char* queries, float2* columns) {
+  const auto* const tiles = static_cast<const unsigned char*>(pass.tiles);
+  __syncthreads();  // all have read what was there
+  CopyRows<kHeadDim, kColumns>(queries, kHeadDim, tiles, [&](uint32_t r) -> const void* {
+    return tiles + (size_t{head} * pass.num_columns + first + r) * kHeadDim * 2;
+  });
+  CommitCopies();
+  const uint32_t column = first + threadIdx.x;
+  if (threadIdx.x < kColumns) {
+    columns[threadIdx.x] = {pass.references[size_t{head} * pass.num_columns + column] * kLog2E,
+                            column < pass.lookup.num_chosen ? pass.lookup.weights[column] : 0.0f};
+  }
+  WaitCopies<0>();
+  __syncthreads();
+}
+
+__device__ __forceinline__ float MassOf(const QuestionPass& pass, float logit, float reference) {
+  return exp2f(fminf(QuestionSoftcap(pass, logit) * kLog2E - reference, kMostExponent));
+}
+
+// The lanes' sums of columns 8 n + 2 (lane % 4) + i, over a warp's rows -> of_warp [kColumns].
+template <uint32_t kColumns>
+__device__ __forceinline__ void StoreSums(const float (&sums)[kColumns / 8][2], float* of_warp) {
+  const uint32_t lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (uint32_t n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+    for (uint32_t i = 0; i < 2; ++i) {
+      float sum = sums[n][i];
+      sum += __shfl_xor_sync(kAllLanes, sum, 4);
+      sum += __shfl_xor_sync(kAllLanes, sum, 8);
+      sum += __shfl_xor_sync(kAllLanes, sum, 16);
+      if (lane < 4) of_warp[8 * n + 2 * lane + i] = sum;
+    }
+  }
+}
+template <uint32_t kColumns>
+__device__ __forceinline__ float SumOfWarps(const float* of_warps, uint32_t column) {
+  float sum = 0;
+#pragma unroll
+  for (uint32_t w = 0; w < kQuestionWarps; ++w) sum += of_warps[w * kColumns + column];
+  return sum;
+}
+
+// ---- Row codes: what each row draws of the queries that choose, and how much each group
+
+// Rows [32 chunk, + 32) of a head, those in [begin, end) of them. Lane (g, t) of eight times four
+// has rows 4 g …: a word of a byte plane.
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+__device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head, uint32_t chunk,
+                                         uint32_t begin, uint32_t end, uint32_t first_column,
+                                         const unsigned char* queries, const float2* columns,
+                                         float (&sums)[kColumns / 8][2], uint32_t* digits) {
+  constexpr uint32_t kBytes = kHeadDim / 32;  // of each row, a lane's
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t lane = threadIdx.x % kWarpSize, t = lane % 4;
+  const size_t first = size_t{codes.row_begin[head]} + 32 * chunk, row = first + lane / 4 * 4;
+  uint32_t words[kBytes], clusters[kRowsPerThread];
+  float factors[kRowsPerThread];
+#pragma unroll
+  for (uint32_t b = 0; b < kBytes; ++b) {
+    const uint32_t byte = t * kBytes + b;
+    words[b] = byte < codes.plane_bytes
+                   ? *reinterpret_cast<const uint32_t*>(codes.planes + first * codes.plane_bytes +
+                                                        byte * 32 + lane / 4 * 4)
+                   : 0;
+  }
+  LoadFour(codes.clusters + row, clusters);
+  LoadFour(codes.factors + row, factors);
+  float s[2][kColumns / 8][4] = {};
+#pragma unroll
+  for (uint32_t pair = 0; pair < kBytes / 2; ++pair) {
+    uint32_t signs[kRowsPerThread];
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      signs[i] = (words[2 * pair] >> (8 * i) & 0xFF) | (words[2 * pair + 1] >> (8 * i) & 0xFF)
+                                                           << 16;
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < 8; j += 2) {
+      uint32_t a[2][4];
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        a[i / 2][i % 2] = SignsOf<T>(signs[i], j);
+        a[i / 2][i % 2 + 2] = SignsOf<T>(signs[i], j + 1);
+      }
+      StepProducts<T, kHeadDim, 2, kColumns>(a, queries, 4 * pair + j / 2, s);
+    }
+  }
+  const float* centroids[kRowsPerThread];
+  bool is_row[kRowsPerThread];
+  float scores[kRowsPerThread] = {};
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t of_head = 32 * chunk + lane / 4 * 4 + i;
+    is_row[i] = of_head >= begin && of_head < end;
+    const size_t cluster = size_t{head} * codes.most_clusters + (is_row[i] ? clusters[i] : 0);
+    centroids[i] = pass.centroid_logits + cluster * pass.num_columns + first_column + 2 * t;
+  }
+#pragma unroll
+  for (uint32_t n = 0; n < kColumns / 8; ++n) {
+    const float4 two = reinterpret_cast<const float4*>(columns)[4 * n + t];
+    const float references[2] = {two.x, two.z}, weights[2] = {two.y, two.w};
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
+      const float of_centroid[2] = {of_two.x, of_two.y};
+#pragma unroll
+      for (uint32_t c = 0; c < 2; ++c) {
+        const float logit = of_centroid[c] + factors[i] * s[i / 2][n][2 * (i % 2) + c];
+        const float mass = is_row[i] ? MassOf(pass, logit, references[c]) : 0;
+        scores[i] += weights[c] * mass;
+        sums[n][c] += mass;
+      }
+    }
+  }
+  float score = 0;  // of row 4 g + t: the lane's own
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const float of_row = LaneSum<4>(scores[i]);
+    if (i == t) score = of_row;
+  }
+  const uint32_t of_head = 32 * chunk + lane;
+  if (of_head < begin || of_head >= end) return;
+  float* const to = pass.select.scores + head * Stride(pass.select) + of_head;
+  if (first_column > 0) score += *to;  // by this thread itself
+  const bool is_last = first_column + kColumns >= pass.num_columns;
+  if (is_last) {
+    score = ToScore(score);
+    atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
+  }
+  *to = score;
+}
+
+// Groups in turn; of each, chunks of rows by warps in turn.
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+__global__ __launch_bounds__(kTileThreads) void QuestionCodesKernel(const QuestionPass pass) {
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
+  uint32_t* const digits = ClearDigits(MoreShared());
+  unsigned char* const queries = MoreShared() + kRowDigitValues * 4;
+  auto* const columns = reinterpret_cast<float2*>(queries + kColumns * kHeadDim * 2);
+  auto* const of_warps = reinterpret_cast<float*>(columns + kColumns);  // [2][warps][kColumns]
+  for (uint32_t first = 0; first < pass.num_columns; first += kColumns) {
+    LoadColumns<kHeadDim, kColumns>(pass, head, first, queries, columns);
+    uint32_t turn = 0;
+    for (uint32_t g = blockIdx.x; g < codes.most_groups; g += gridDim.x, turn ^= 1) {
+      const uint32_t* const begins = codes.group_begin + GroupOf(pass, head, g);
+      const uint32_t begin = begins[0], end = begins[1];
+      float sums[kColumns / 8][2] = {};
+      if (begin < end) {
+        for (uint32_t chunk = begin / 32 + warp; 32 * chunk < end; chunk += kQuestionWarps) {
+          AddCodes<T, kHeadDim, kColumns>(pass, head, chunk, begin, end, first, queries, columns,
+                                          sums, digits);
+        }
+      }
+      float* const of_turn = of_warps + turn * kQuestionWarps * kColumns;
+      StoreSums<kColumns>(sums, of_turn + warp * kColumns);
+      __syncthreads();  // the next turn writes the other half
+      if (threadIdx.x < kColumns) {
+        pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + first +
+                   threadIdx.x] = SumOfWarps<kColumns>(of_turn, threadIdx.x);
+      }
+    }
+  }
+  AddDigits<kTileThreads>(pass.select, digits);
+}
+
+// ---- Fine codes of the rows that were refined
+
+// How many of a head's refined rows, which ascend, are below `row`.
+__device__ __forceinline__ uint32_t RefinedBelow(const QuestionPass& pass, uint32_t head,
+                                                 uint32_t row) {
+  const uint32_t* const refined = RefinedOf(pass.select, head);
+  uint32_t begin = 0, end = pass.select.refined_counts[head];
+  while (begin < end) {
+    const uint32_t middle = begin + (end - begin) / 2;
+    if (refined[middle] < row) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+// A lane's bytes of a plane, in pairs: in bytes 0 and 2.
+template <uint32_t kBytes>
+__device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, uint32_t num_bytes,
+                                          uint32_t (&pairs)[kBytes / 2]) {
+#pragma unroll
+  for (uint32_t p = 0; p < kBytes / 2; ++p) {
+    const uint32_t byte = first + 2 * p;
+    pairs[p] = byte < num_bytes ? plane[byte] : 0;
+    if (byte + 1 < num_bytes) pairs[p] |= static_cast<uint32_t>(plane[byte + 1]) << 16;
+  }
+}
+
+// Refined rows [first, first + 16) of a head, those before `end`: lane (g, t) has two of them.
+// Their masses by fine codes are kept; `olds` are sums of those by row codes, `news` by fine codes.
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+__device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t head,
+                                             uint32_t first, uint32_t end, uint32_t first_column,
+                                             const unsigned char* queries, const float2* columns,
+                                             float (&olds)[kColumns / 8][2],
+                                             float (&news)[kColumns / 8][2]) {
+  constexpr uint32_t kBytes = kHeadDim / 32;
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t lane = threadIdx.x % kWarpSize, t = lane % 4, num_bytes = codes.plane_bytes;
+  uint32_t signs[2][kBytes / 2], low[2][kBytes / 2], high[2][kBytes / 2];
+  const float* centroids[2];
+  float* masses[2];
+  float factors[2], fine_factors[2];
+  bool is_row[2];
+#pragma unroll
+  for (uint32_t i = 0; i < 2; ++i) {
+    const uint32_t at = first + lane / 4 * 2 + i;
+    is_row[i] = at < end;
+    const uint32_t of_head = RefinedOf(pass.select, head)[is_row[i] ? at : first];
+    const size_t row = size_t{codes.row_begin[head]} + of_head;
+    const uint8_t* const planes = codes.fine_planes + row * 3 * num_bytes;
+    LoadPairs<kBytes>(planes, t * kBytes, num_bytes, signs[i]);
+    LoadPairs<kBytes>(planes + num_bytes, t * kBytes, num_bytes, low[i]);
+    LoadPairs<kBytes>(planes + 2 * num_bytes, t * kBytes, num_bytes, high[i]);
+    factors[i] = codes.factors[row];
+    fine_factors[i] = codes.fine_factors[row];
+    const size_t cluster = size_t{head} * codes.most_clusters + codes.clusters[row];
+    centroids[i] = pass.centroid_logits + cluster * pass.num_columns + first_column + 2 * t;
+    masses[i] = pass.fine_masses + first_column + 2 * t +
+                (size_t{pass.select.refined_begin[head]} + at) * pass.num_columns;
+  }
+  float s[1][kColumns / 8][4] = {}, rests[1][kColumns / 8][4] = {};
+#pragma unroll
+  for (uint32_t pair = 0; pair < kBytes / 2; ++pair) {
+#pragma unroll
+    for (uint32_t j = 0; j < 8; j += 2) {
+      uint32_t a[1][4], b[1][4];
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        a[0][i] = SignsOf<T>(signs[i % 2][pair], j + i / 2);
+        b[0][i] = RestsOf<T>(low[i % 2][pair], high[i % 2][pair], j + i / 2);
+      }
+      StepProducts<T, kHeadDim, 1, kColumns>(a, queries, 4 * pair + j / 2, s);
+      StepProducts<T, kHeadDim, 1, kColumns>(b, queries, 4 * pair + j / 2, rests);
+    }
+  }
+#pragma unroll
+  for (uint32_t n = 0; n < kColumns / 8; ++n) {
+    const float4 two = reinterpret_cast<const float4*>(columns)[4 * n + t];
+    const float references[2] = {two.x, two.z};
+#pragma unroll
+    for (uint32_t i = 0; i < 2; ++i) {
+      if (!is_row[i]) continue;
+      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
+      const float of_centroid[2] = {of_two.x, of_two.y};
+      float fine[2];
+#pragma unroll
+      for (uint32_t c = 0; c < 2; ++c) {
+        const float dot = s[0][n][2 * i + c], rest = rests[0][n][2 * i + c];
+        olds[n][c] += MassOf(pass, of_centroid[c] + factors[i] * dot, references[c]);
+        fine[c] = MassOf(pass, of_centroid[c] + fine_factors[i] * (4 * dot + rest), references[c]);
+        news[n][c] += fine[c];
+      }
+      *reinterpret_cast<float2*>(masses[i] + 8 * n) = float2{fine[0], fine[1]};
+    }
+  }
+}
+
+// LSEs of a head's columns, and what their masses count in a score. By its last block.
+template <uint32_t kColumns>
+__device__ __forceinline__ void StoreLses(const QuestionPass& pass, uint32_t head, double* parts) {
+  constexpr uint32_t kParts = kTileThreads / kColumns;
+  const uint32_t num_groups = pass.lookup.codes.most_groups;
+  for (uint32_t first = 0; first < pass.num_columns; first += kColumns) {
+    const uint32_t column = first + threadIdx.x % kColumns;
+    const float* const coded = pass.coded + size_t{head} * num_groups * pass.num_columns + column;
+    double sum = 0;
+#pragma unroll 8
+    for (uint32_t g = threadIdx.x / kColumns; g < num_groups; g += kParts) {
+      sum += static_cast<double>(__ldcg(coded + size_t{g} * pass.num_columns));
+    }
+    __syncthreads();  // all have read the parts before
+    parts[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= kColumns) continue;
+    for (uint32_t p = 1; p < kParts; ++p) sum += parts[p * kColumns + threadIdx.x];
+    const size_t at = size_t{head} * pass.num_columns + column;
+    const float reference = pass.references[at], known = KnownOf(pass, head, column);
+    if (known > NegativeInfinity()) sum += static_cast<double>(expf(known - reference));
+    const bool is_query = column < pass.lookup.num_chosen;
+    const double at_least = sum > static_cast<double>(kNoQuestionMass) ? sum : kNoQuestionMass;
+    pass.score_weights[at] =
+        is_query ? static_cast<float>(pass.lookup.weights[column] / at_least) : 0.0f;
+    if (!is_query) continue;
+    pass.lookup.lse[size_t{head} * pass.lookup.num_chosen + column] =
+        sum > 0 ? reference + static_cast<float>(log(sum)) : NegativeInfinity();
+  }
+}
+
+// Groups in turn, of whose refined rows chunks by warps in turn.
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+__global__ __launch_bounds__(kTileThreads) void QuestionFineCodesKernel(const QuestionPass pass) {
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
+  unsigned char* const queries = MoreShared();
+  auto* const columns = reinterpret_cast<float2*>(queries + kColumns * kHeadDim * 2);
+  auto* const of_warps = reinterpret_cast<float*>(columns + kColumns);  // [2][2][warps][kColumns]
+  auto* const places =
+      reinterpret_cast<uint32_t*>(of_warps + 4 * kQuestionWarps * kColumns);  // [kQuestionBatch][2]
+  for (uint32_t first = 0; first < pass.num_columns; first += kColumns) {
+    LoadColumns<kHeadDim, kColumns>(pass, head, first, queries, columns);
+    uint32_t in_batch = kQuestionBatch, turn = 0;
+    for (uint32_t g = blockIdx.x; g < codes.most_groups; g += gridDim.x, ++in_batch) {
+      if (in_batch == kQuestionBatch) {
+        static_assert(kTileThreads == 2 * kQuestionBatch, "a thread a place");
+        in_batch = 0;
+        const uint64_t group = g + uint64_t{threadIdx.x / 2} * gridDim.x;
+        __syncthreads();  // all have read the batch before
+        if (group < codes.most_groups) {
+          const uint32_t at = GroupOf(pass, head, static_cast<uint32_t>(group) + threadIdx.x % 2);
+          places[threadIdx.x] = RefinedBelow(pass, head, codes.group_begin[at]);
+        }
+        __syncthreads();
+      }
+      const uint32_t begin = places[2 * in_batch], end = places[2 * in_batch + 1];
+      if (begin == end) continue;
+      float olds[kColumns / 8][2] = {}, news[kColumns / 8][2] = {};
+      for (uint32_t at = begin + 16 * warp; at < end; at += 16 * kQuestionWarps) {
+        AddFineCodes<T, kHeadDim, kColumns>(pass, head, at, end, first, queries, columns, olds,
+                                            news);
+      }
+      float* const of_turn = of_warps + turn * 2 * kQuestionWarps * kColumns;
+      turn ^= 1;
+      StoreSums<kColumns>(olds, of_turn + warp * kColumns);
+      StoreSums<kColumns>(news, of_turn + (kQuestionWarps + warp) * kColumns);
+      __syncthreads();  // the next turn writes the other half
+      if (threadIdx.x >= kColumns) continue;
+      float& coded = pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + first +
+                                threadIdx.x];
+      const uint32_t* const rows = codes.group_begin + GroupOf(pass, head, g);
+      const float by_fine = SumOfWarps<kColumns>(of_turn + kQuestionWarps * kColumns, threadIdx.x);
+      const bool is_all = end - begin == rows[1] - rows[0];
+      const float rest =
+          is_all ? 0 : fmaxf(coded - SumOfWarps<kColumns>(of_turn, threadIdx.x), 0.0f);
+      // A row that its row code took for all there is leaves a rounding error of that behind.
+      coded = rest + by_fine > kQuestionRounding * coded ? rest + by_fine : by_fine;
+    }
+  }
+  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
+  StoreLses<kColumns>(pass, head, reinterpret_cast<double*>(of_warps));
+}
+
+// ---- What refined rows draw, by their fine codes: four lanes a row
+
+__global__ __launch_bounds__(kRowThreads) void QuestionScoresKernel(const QuestionPass pass) {
+  constexpr uint32_t kRows = kRowThreads / 4;
+  const uint32_t head = blockIdx.y, t = threadIdx.x % 4;
+  auto* const weights = reinterpret_cast<float*>(MoreShared() + kRowDigitValues * 4);
+  for (uint32_t c = threadIdx.x; c < pass.num_columns; c += kRowThreads) {
+    weights[c] = pass.score_weights[size_t{head} * pass.num_columns + c];
+  }
+  uint32_t* const digits = ClearDigits(MoreShared());
+  const uint32_t num_rows = pass.select.refined_counts[head];
+  const float* const masses =
+      pass.fine_masses + size_t{pass.select.refined_begin[head]} * pass.num_columns;
+  for (uint32_t first = blockIdx.x * kRows; first < num_rows; first += gridDim.x * kRows) {
+    const uint32_t row = first + threadIdx.x / 4;
+    float score = 0;
+    for (uint32_t c = 4 * t; row < num_rows && c < pass.num_columns; c += 16) {
+      const float4 four =
+          *reinterpret_cast<const float4*>(masses + size_t{row} * pass.num_columns + c);
+      const float4 of_weights = *reinterpret_cast<const float4*>(weights + c);
+      score += of_weights.x * four.x + of_weights.y * four.y + of_weights.z * four.z +
+               of_weights.w * four.w;
+    }
+    score = ToScore(LaneSum<4>(score));
+    if (t > 0 || row >= num_rows) continue;
+    pass.select.refined_scores[head * Stride(pass.select) + row] = score;
+    atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
+  }
+  AddDigits(pass.select, digits);
+}
+
+// ---- The tail
+
+// Of refined rows [begin, end) those that are listed: how many, and their masses at two columns.
+struct ReadRows {
+  uint32_t count;
+  float masses[2];
+};
+__device__ __forceinline__ ReadRows SumListed(const QuestionPass& pass, uint32_t head,
+                                              uint32_t begin, uint32_t end, uint32_t column) {
+  constexpr uint32_t kAtOnce = 4;
+  const uint32_t lane = threadIdx.x % kWarpSize;
+  const float* const scores = pass.select.scores + head * Stride(pass.select);
+  const float* const masses =
+      pass.fine_masses + size_t{pass.select.refined_begin[head]} * pass.num_columns + column;
+  ReadRows read = {};
+  for (uint32_t first = begin; first < end; first += kWarpSize) {
+    const uint32_t row = first + lane < end ? RefinedOf(pass.select, head)[first + lane] : 0;
+    uint32_t listed = __ballot_sync(kAllLanes, first + lane < end && scores[row] < 0);
+    read.count += static_cast<uint32_t>(__popc(listed));
+    while (listed != 0) {
+      float2 of_rows[kAtOnce];
+#pragma unroll
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        const int next = __ffs(static_cast<int>(listed)) - 1;
+        of_rows[i] = float2{0, 0};
+        if (next >= 0 && column < pass.num_columns) {
+          of_rows[i] = *reinterpret_cast<const float2*>(
+              masses + size_t{first + static_cast<uint32_t>(next)} * pass.num_columns);
+        }
+        listed &= listed - 1;
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        read.masses[0] += of_rows[i].x;
+        read.masses[1] += of_rows[i].y;
+      }
+    }
+  }
+  return read;
+}
+
+// A group, by a warp: what is left of it at each column, and the log of the share that is.
+__device__ __forceinline__ void FindLeft(const QuestionPass& pass, uint32_t head, uint32_t group,
+                                         uint32_t begin, uint32_t end, float* lefts, float* share) {
+  const CudaQuestionLookupArgs& args = pass.lookup;
+  const uint32_t* const rows = args.codes.group_begin + GroupOf(pass, head, group);
+  const float* const coded =
+      pass.coded + (size_t{head} * args.codes.most_groups + group) * pass.num_columns;
+  float left = 0, all = 0;
+  bool has_left = false;
+  for (uint32_t first = 0; first < pass.num_columns; first += 2 * kWarpSize) {
+    const uint32_t column = first + 2 * (threadIdx.x % kWarpSize);
+    const ReadRows read = SumListed(pass, head, begin, end, column);
+    has_left = read.count < rows[1] - rows[0];
+#pragma unroll
+    for (uint32_t i = 0; i < 2; ++i) {
+      if (column + i >= pass.num_columns) continue;
+      const float mass = coded[column + i];
+      // A sum of all less those that are read: never less than its rounding, never nothing.
+      const float unread =
+          has_left ? fmaxf(fmaxf(mass - read.masses[i], 0x1p-24f * mass), kNoQuestionMass) : 0;
+      lefts[column + i] = unread;
+      if (column + i >= args.num_chosen) continue;
+      left += args.weights[column + i] * unread;
+      all += args.weights[column + i] * fmaxf(mass, unread);
+    }
+  }
+  left = LaneSum<kWarpSize>(left);
+  all = LaneSum<kWarpSize>(all);
+  if (threadIdx.x % kWarpSize > 0) return;
+  *share = !has_left ? NegativeInfinity() : all > 0 ? logf(fminf(left / all, 1.0f)) : 0;
+}
+
+// A part's groups.
+__global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const QuestionPass pass) {
+  const CudaQuestionLookupArgs& args = pass.lookup;
+  const uint32_t most_groups = args.codes.most_groups;
+  const uint32_t head = blockIdx.y, first_group = blockIdx.x * kQuestionGroups;
+  const uint32_t num_groups = min(kQuestionGroups, most_groups - first_group);
+  auto* const places = reinterpret_cast<uint32_t*>(MoreShared());  // [kQuestionGroups + 1]
+  auto* const shares = reinterpret_cast<float*>(places + kQuestionGroups + 4);
+  float* const lefts = shares + kQuestionGroups;  // [kQuestionGroups][num_columns]
+  if (threadIdx.x <= num_groups) {
+    const uint32_t at = GroupOf(pass, head, first_group + threadIdx.x);
+    places[threadIdx.x] = RefinedBelow(pass, head, args.codes.group_begin[at]);
+  }
+  __syncthreads();
+  for (uint32_t g = threadIdx.x / kWarpSize; g < num_groups; g += kRowWarps) {
+    FindLeft(pass, head, first_group + g, places[g], places[g + 1], lefts + g * pass.num_columns,
+             shares + g);
+  }
+  __syncthreads();
+  float* const tail = args.tail + size_t{head} * pass.num_queries * most_groups + first_group;
+  const uint32_t of_thread = threadIdx.x % kQuestionGroups;
+  for (uint32_t row = threadIdx.x / kQuestionGroups; row < pass.num_queries;
+       row += kRowThreads / kQuestionGroups) {
+    if (of_thread < num_groups) tail[size_t{row} * most_groups + of_thread] += shares[of_thread];
+  }
+  __syncthreads();
+  // Those that choose have what they found themselves.
+  const float* const references = pass.references + size_t{head} * pass.num_columns;
+  for (uint32_t c = threadIdx.x / kQuestionGroups; c < args.num_chosen;
+       c += kRowThreads / kQuestionGroups) {
+    if (of_thread >= num_groups) continue;
+    const float left = lefts[of_thread * pass.num_columns + c];
+    tail[size_t{args.chosen[c]} * most_groups + of_thread] =
+        left > 0 ? references[c] + logf(left) : NegativeInfinity();
+  }
+  if (args.tail_lse == nullptr) return;
+  for (uint32_t c = threadIdx.x; c < args.num_chosen; c += kRowThreads) {
+    float sum = 0;
+    for (uint32_t g = 0; g < num_groups; ++g) sum += lefts[g * pass.num_columns + c];
+    pass.part_sum[(size_t{head} * pass.num_parts + blockIdx.x) * pass.num_columns + c] = sum;
+  }
+  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
+  for (uint32_t c = threadIdx.x; c < args.num_chosen; c += kRowThreads) {
+    const float* const parts = pass.part_sum + size_t{head} * pass.num_parts * pass.num_columns + c;
+    float sum = 0;
+#pragma unroll 8
+    for (uint32_t p = 0; p < pass.num_parts; ++p) {
+      sum += __ldcg(parts + size_t{p} * pass.num_columns);
+    }
+    args.tail_lse[size_t{head} * args.num_chosen + c] =
+        sum > 0 ? references[c] + logf(sum) : NegativeInfinity();
+  }
+}
+
+// ---- Launches
+
+using QuestionFunction = void (*)(CudaQuestionLookupPass);
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+struct QuestionQueries {
+  static constexpr QuestionFunction kFunction = QuestionQueriesKernel<T, kHeadDim>;
+};
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+struct QuestionClusters {
+  static constexpr QuestionFunction kFunction = QuestionClustersKernel<T, kHeadDim>;
+};
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+struct QuestionCodes {
+  static constexpr QuestionFunction kFunction = QuestionCodesKernel<T, kHeadDim, kColumns>;
+};
+template <typename T, uint32_t kHeadDim, uint32_t kColumns>
+struct QuestionFineCodes {
+  static constexpr QuestionFunction kFunction = QuestionFineCodesKernel<T, kHeadDim, kColumns>;
+};
+
+template <template <typename, uint32_t, uint32_t> class Kernel>
+struct ForQuestion {
+  static CudaStatus Run(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
+                        const QuestionPass& pass) {
+    const bool is_few = QuestionColumns(pass.lookup.num_chosen) == kFewRows;
+    if (pass.lookup.queries.dtype == Dtype::kF16) {
+      return is_few ? RunOf<f16, kFewRows>(stream, grid, name, pass)
+                    : RunOf<f16, kManyRows>(stream, grid, name, pass);
+    }
+    return is_few ? RunOf<bf16, kFewRows>(stream, grid, name, pass)
+                  : RunOf<bf16, kManyRows>(stream, grid, name, pass);
+  }
+  template <typename T, uint32_t kColumns>
+  static CudaStatus RunOf(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
+                          const QuestionPass& pass) {
+    switch (TileWidth(pass.lookup.queries.head_dim)) {
+      case 64:
+        return Launch(stream, grid, name, Kernel<T, 64, kColumns>::kFunction, pass);
+      case 128:
+        return Launch(stream, grid, name, Kernel<T, 128, kColumns>::kFunction, pass);
+      default:
+        return Launch(stream, grid, name, Kernel<T, 256, kColumns>::kFunction, pass);
+    }
+  }
+};
+
+}  // namespace
+
+CudaStatus LaunchQuestionQueries(CudaStreamHandle* stream, const CudaGrid& grid,
+                                 const CudaQuestionLookupPass& pass) {
+  return ForQuestion<QuestionQueries>::Run(stream, grid, "question_queries", pass);
+}
+CudaStatus LaunchQuestionClusters(CudaStreamHandle* stream, const CudaGrid& grid,
+                                  const CudaQuestionLookupPass& pass) {
+  return ForQuestion<QuestionClusters>::Run(stream, grid, "question_clusters", pass);
+}
+CudaStatus LaunchQuestionCodes(CudaStreamHandle* stream, const CudaGrid& grid,
+                               const CudaQuestionLookupPass& pass) {
+  return ForQuestion<QuestionCodes>::Run(stream, grid, "question_codes", pass);
+}
+CudaStatus LaunchQuestionFineCodes(CudaStreamHandle* stream, const CudaGrid& grid,
+                                   const CudaQuestionLookupPass& pass) {
+  return ForQuestion<QuestionFineCodes>::Run(stream, grid, "question_fine_codes", pass);
+}
+CudaStatus LaunchQuestionScores(CudaStreamHandle* stream, const CudaGrid& grid,
+                                const CudaQuestionLookupPass& pass) {
+  return Launch(stream, grid, "question_scores", QuestionScoresKernel, pass);
+}
+CudaStatus LaunchQuestionTail(CudaStreamHandle* stream, const CudaGrid& grid,
+                              const CudaQuestionLookupPass& pass) {
+  return Launch(stream, grid, "question_tail", QuestionTailKernel, pass);
+}
+
+}  // namespace lectern

@@ -1,0 +1,87 @@
+// The best rows of a layer for the tokens of a question, on a CUDA device: the sister of
+// row_lookup.h for many query rows, of which some choose (as index/lookup.h's row_weights), by
+// tensor cores.
+//
+//   ref_r = log(exp(known_r) + sum_i N_i exp(s_ri))            of all clusters i
+//   m_rt  = exp(softcap(q_r . C_cluster(t) + f_t <H q_r, s_t>) - ref_r)
+//   S_t   = sum_r w_r m_rt                                     of the rows r that choose
+//
+// s_ri is the logit of a centroid with what its spread adds (kernels/second_order.h), softcapped.
+// The fine codes of the `num_refined` rows of the largest S, of all kv heads together, make better
+// m and LSE_r = ref_r + log(exp(known_r - ref_r) + sum_t m_rt), and the `num_wanted` of the largest
+// sum_r w_r m_rt exp(ref_r - LSE_r) are listed. Of the others a group of rows that follow one
+// another keeps its log mass for the tail: of a row that chooses by the codes of its rows; of
+// another one by its clusters, less the share that is listed as rows that choose see it.
+//
+// Rows are taken as vectors of +-1, and of 4 s + p + 2 p', which f16 and bf16 hold exactly, and met
+// with rotated queries rounded to their own type. One pass over the row codes, one over the fine
+// codes of refined rows; no logit of a row that is not refined is kept. A reference that is known
+// beforehand takes the place of an online softmax: masses only need sums. Ours.
+//
+// In 14 launches: queries, centroids, row codes, two for the cut that these began and two for its
+// list; fine codes, their scores, four for their cut and list, the tail.
+#ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
+#define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
+
+#include "kernels/cuda/row_select.h"
+
+namespace lectern {
+
+constexpr uint32_t kMostChosenQueries = 512;
+
+struct CudaQuestionLookupArgs {
+  DeviceRowCodes codes;
+  const float* cluster_counts = nullptr;  // [clusters of all heads]: keys of each; 0: left out
+  // [clusters of all heads]: square roots of variances; nullptr: centroids alone.
+  const float* cluster_deviations = nullptr;
+  // [num_kv_heads][most_groups + 1]: group g of head h has its head's clusters [.., the next
+  // one's). As in codes.group_begin, groups that a head does not have are empty ones.
+  const uint32_t* group_clusters = nullptr;
+  DeviceQueries queries;                // R = num_tokens * group
+  float scale = 0;                      // > 0
+  float softcap = 0;                    // > 0: of the model's logits
+  const float* known_lse = nullptr;     // [num_kv_heads][R]: of all else; nullptr: nothing
+  const uint32_t* chosen = nullptr;     // [num_chosen], ascending: the query rows that choose
+  const float* weights = nullptr;       // [num_chosen], > 0, of sum 1
+  uint32_t num_chosen = 0;              // 1 to kMostChosenQueries, at most R
+  uint32_t num_refined = 0;             // num_wanted to all_rows
+  uint32_t num_wanted = 0;              // >= 1
+  float* scratch = nullptr;             // CudaQuestionLookupScratch floats; 16-byte aligned
+  const uint32_t* first_row = nullptr;  // [num_kv_heads]: added to rows listed; nullptr: 0
+  uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
+  uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
+  float* lse = nullptr;        // out [num_kv_heads][num_chosen]
+  // out [num_kv_heads][R][most_groups]: log mass of the rows that are not listed; -inf: there are
+  // none, or no such group. A source's logits (attention.h), of stride most_groups.
+  float* tail = nullptr;
+  float* tail_lse = nullptr;  // out [num_kv_heads][num_chosen]: of all groups; nullptr: not wanted
+};
+size_t CudaQuestionLookupScratch(const DeviceRowCodes& codes, uint32_t num_chosen,
+                                 uint32_t num_refined);
+// Against the rounded queries and rotated queries: logits within 1e-5 scale |q| |k| (what tensor
+// cores round) and tanhf; sums of masses within 1e-5 of all that was summed. An exponent above 80
+// counts as 80, as on the CPU.
+CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& args);
+
+// ---- What launches are given
+
+// A column is a row that chooses; their number is filled up to whole tiles with zeros.
+struct CudaQuestionLookupPass {
+  CudaQuestionLookupArgs lookup;
+  CudaRowSelectPass select;
+  uint32_t num_queries;        // R
+  uint32_t num_columns;        // of tiles of 16 or of 64
+  uint32_t num_parts;          // of kQuestionGroups groups
+  uint32_t* reference_counts;  // [num_kv_heads][tiles of 64 columns]: blocks that have ended
+  void* tiles;                 // [num_kv_heads][num_columns][TileWidth], of the queries' type
+  float* centroid_logits;      // [num_kv_heads][most_clusters][num_columns]: scale q . C
+  float *part_max, *part_sum;  // [num_kv_heads][num_parts][num_columns]
+  float* references;           // [num_kv_heads][num_columns]: finite
+  float* coded;                // [num_kv_heads][most_groups][num_columns]: masses
+  float* score_weights;        // [num_kv_heads][num_columns]: w exp(ref - LSE)
+  float* fine_masses;          // [num_refined][num_columns], head after head
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_

@@ -1,0 +1,48 @@
+// What host and device code of question_lookup.h agree on.
+#ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_GEOMETRY_H_
+#define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_GEOMETRY_H_
+
+#include "kernels/cuda/row_lookup_geometry.h"
+#include "kernels/cuda/tile_geometry.h"
+
+namespace lectern {
+
+constexpr uint32_t kQuestionGroups = 16;  // groups of a part, and of a block that is about clusters
+constexpr uint32_t kQuestionBatch = 64;   // groups whose refined rows a block looks for at a time
+
+// Rows that choose, of a tile.
+constexpr uint32_t QuestionColumns(uint32_t num_chosen) {
+  return num_chosen <= kFewRows ? kFewRows : kManyRows;
+}
+
+// Clusters: queries and two stages of centroids; what is known of a cluster, twice; where groups
+// end; and their masses.
+struct QuestionCluster {
+  float log_count, deviation, most_deviations, unused;
+};
+constexpr uint32_t kQuestionMassStride = kQuestionGroups + 1;  // meets no bank twice
+constexpr uint32_t QuestionClusterBytes(uint32_t head_dim) {
+  return kRowSharedBytes + TileBytes(kManyRows + 2 * kTileKeys, head_dim) +
+         2 * kTileKeys * uint32_t{sizeof(QuestionCluster)} +
+         (kQuestionGroups + 4 + kManyRows * kQuestionMassStride) * 4;
+}
+// Row codes: digits, queries, their references and weights, sums of each warp, twice.
+constexpr uint32_t QuestionCodeBytes(uint32_t columns, uint32_t head_dim) {
+  return kRowSharedBytes + kRowDigitValues * 4 + TileBytes(columns, head_dim) + columns * (8 + 32);
+}
+// Fine codes: queries, their references and weights, two sums of each warp, twice, and a batch.
+constexpr uint32_t QuestionFineBytes(uint32_t columns, uint32_t head_dim) {
+  return kRowSharedBytes + TileBytes(columns, head_dim) + columns * (8 + 64) + kQuestionBatch * 8;
+}
+// Their scores: digits, and what each column counts.
+constexpr uint32_t QuestionScoreBytes(uint32_t num_columns) {
+  return kRowSharedBytes + (kRowDigitValues + num_columns) * 4;
+}
+// The tail: where groups begin, what is left of them, and that of each column.
+constexpr uint32_t QuestionTailBytes(uint32_t num_columns) {
+  return kRowSharedBytes + (2 * kQuestionGroups + 4 + kQuestionGroups * num_columns) * 4;
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_GEOMETRY_H_

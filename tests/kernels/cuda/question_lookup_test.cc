@@ -1,0 +1,438 @@
+#include "kernels/cuda/question_lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "index/row_codes.h"
+#include "kernels/second_order.h"
+#include "kernels/softcap.h"
+#include "tests/kernels/cuda/cuda_case.h"
+
+namespace lectern {
+namespace {
+
+// What a lookup should find.
+struct QuestionAnswer {
+  std::vector<uint32_t> rows, counts;  // rows as their head counts them
+  std::vector<double> lse, tail, tail_lse;
+  std::vector<double> tail_slack;  // of exp(tail): what sums of floats may be off by, relatively
+};
+
+// A layer of drawn codes, and what the definition makes of them in double.
+struct QuestionCase {
+  std::vector<uint32_t> num_rows;  // of each kv head
+  size_t dim = 64, num_tokens = 35, group = 2;
+  size_t num_chosen = 9;
+  Dtype dtype = Dtype::kF16;
+  float scale = 0, softcap = 0;  // 0: 1 / sqrt(dim)
+  bool has_known = true, has_deviations = true;
+  uint32_t most_in_cluster = 12, most_in_group = 9;
+  uint32_t widest_group = 0;  // clusters of each head's second group; 0: as others
+  float factor = 0.3f;        // of the codes; 0: rows of a cluster are equal
+  bool is_equal = false;      // all centroids, and weights
+
+  std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters, cluster_begin = {0};
+  std::vector<uint32_t> first_row, chosen;
+  std::vector<uint8_t> planes, fine_planes;
+  std::vector<uint16_t> queries, centroids;
+  std::vector<float> factors, fine_factors, counts, deviations, known, weights;
+  uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;
+  uint64_t all_rows = 0;
+  // Per head: [R][clusters] scaled products, and [chosen][rows] logits by row and by fine codes.
+  std::vector<Matrix> centroid_logits, logits, fine_logits;
+  std::vector<std::vector<float>> norms;  // [R]
+
+  size_t num_heads() const { return num_rows.size(); }
+  size_t num_queries() const { return num_tokens * group; }
+  size_t plane_bytes() const { return PlaneBytes(dim); }
+  size_t query_stride() const { return (num_heads() * group + 1) * dim; }
+  double Capped(double logit) const { return Softcapped(logit, double{softcap}); }
+  // Bits in the queries' type; `values` become what they are worth.
+  std::vector<uint16_t> Round(Matrix& values) const {
+    std::vector<uint16_t> bits(values.data.size());
+    auto* const bytes = reinterpret_cast<std::byte*>(bits.data());
+    FromFloatRowsScalar(values.rows, dtype, bytes);
+    ToFloatRowsScalar({bytes, dtype, values.rows.num_rows, values.rows.num_cols}, values.rows);
+    return bits;
+  }
+
+  void Draw() {
+    if (scale == 0) scale = 1 / std::sqrt(static_cast<float>(dim));
+    std::mt19937 engine(11);
+    std::uniform_real_distribution<float> uniform(0, 1);
+    // Queries as attention takes them, with columns that are nobody's.
+    Matrix drawn = Matrix::Random(num_tokens, query_stride(), 10);
+    for (float& value : drawn.data) value *= 3;
+    queries = Round(drawn);
+    for (uint32_t row = 0; row < num_queries(); ++row) chosen.push_back(row);
+    std::shuffle(chosen.begin(), chosen.end(), engine);
+    chosen.resize(num_chosen);
+    std::sort(chosen.begin(), chosen.end());
+    for (size_t i = 0; i < num_chosen; ++i) {
+      weights.push_back(is_equal ? 1 : 0.05f + uniform(engine));
+    }
+    const float sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
+    for (float& weight : weights) weight /= sum;
+    std::vector<std::vector<uint32_t>> row_places, cluster_places;  // per head: of groups
+    for (size_t h = 0; h < num_heads(); ++h) {
+      row_begin.push_back(static_cast<uint32_t>(factors.size()));
+      first_row.push_back(static_cast<uint32_t>(1000 * h + 7));
+      all_rows += num_rows[h];
+      row_places.push_back({0});
+      cluster_places.push_back({0});
+      uint32_t cluster = 0, wanted_in_group = 1;
+      for (uint32_t row = 0; row < num_rows[h]; ++cluster) {
+        if (cluster - cluster_places.back().back() == wanted_in_group) {
+          row_places.back().push_back(row);
+          cluster_places.back().push_back(cluster);
+          wanted_in_group = 1 + static_cast<uint32_t>(engine()) % most_in_group;
+          if (widest_group > 0 && row_places.back().size() == 2) wanted_in_group = widest_group;
+        }
+        const uint32_t size =
+            std::min(1 + static_cast<uint32_t>(engine()) % most_in_cluster, num_rows[h] - row);
+        for (uint32_t i = 0; i < size; ++i) clusters.push_back(cluster);
+        counts.push_back(cluster == 5 && !is_equal ? 0 : static_cast<float>(size));
+        deviations.push_back(0.2f * uniform(engine));
+        row += size;
+      }
+      row_places.back().push_back(num_rows[h]);
+      cluster_places.back().push_back(cluster);
+      cluster_begin.push_back(cluster_begin.back() + cluster);
+      most_rows = std::max(most_rows, num_rows[h]);
+      most_clusters = std::max(most_clusters, cluster);
+      most_groups = std::max(most_groups, static_cast<uint32_t>(row_places.back().size()));
+      DrawCodes(h, drawn, cluster, engine);
+    }
+    for (size_t h = 0; h < num_heads(); ++h) {  // one group more than there are
+      row_places[h].resize(most_groups + 1, row_places[h].back());
+      cluster_places[h].resize(most_groups + 1, cluster_places[h].back());
+      group_begin.insert(group_begin.end(), row_places[h].begin(), row_places[h].end());
+      group_clusters.insert(group_clusters.end(), cluster_places[h].begin(),
+                            cluster_places[h].end());
+    }
+    for (size_t i = 0; i < num_heads() * num_queries(); ++i) {
+      known.push_back(i % 3 == 2 ? -INFINITY : 4 * uniform(engine));
+    }
+  }
+
+  // Of a head, whose rows have their clusters.
+  void DrawCodes(size_t head, const Matrix& drawn, uint32_t num_clusters, std::mt19937& engine) {
+    std::uniform_real_distribution<float> uniform(0, 1);
+    const uint32_t size = num_rows[head];
+    const uint32_t* const of_rows = clusters.data() + row_begin[head];
+    Matrix its_centroids = Matrix::Random(num_clusters, dim, 50 + static_cast<unsigned>(head));
+    if (is_equal) std::ranges::fill(its_centroids.data, 0.5f);
+    const std::vector<uint16_t> rounded = Round(its_centroids);
+    centroids.insert(centroids.end(), rounded.begin(), rounded.end());
+    Matrix products(num_queries(), num_clusters), rotated(num_chosen, dim);
+    norms.emplace_back();
+    for (size_t r = 0; r < num_queries(); ++r) {
+      const float* const query = drawn[r / group] + (head * group + r % group) * dim;
+      norms.back().push_back(scale * Norm({query, dim}));
+      for (uint32_t i = 0; i < num_clusters; ++i) {
+        double dot = 0;
+        for (size_t c = 0; c < dim; ++c) dot += double{query[c]} * its_centroids[i][c];
+        products[r][i] = static_cast<float>(scale * dot);
+      }
+    }
+    for (size_t j = 0; j < num_chosen; ++j) {
+      const float* const query =
+          drawn[chosen[j] / group] + (head * group + chosen[j] % group) * dim;
+      for (size_t c = 0; c < dim; ++c) rotated[j][c] = scale * query[c];
+      Rotate({rotated[j], dim});
+    }
+    (void)Round(rotated);
+    // Planes of each row's number of three bits, side by side, and the first of them packed.
+    std::vector<std::byte> bits(size * 3 * plane_bytes());
+    for (std::byte& byte : bits) byte = static_cast<std::byte>(engine());
+    std::vector<std::byte> packed(PackedSignBytes(size, plane_bytes()));
+    if (size > 0) {
+      PackSignsScalar({.planes = bits.data(),
+                       .stride = 3 * plane_bytes(),
+                       .num_rows = size,
+                       .plane_bytes = plane_bytes(),
+                       .packed = packed.data()});
+    }
+    Matrix by_rows(num_chosen, size), by_fine(num_chosen, size);
+    for (uint32_t t = 0; t < size; ++t) {
+      factors.push_back(factor * uniform(engine));
+      fine_factors.push_back(factors.back() / 5);
+      const std::byte* const of_row = bits.data() + t * 3 * plane_bytes();
+      const auto sign = [&](size_t plane, size_t c) {
+        const auto byte = static_cast<unsigned>(of_row[plane * plane_bytes() + c / 8]);
+        return (byte >> (c % 8) & 1) != 0 ? 1 : -1;
+      };
+      for (size_t j = 0; j < num_chosen; ++j) {
+        double dot = 0, fine = 0;
+        for (size_t c = 0; c < dim; ++c) {
+          dot += double{rotated[j][c]} * sign(0, c);
+          fine += double{rotated[j][c]} * (4 * sign(0, c) + sign(1, c) + 2 * sign(2, c));
+        }
+        const double centroid = products[chosen[j]][of_rows[t]];
+        by_rows[j][t] = static_cast<float>(Capped(centroid + factors.back() * dot));
+        by_fine[j][t] = static_cast<float>(Capped(centroid + fine_factors.back() * fine));
+      }
+    }
+    centroid_logits.push_back(std::move(products));
+    logits.push_back(std::move(by_rows));
+    fine_logits.push_back(std::move(by_fine));
+    for (const std::byte byte : bits) fine_planes.push_back(static_cast<uint8_t>(byte));
+    for (const std::byte byte : packed) planes.push_back(static_cast<uint8_t>(byte));
+    // What nobody has: no cluster there is, and no number.
+    const size_t padded = (factors.size() + 31) / 32 * 32;
+    factors.resize(padded, NAN);
+    fine_factors.resize(padded, NAN);
+    clusters.resize(padded, 0xFFFFFFFF);
+    fine_planes.resize(padded * 3 * plane_bytes());
+  }
+
+  // Log mass of a group by its clusters.
+  double GroupMass(size_t head, size_t r, uint32_t g) const {
+    const uint32_t* const places = group_clusters.data() + head * (most_groups + 1) + g;
+    double sum = 0;
+    for (uint32_t i = places[0]; i < places[1]; ++i) {
+      const uint32_t cluster = cluster_begin[head] + i;
+      if (counts[cluster] == 0) continue;
+      double logit = centroid_logits[head][r][i];
+      if (has_deviations) {
+        logit += LogMeanExp(norms[head][r] * deviations[cluster], std::log(counts[cluster]));
+      }
+      sum += counts[cluster] * std::exp(Capped(logit));
+    }
+    return std::log(sum);
+  }
+
+  using Masses = std::vector<std::vector<std::vector<double>>>;  // [head][rows][chosen]
+  // Of the largest scores, about `count`: so many that the next one is clearly smaller. Scores of
+  // rows that do not compete are negative.
+  static uint32_t CountAtGap(const std::vector<std::vector<double>>& scores, uint32_t count,
+                             double& cut) {
+    std::vector<double> order;
+    for (const auto& of_head : scores) {
+      for (const double score : of_head) {
+        if (score >= 0) order.push_back(score);
+      }
+    }
+    std::sort(order.rbegin(), order.rend());
+    while (count < order.size() && order[count] > order[count - 1] * (1 - 2e-3)) ++count;
+    cut = order[count - 1];
+    return count;
+  }
+  // num_refined and num_wanted become the numbers that are clear of others.
+  QuestionAnswer Expected(uint32_t& num_refined, uint32_t& num_wanted) const {
+    QuestionAnswer answer;
+    Masses masses;
+    std::vector<std::vector<double>> references, known_mass, scores;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      references.emplace_back();
+      known_mass.emplace_back();
+      masses.emplace_back(num_rows[h], std::vector<double>(num_chosen));
+      scores.emplace_back(num_rows[h], 0.0);
+      for (size_t j = 0; j < num_chosen; ++j) {
+        const double is_known = has_known ? known[h * num_queries() + chosen[j]] : -INFINITY;
+        double all = std::exp(is_known);
+        for (uint32_t g = 0; g < most_groups; ++g) all += std::exp(GroupMass(h, chosen[j], g));
+        references[h].push_back(all > 0 ? std::log(all) : 0);
+        known_mass[h].push_back(std::exp(is_known - references[h][j]));
+        for (uint32_t t = 0; t < num_rows[h]; ++t) {
+          masses[h][t][j] = std::exp(std::min(80.0, logits[h][j][t] - references[h][j]));
+          scores[h][t] += weights[j] * masses[h][t][j];
+        }
+      }
+    }
+    double cut = 0;
+    num_refined = CountAtGap(scores, num_refined, cut);
+    const Masses coarse = masses;
+    std::vector<std::vector<double>> fine_scores;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      fine_scores.emplace_back(num_rows[h], 0.0);
+      for (size_t j = 0; j < num_chosen; ++j) {
+        double all = known_mass[h][j];
+        for (uint32_t t = 0; t < num_rows[h]; ++t) {
+          double& mass = masses[h][t][j];
+          if (scores[h][t] >= cut) {
+            mass = std::exp(std::min(80.0, fine_logits[h][j][t] - references[h][j]));
+          }
+          all += mass;
+        }
+        answer.lse.push_back(references[h][j] + std::log(all));
+        for (uint32_t t = 0; t < num_rows[h]; ++t) {
+          fine_scores[h][t] += weights[j] * masses[h][t][j] / all;
+        }
+      }
+      for (uint32_t t = 0; t < num_rows[h]; ++t) {
+        if (scores[h][t] < cut) fine_scores[h][t] = -1;
+      }
+    }
+    num_wanted = CountAtGap(fine_scores, num_wanted, cut);
+    for (size_t h = 0; h < num_heads(); ++h) {
+      answer.counts.push_back(0);
+      std::vector<double> all_left(num_chosen, 0.0);
+      for (uint32_t t = 0; t < num_rows[h]; ++t) {
+        if (fine_scores[h][t] < cut) continue;
+        answer.rows.push_back(t);
+        ++answer.counts.back();
+      }
+      const size_t at = answer.tail.size();
+      answer.tail.resize(at + num_queries() * most_groups, -INFINITY);
+      answer.tail_slack.resize(answer.tail.size(), 0);
+      for (uint32_t g = 0; g < most_groups; ++g) {
+        const uint32_t* const places = group_begin.data() + h * (most_groups + 1) + g;
+        bool is_left = false;
+        double left_share = 0, all_share = 0, rounded_share = 0;
+        std::vector<double> left(num_chosen, 0.0), rounded(num_chosen, 0.0);
+        for (size_t j = 0; j < num_chosen; ++j) {
+          double all = 0;
+          for (uint32_t t = places[0]; t < places[1]; ++t) {
+            rounded[j] += coarse[h][t][j] + masses[h][t][j];
+            all += masses[h][t][j];
+            if (fine_scores[h][t] >= cut) continue;
+            left[j] += masses[h][t][j];
+            is_left = true;
+          }
+          all_left[j] += left[j];
+          left_share += weights[j] * left[j];
+          all_share += weights[j] * all;
+          rounded_share += weights[j] * rounded[j];
+        }
+        if (!is_left) continue;
+        for (size_t r = 0; r < num_queries(); ++r) {
+          const size_t i = at + r * most_groups + g;
+          answer.tail[i] = GroupMass(h, r, g) + std::log(left_share / all_share);
+          answer.tail_slack[i] = rounded_share / left_share;
+        }
+        for (size_t j = 0; j < num_chosen; ++j) {
+          const size_t i = at + chosen[j] * most_groups + g;
+          answer.tail[i] = references[h][j] + std::log(left[j]);
+          answer.tail_slack[i] = rounded[j] / left[j];
+        }
+      }
+      for (size_t j = 0; j < num_chosen; ++j) {
+        answer.tail_lse.push_back(references[h][j] + std::log(all_left[j]));
+      }
+    }
+    return answer;
+  }
+};
+
+class CudaQuestionLookupTest : public CudaTest {
+ public:
+  struct Found {
+    std::vector<uint32_t> rows, counts;
+    std::vector<float> lse, tail, tail_lse;
+    bool operator==(const Found&) const = default;
+  };
+  Found Run(const QuestionCase& of, uint32_t num_refined, uint32_t num_wanted) {
+    const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
+    const auto factors = Upload(of.factors), fine_factors = Upload(of.fine_factors);
+    const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
+    const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
+    const auto centroids = Upload(of.centroids), query_bits = Upload(of.queries);
+    const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
+    const auto rotation = Upload(RotationSigns(of.dim));
+    const auto counts = Upload(of.counts), deviations = Upload(of.deviations);
+    const auto group_clusters = Upload(of.group_clusters), chosen = Upload(of.chosen);
+    const auto known = Upload(of.known), weights = Upload(of.weights);
+    CudaQuestionLookupArgs args;
+    args.codes = {.planes = planes.data(),
+                  .factors = factors.data(),
+                  .fine_planes = fine_planes.data(),
+                  .fine_factors = fine_factors.data(),
+                  .clusters = clusters.data(),
+                  .row_begin = row_begin.data(),
+                  .num_rows = num_rows.data(),
+                  .group_begin = group_begin.data(),
+                  .centroids = centroids.data(),
+                  .cluster_begin = cluster_begin.data(),
+                  .rotation = rotation.data(),
+                  .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
+                  .most_rows = of.most_rows,
+                  .most_groups = of.most_groups,
+                  .most_clusters = of.most_clusters,
+                  .all_rows = of.all_rows,
+                  .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
+    args.cluster_counts = counts.data();
+    args.cluster_deviations = of.has_deviations ? deviations.data() : nullptr;
+    args.group_clusters = group_clusters.data();
+    args.queries = {.data = query_bits.data(),
+                    .dtype = of.dtype,
+                    .stride = of.query_stride(),
+                    .num_tokens = static_cast<uint32_t>(of.num_tokens),
+                    .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
+                    .group = static_cast<uint32_t>(of.group),
+                    .head_dim = static_cast<uint32_t>(of.dim)};
+    args.scale = of.scale;
+    args.softcap = of.softcap;
+    args.known_lse = of.has_known ? known.data() : nullptr;
+    args.chosen = chosen.data();
+    args.weights = weights.data();
+    args.num_chosen = static_cast<uint32_t>(of.num_chosen);
+    args.num_refined = num_refined;
+    args.num_wanted = num_wanted;
+    const size_t num_scratch =
+        CudaQuestionLookupScratch(args.codes, args.num_chosen, args.num_refined);
+    if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
+    args.scratch = scratch_.data();
+    args.first_row = of.has_known ? first_row.data() : nullptr;
+    const size_t heads = of.num_heads();
+    const auto rows = Make<uint32_t>(num_wanted), listed = Make<uint32_t>(heads);
+    const auto lse = Make<float>(heads * of.num_chosen);
+    const auto tail = Make<float>(heads * of.num_queries() * of.most_groups);
+    const auto tail_lse = Make<float>(heads * of.num_chosen);
+    args.rows = rows.data();
+    args.counts = listed.data();
+    args.lse = lse.data();
+    args.tail = tail.data();
+    args.tail_lse = tail_lse.data();
+    Expect(CudaQuestionLookup(stream_, args));
+    Found found = {Download(rows), Download(listed), Download(lse), Download(tail),
+                   Download(tail_lse)};
+    size_t at = 0;  // rows as their head counts them
+    for (size_t h = 0; h < heads; ++h) {
+      for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {
+        if (args.first_row != nullptr) found.rows[at] -= of.first_row[h];
+      }
+    }
+    return found;
+  }
+
+  DeviceBuffer<float> scratch_;
+
+  static void ExpectNear(float found, double expected, double within, const char* what, size_t i) {
+    if (expected == -INFINITY) {
+      EXPECT_EQ(found, -INFINITY) << what << " " << i;
+    } else {
+      EXPECT_NEAR(found, expected, within) << what << " " << i;
+    }
+  }
+  // Found is what is expected of about so many rows.
+  void Check(const QuestionCase& of, uint32_t num_refined, uint32_t num_wanted) {
+    const QuestionAnswer expected = of.Expected(num_refined, num_wanted);
+    const Found found = Run(of, num_refined, num_wanted);
+    EXPECT_EQ(found.counts, expected.counts);
+    EXPECT_EQ(found.rows, expected.rows);
+    for (size_t i = 0; i < expected.lse.size(); ++i) {
+      ExpectNear(found.lse[i], expected.lse[i], 5e-5, "lse", i);
+      // Read rows are most of what there is: a difference.
+      const double left = std::exp(expected.tail_lse[i] - expected.lse[i]);
+      ExpectNear(found.tail_lse[i], expected.tail_lse[i], 5e-5 + 1e-5 / left, "tail_lse", i);
+    }
+    for (size_t i = 0; i < expected.tail.size(); ++i) {
+      ExpectNear(found.tail[i], expected.tail[i], 5e-5 + 1e-5 * expected.tail_slack[i], "tail", i);
+    }
+  }
+};
+
+TEST_P(CudaQuestionLookupTest, ListsTheBestOfAllHeads) {
+  QuestionCase of;
+  of.num_rows = {500, 0, 37, 300};
+  of.Draw();
+  Check(of, 300, 120);
+}
+
+LECTERN_CUDA_TESTS(CudaQuestionLookupTest);
+
+}  // namespace
+}  // namespace lectern
