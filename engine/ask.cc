@@ -179,8 +179,8 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
         std::make_unique<DeviceAttention>(session->stream_, device.document, backend);
     session->conversation_ = std::make_shared<DeviceConversation>(session->stream_, config,
                                                                   session->rows_.dtype(), backend);
-    session->device_token_ = std::make_unique<DeviceToken>(session->stream_, device.document,
-                                                           session->conversation_, config);
+    session->device_step_ = std::make_unique<DeviceStep>(session->stream_, device.document,
+                                                         session->conversation_, config);
   }
   session->dense_bytes_ = session->document_->LayerBytes();
   session->open_ms_ = open_ms;
@@ -208,7 +208,7 @@ Status DocumentSession::PlaceRows(size_t num_tokens) {
 }
 
 Status DocumentSession::BringRowsHere() {
-  EndToken();
+  LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
   LECTERN_RETURN_IF_ERROR(conversation_->Read(static_cast<uint32_t>(num_past_), rows_));
   rows_on_device_ = false;
   return {};
@@ -440,17 +440,16 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
         std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
     activations_->stream = stream_;
   }
-  if (ids.size() > 1) {
+  LECTERN_RETURN_IF_ERROR(PlaceRows(past + ids.size()));
+  LECTERN_ASSIGN(const bool attends_there, PrepareDeviceStep(ids.size(), kv_budget, tail));
+  if (attends_there) {
+    LECTERN_RETURN_IF_ERROR(device_step_->Begin(static_cast<uint32_t>(past)));
+  } else if (ids.size() > 1) {
     document_->ReadAheadCodes(0);
     document_->ReadAheadRows(0);
   }
-  LECTERN_RETURN_IF_ERROR(PlaceRows(past + ids.size()));
-  LECTERN_ASSIGN(const bool attends_there, PrepareToken(ids.size(), kv_budget, tail));
-  if (attends_there) {
-    LECTERN_RETURN_IF_ERROR(device_token_->BeginStep(static_cast<uint32_t>(past)));
-  }
   activations_->attends_on_device = attends_there;
-  activations_->graph_key = attends_there ? device_token_->key() : 0;
+  activations_->graph_key = attends_there ? device_step_->key() : 0;
   transformer_.Embed(ids, document_->shape().num_tokens + past, *activations_);
   double read_fraction = 0;
   const auto attend = [&](uint32_t layer, Activations& a, size_t row) -> Status {
@@ -458,7 +457,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
       return AttendStep(layer, ids.size(), kv_budget, tail, cancel, read_fraction);
     }
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
-    return device_token_->Attend(layer, a, row);
+    return device_step_->Attend(layer, a, row);
   };
   const bool is_shared = batch_ && ids.size() == 1;
   const auto attend_own = [&](uint32_t layer) { return attend(layer, *activations_, 0); };
@@ -474,14 +473,16 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     status = transformer_.Logits(ids.size() - 1, 1, *activations_,
                                  {logits_.data(), 1, logits_.size()});
   }
-  if (attends_there && status.ok()) status = device_token_->EndStep();
+  if (attends_there && status.ok()) status = device_step_->Finish();
   if (!status.ok()) {
     if (attends_there) (void)stream_->stream().Wait();
     Truncate(past);
     return status;
   }
   num_past_ = past + ids.size();
-  if (attends_there) CountToken(kv_budget, tail, read_fraction);
+  if (attends_there) CountDeviceStep(kv_budget, tail, read_fraction);
+  // The steps after this one are others.
+  if (ids.size() > 1 || !mass_.empty()) LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
   if (in_prefill_) {
     totals_.read_prefill += read_fraction;
   } else {
@@ -491,33 +492,35 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   return std::span<const float>(logits_);
 }
 
-Result<bool> DocumentSession::PrepareToken(size_t num_tokens, double kv_budget, bool tail) {
-  const bool is_plain =
-      rule.kind == Rule::kDefault && !selector && !on_layer && mass_.empty() && max_missed_ < 0;
-  if (num_tokens > 1 || !rows_on_device_ || !is_plain) {
-    EndToken();
+Result<bool> DocumentSession::PrepareDeviceStep(size_t num_tokens, double kv_budget, bool tail) {
+  const bool is_plain = rule.kind == Rule::kDefault && !selector && !on_layer && max_missed_ < 0;
+  if (!rows_on_device_ || !is_plain) {
+    ReleaseDevice();
     return false;
   }
   LECTERN_ASSIGN(const BudgetPlan* const plan, PlanFor(*document_, kv_budget, tail));
   if (plan != nullptr && !plan->heads.empty()) return false;
-  const DeviceToken::Plan wanted = {
+  const DeviceStep::Plan wanted = {
+      .num_tokens = num_tokens,
       .budgets = plan != nullptr ? plan->layers : std::vector<double>(),
       .tail = tail,
-      .has_evidence = !squared_mass_.empty()};
-  if (device_token_->plan() != nullptr && *device_token_->plan() == wanted) return true;
+      .weights = RowWeights(num_tokens, query_group(), document_->shape().num_tokens),
+      .has_squares = !squared_mass_.empty(),
+      .has_masses = !mass_.empty()};
+  if (device_step_->plan() != nullptr && *device_step_->plan() == wanted) return true;
   if (refused_ == wanted) return false;
-  LECTERN_ASSIGN(const bool is_ready, device_token_->Begin(wanted, device_attention_->staging()));
+  LECTERN_ASSIGN(const bool is_ready, device_step_->Prepare(wanted, device_attention_->staging()));
   if (!is_ready) refused_ = wanted;
   return is_ready;
 }
 
 // What AttendStep counts of a layer.
-void DocumentSession::CountToken(double kv_budget, bool tail, double& read_fraction) {
+void DocumentSession::CountDeviceStep(double kv_budget, bool tail, double& read_fraction) {
   const double num_layers = document_->num_full_layers();
   const MissedCalibration& calibration = document_->missed_calibration();
   const bool is_measured = policies == document_->policies() && tail && calibration.is_measured();
   for (uint32_t layer = 0; layer < model_->config().num_layers; ++layer) {
-    const DeviceToken::LayerRead read = device_token_->Read(layer);
+    const DeviceStep::LayerRead read = device_step_->Read(layer);
     if (read.is_windowed) {
       totals_.window_bytes += read.bytes;
       continue;
@@ -529,12 +532,20 @@ void DocumentSession::CountToken(double kv_budget, bool tail, double& read_fract
                               ? calibration.Estimate(layer, kv_budget, read.uncalibrated_missed)
                               : read.uncalibrated_missed;
     totals_.missed += missed / num_layers;
+    document_mass_ += read.document_mass;
   }
 }
 
-void DocumentSession::EndToken() {
+Status DocumentSession::TakeDeviceEvidence() {
+  if (!device_step_ || device_step_->plan() == nullptr) return {};
+  const Status status = device_step_->AddEvidence(mass_, squared_mass_);
+  device_step_->Release();
+  return status;
+}
+
+void DocumentSession::ReleaseDevice() {
   refused_.reset();
-  if (device_token_) device_token_->End();
+  if (device_step_) device_step_->Release();
 }
 
 // By the last tokens of the step, as many as KV-Compress observes.
@@ -700,13 +711,13 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
   const size_t past = num_past_;
   const int32_t pending = pending_;
-  EndToken();
+  ReleaseDevice();
   try {
     auto answer = Generate(question, options);
-    EndToken();
+    ReleaseDevice();
     return answer;
   } catch (const std::bad_alloc&) {
-    EndToken();
+    ReleaseDevice();
     Truncate(past);
     pending_ = pending;
     return Status(Code::kOutOfMemory,
@@ -802,9 +813,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
   answer.kv.session_rows = rows_on_device_ ? num_past_ : (rows_.total_rows() + heads - 1) / heads;
-  if (device_token_ && device_token_->plan() != nullptr && !squared_mass_.empty()) {
-    LECTERN_RETURN_IF_ERROR(device_token_->AddEvidence(squared_mass_));
-  }
+  LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
 
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);

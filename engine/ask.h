@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/device_conversation.h"
-#include "engine/device_token.h"
+#include "engine/device_step.h"
 #include "engine/device_transformer.h"
 #include "engine/document_attention.h"
 #include "engine/engine.h"
@@ -126,9 +126,11 @@ class DocumentSession : public Session {
   void AttendQuestionHere(uint32_t layer, size_t num_tokens, const LayerStates& states);
   Status StoreRows(uint32_t layer, size_t num_tokens);
   // Whether a step's whole attention is the device's: makes it ready.
-  Result<bool> PrepareToken(size_t num_tokens, double kv_budget, bool tail);
-  void CountToken(double kv_budget, bool tail, double& read_fraction);
-  void EndToken();
+  Result<bool> PrepareDeviceStep(size_t num_tokens, double kv_budget, bool tail);
+  void CountDeviceStep(double kv_budget, bool tail, double& read_fraction);
+  // Adds what the device knows of evidence, and lets go of the document there.
+  Status TakeDeviceEvidence();
+  void ReleaseDevice();
   Status AttendStep(uint32_t layer, size_t num_tokens, double kv_budget, bool tail,
                     const CancelFlag* cancel, double& read_fraction);
   // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
@@ -153,8 +155,8 @@ class DocumentSession : public Session {
   std::shared_ptr<DeviceStream> stream_;  // with a device; shared by what is made of it
   std::unique_ptr<DeviceAttention> device_attention_;
   std::shared_ptr<DeviceConversation> conversation_;  // with device_attention_
-  std::unique_ptr<DeviceToken> device_token_;         // likewise
-  std::optional<DeviceToken::Plan> refused_;          // by device_token_, in this answer
+  std::unique_ptr<DeviceStep> device_step_;           // likewise
+  std::optional<DeviceStep::Plan> refused_;           // by device_step_, in this answer
   std::shared_ptr<StepBatch> batch_;
   StepBatch::Seat seat_;
   uint64_t dense_bytes_ = 0;

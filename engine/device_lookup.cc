@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <numeric>
 
 #include "index/row_codes.h"
 
@@ -37,6 +38,18 @@ std::vector<uint32_t> GroupBegins(const HeadIndex& head) {
     const uint32_t row = head.levels().size() == 1 ? child : head.levels().back().children[child];
     begins.push_back(row - head.num_exact());
   }
+  return begins;
+}
+
+// The finest clusters that each of these begins with; the last one's end.
+std::vector<uint32_t> GroupClusters(const HeadIndex& head) {
+  const size_t num_clusters = head.levels().back().num_clusters();
+  if (head.levels().size() > 1) {
+    const std::span<const uint32_t> children = head.levels()[TailLevel(head)].children;
+    return {children.begin(), children.end()};
+  }
+  std::vector<uint32_t> begins(num_clusters + 1);
+  std::iota(begins.begin(), begins.end(), 0u);
   return begins;
 }
 
@@ -113,15 +126,16 @@ uint64_t DeviceCodes::Bytes(std::span<const HeadIndex> heads) {
   uint64_t bytes = 0, most_groups = 0;
   for (const HeadIndex& head : heads) {
     const HeadIndex::Level& finest = head.levels().back();
-    bytes += Padded(NumClustered(head)) * (4 * PlaneBytes(finest.centroids.num_cols) +
-                                           2 * sizeof(float) + sizeof(uint32_t)) +
-             finest.num_clusters() * finest.centroids.num_cols * sizeof(uint16_t);
+    bytes +=
+        Padded(NumClustered(head)) *
+            (4 * PlaneBytes(finest.centroids.num_cols) + 2 * sizeof(float) + sizeof(uint32_t)) +
+        finest.num_clusters() * (finest.centroids.num_cols * sizeof(uint16_t) + 2 * sizeof(float));
     most_groups = std::max<uint64_t>(most_groups, head.levels()[TailLevel(head)].num_clusters());
   }
   const size_t dim = heads.front().levels().back().centroids.num_cols;
   bytes += heads.size() * most_groups * RowBytes(TailDtype(heads.front().AsRows({}).dtype), dim);
   const size_t rotation = RotationSigns(dim).size();
-  return bytes + (heads.size() * (most_groups + 4) + 1 + rotation) * sizeof(uint32_t);
+  return bytes + (heads.size() * (2 * most_groups + 5) + 1 + rotation) * sizeof(uint32_t);
 }
 
 Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const HeadIndex> heads,
@@ -217,6 +231,20 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
     AddMeanValues(values, view.most_groups, tail_dtype, backend, mean_values, mean_value_scales);
   }
   LECTERN_RETURN_IF_ERROR(upload(mean_values, codes->mean_values_));
+  std::vector<float> counts, deviations;
+  std::vector<uint32_t> group_clusters;
+  for (const HeadIndex& head : heads) {
+    const HeadIndex::Level& finest = head.levels().back();
+    counts.insert(counts.end(), finest.key_counts.begin(), finest.key_counts.end());
+    for (const float variance : finest.variances) deviations.push_back(std::sqrt(variance));
+    const std::vector<uint32_t> begins = GroupClusters(head);
+    group_clusters.insert(group_clusters.end(), begins.begin(), begins.end());
+    group_clusters.resize((&head - heads.data() + 1) * (view.most_groups + 1), begins.back());
+  }
+  codes->num_clusters_ = counts.size();
+  counts.insert(counts.end(), deviations.begin(), deviations.end());
+  LECTERN_RETURN_IF_ERROR(upload(counts, codes->cluster_numbers_));
+  LECTERN_RETURN_IF_ERROR(upload(group_clusters, codes->group_clusters_));
   LECTERN_RETURN_IF_ERROR(upload(mean_value_scales, codes->mean_value_scales_));
   codes->tail_ = {.values = codes->mean_values_.data(),
                   .dtype = tail_dtype,

@@ -31,6 +31,10 @@ class DeviceCodes {
   // The tail: mean values of the clusters that groups are, of the rows' type, those of head h from
   // entry h * view().most_groups on. A source of attention but for its logits.
   DeviceKv tail() const { return tail_; }
+  // For a question's lookup (kernels/cuda/question_lookup.h).
+  const float* cluster_counts() const { return cluster_numbers_.data(); }
+  const float* cluster_deviations() const { return cluster_numbers_.data() + num_clusters_; }
+  const uint32_t* group_clusters() const { return group_clusters_.data(); }
   uint32_t num_groups(size_t head) const { return num_groups_[head]; }
 
  private:
@@ -42,6 +46,9 @@ class DeviceCodes {
   DeviceArray<uint16_t> centroids_;
   DeviceKv tail_;
   std::vector<uint32_t> num_groups_;
+  size_t num_clusters_ = 0;             // of all heads
+  DeviceArray<float> cluster_numbers_;  // counts; deviations
+  DeviceArray<uint32_t> group_clusters_;
   DeviceArray<std::byte> mean_values_;
   DeviceArray<f16> mean_value_scales_;  // of q8
 };

@@ -2,7 +2,8 @@
 # What only a machine with an NVIDIA GPU can tell: the tests of the CUDA kernels on it, the same under
 # compute-sanitizer, and how fast the kernels are; writes tests/bench/RESULTS-GPU.md. Needs nvcc 12 or
 # later; PYTHON with PyTorch, for its attention beside ours, and MODEL, a folder that
-# tests/bench/make_models.py wrote, for indexing 32,768 tokens there and on the CPU, are optional.
+# tests/bench/make_models.py wrote, for indexing 32,768 tokens and asking 16,384 and 131,072 there and
+# on the CPU, are optional; with DEVICE_MEMORY_MIB, some numbers, also with so much of the GPU's memory.
 #   tests/device.sh [--build-only]     # what needs no GPU, on another machine of the same kind
 # Exits 1 when a test failed, or when none ran on a GPU.
 set -euo pipefail
@@ -14,7 +15,7 @@ build=build-cuda
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
 cmake --build "$build" --target kernels_cuda_test index_cuda_test device_test cuda_bench \
-  cluster_bench index-document lectern_cuda
+  cluster_bench index-document ask_bench lectern_cuda
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
@@ -65,7 +66,32 @@ if [ -n "${MODEL:-}" ]; then
     index_seconds cuda
     index_seconds cpu; } | tee "$build/index.md"
 else
-  echo "== NOT RUN: indexing a document, for want of MODEL"
+  echo "== NOT RUN: indexing a document and asking it, for want of MODEL"
+fi
+
+# Questions of 64 tokens and 32 tokens of answers, the fourth one of each, when all is where it stays;
+# with so many MiB of the GPU, or as many as are free. Great depths repeat the text's first chunk.
+ask_ms() {
+  local tokens=$1 budget=$2 device=$3 memory=${4:-0}
+  printf "$budget 64 32\n%.0s" 1 2 3 4 |
+    LD_LIBRARY_PATH="$build/engine" "$build/tests/bench/ask_bench" ask "$MODEL" "$build/store-ask" \
+      "$tokens" 0 0 "$device" "$memory" | tail -1 |
+    "${PYTHON:-python3}" -c 'import json, sys; r = json.load(sys.stdin); q = r["prefill_ms"]
+t = r["token_ms"]; print("|", " | ".join(sys.argv[1:]), f"| {q:.1f} | {t:.2f} |")' \
+      "${device:-CPU}" "$([ "$memory" = 0 ] && echo all || echo "$memory MiB")" "$tokens" "$budget"
+}
+: >"$build/ask.md"
+if [ -n "${MODEL:-}" ]; then
+  { printf '| device | memory | tokens | budget | question ms | token ms |\n|---|---|---|---|---|---|\n'
+    for tokens in 16384 131072; do
+      "$build/tests/bench/ask_bench" index "$MODEL" "$build/store-ask" stored "$tokens" 1024 >/dev/null
+      for budget in 0.1 1; do
+        ask_ms "$tokens" "$budget" cuda
+        ask_ms "$tokens" "$budget" ""
+      done
+    done
+    for memory in ${DEVICE_MEMORY_MIB:-}; do ask_ms 131072 0.1 cuda "$memory"; done
+  } | tee "$build/ask.md"
 fi
 
 {
@@ -83,6 +109,10 @@ fi
   if [ -s "$build/index.md" ]; then
     printf '\nA document indexed, model %s:\n\n' "$(basename "$MODEL")"
     cat "$build/index.md"
+  fi
+  if [ -s "$build/ask.md" ]; then
+    printf '\nQuestions to it:\n\n'
+    cat "$build/ask.md"
   fi
   if [ -s "$build/sdpa.md" ]; then
     printf '\nThe same shapes, dense, by PyTorch:\n\n'

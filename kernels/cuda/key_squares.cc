@@ -15,10 +15,15 @@ const char* WrongSquares(const CudaKeySquaresArgs& args) {
   if (!(args.least >= 0)) return "a least sum that is none";
   const DeviceKv& source = args.source;
   if (source.keys == nullptr || args.counts == nullptr || args.lse == nullptr ||
-      args.positions == nullptr || args.squares == nullptr) {
+      args.positions == nullptr || (args.squares == nullptr && args.masses == nullptr)) {
     return "an array that is missing";
   }
-  if (!IsAligned(source.keys, 16) || !IsAligned(args.squares, 8)) return "what is not aligned";
+  if (!IsAligned(source.keys, 16) || !IsAligned(args.squares, 8) || !IsAligned(args.masses, 8)) {
+    return "what is not aligned";
+  }
+  if (args.lse_stride > 0 && args.lse_stride < args.queries.num_tokens * args.queries.group) {
+    return "a stride that is too small";
+  }
   const bool is_q8 = source.dtype == Dtype::kQ8;
   if (!is_q8 && source.dtype != args.queries.dtype) return "keys of another type than the queries";
   if (is_q8 && (args.queries.dtype != Dtype::kF16 || source.key_scales == nullptr ||

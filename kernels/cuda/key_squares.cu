@@ -43,6 +43,18 @@ struct HeadTiles {
   }
 };
 
+// Over the lanes of a column, of a product's 8 rows each.
+__device__ __forceinline__ float ColumnSum(float x) {
+  x += __shfl_xor_sync(kAllLanes, x, 4);
+  x += __shfl_xor_sync(kAllLanes, x, 8);
+  return x + __shfl_xor_sync(kAllLanes, x, 16);
+}
+
+__device__ __forceinline__ void AddUnits(uint64_t* to, float x) {
+  const auto units = static_cast<unsigned long long>(kSquareUnits * x + 0.5);
+  if (units > 0) atomicAdd(reinterpret_cast<unsigned long long*>(to), units);
+}
+
 // Blocks take tiles of keys in turn; a warp has a quarter of one.
 template <typename T, uint32_t kHeadDim, bool kIsQ8>
 __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySquaresArgs args) {
@@ -50,6 +62,7 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
   const DeviceQueries& q = args.queries;
   const DeviceKv& source = args.source;
   const uint32_t num_rows = q.num_tokens * q.group;
+  const uint32_t lse_stride = args.lse_stride > 0 ? args.lse_stride : num_rows;
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   unsigned char* const queries = SharedMemory();
   unsigned char* const keys = queries + kFewRows * kHeadDim * 2;
@@ -75,7 +88,7 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
         return static_cast<const uint16_t*>(source.keys) + row_of(first + r) * q.head_dim;
       });
     }
-    float sums[kWarpKeys / 8][2] = {};  // of the columns that this lane has
+    float masses[kWarpKeys / 8][2] = {}, squares[kWarpKeys / 8][2] = {};  // of this lane's columns
     for (uint32_t first_row = 0; first_row < num_rows; first_row += kFewRows) {
       CopyQueries<kHeadDim, kFewRows>(queries, q, head, first_row);
       CommitCopies();
@@ -87,13 +100,15 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
       for (uint32_t half = 0; half < 2; ++half) {
         const uint32_t row = first_row + lane / 4 + 8 * half;
         if (row >= num_rows) continue;
-        const float lse = args.lse[size_t{head} * num_rows + row] * kLog2E;
+        const float lse = args.lse[size_t{head} * lse_stride + row] * kLog2E;
         if (!(lse > NegativeInfinity())) continue;
 #pragma unroll
         for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
 #pragma unroll
           for (uint32_t i = 0; i < 2; ++i) {
-            sums[n][i] += exp2f(2 * fminf(scale(s[n][2 * half + i]) - lse, kLog2E));
+            const float mass = exp2f(fminf(scale(s[n][2 * half + i]) - lse, kLog2E));
+            masses[n][i] += mass;
+            squares[n][i] += mass * mass;
           }
         }
       }
@@ -103,16 +118,14 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
     for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
 #pragma unroll
       for (uint32_t i = 0; i < 2; ++i) {
-        float sum = sums[n][i];  // over the lanes of a column
-        sum += __shfl_xor_sync(kAllLanes, sum, 4);
-        sum += __shfl_xor_sync(kAllLanes, sum, 8);
-        sum += __shfl_xor_sync(kAllLanes, sum, 16);
+        const float mass = ColumnSum(masses[n][i]), square = ColumnSum(squares[n][i]);
         const uint32_t entry = first + warp * kWarpKeys + 8 * n + 2 * lane + i;
-        if (lane >= 4 || entry >= end || !(sum >= args.least)) continue;
-        const auto units = static_cast<unsigned long long>(kSquareUnits * sum + 0.5);
-        auto* const at =
-            reinterpret_cast<unsigned long long*>(args.squares + args.positions[row_of(entry)]);
-        if (units > 0) atomicAdd(at, units);
+        if (lane >= 4 || entry >= end) continue;
+        const uint32_t position = args.positions[row_of(entry)];
+        if (args.squares != nullptr && square >= args.least) {
+          AddUnits(args.squares + position, square);
+        }
+        if (args.masses != nullptr) AddUnits(args.masses + position, mass);
       }
     }
   }

@@ -12,13 +12,14 @@
 //     quantised weights alone. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran. With a
 //     BUDGET below 1 they are sparse, and "cluster_cpu_s" says what making the clusters took that
 //     each of them reads (all of them: engine/prefill_clusters.h makes fewer).
-//   ask_bench ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB]
+//   ask_bench ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB [DEVICE [DEVICE_MEMORY_MIB]]]
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
 //     "token_cpu_ms","steps","read_prefill","read_decode","first":{"clock_s","cpu_s","rss_kb",
 //     "anonymous_kb"},"anonymous_kb"}; times of a token are means over `steps`. `first`: when the
 //     first token is known, on the steady clock, and what the process has used up to it, at most of
-//     resident memory; the other anonymous_kb: at most, from then on.
+//     resident memory; the other anonymous_kb: at most, from then on (0 with a DEVICE, whose steps
+//     nothing looks into). A limit of 0 is none.
 //   ask_bench serve MODEL STORE TOKENS THREADS
 //     For each line "SHARED BUDGET QUESTION_TOKENS ANSWER_TOKENS SESSIONS" asks so many different
 //     questions at the same time, steps taken together where SHARED is 1 and each alone where it is
@@ -252,7 +253,7 @@ Json Used() {
 }
 
 Status AskOnce(const Model& model, DocumentSession& session, double budget, size_t question_tokens,
-               size_t answer_tokens) {
+               size_t answer_tokens, bool is_here) {
   std::vector<int32_t> ids;
   LECTERN_ASSIGN(const std::string question,
                  TextOf(question_tokens, [&](const std::string& t) -> Result<size_t> {
@@ -270,9 +271,11 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
     used = Used();
     first = CpuSeconds();
   };
-  session.on_layer = [&](const DocumentSession::LayerStep& step) {
-    if (first > 0 && step.layer == 0) anonymous = std::max(anonymous, StatusKb("RssAnon"));
-  };
+  if (is_here) {
+    session.on_layer = [&](const DocumentSession::LayerStep& step) {
+      if (first > 0 && step.layer == 0) anonymous = std::max(anonymous, StatusKb("RssAnon"));
+    };
+  }
   const double start = CpuSeconds();
   LECTERN_ASSIGN(const Answer answer, session.Ask(question, options));
   const double end = CpuSeconds();
@@ -292,22 +295,20 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
   return {};
 }
 
-Status Ask(const std::string& folder, const std::string& store, const std::string& name,
-           size_t num_threads, uint64_t max_ram_bytes) {
-  LECTERN_ASSIGN(const auto engine, Engine::Create({.store = store,
-                                                    .model = folder,
-                                                    .num_threads = num_threads,
-                                                    .max_ram_bytes = max_ram_bytes}));
+Status Ask(const EngineOptions& options, const std::string& name) {
+  LECTERN_ASSIGN(const auto engine, Engine::Create(options));
   LECTERN_ASSIGN(const std::unique_ptr<Session> opened, engine->Open(name));
   auto& session = static_cast<DocumentSession&>(*opened);
-  LECTERN_ASSIGN(const auto model, Model::Load(Env::Default(), folder, {.store = store}));
+  LECTERN_ASSIGN(const auto model,
+                 Model::Load(Env::Default(), options.model, {.store = options.store}));
   std::string line;
   while (std::getline(std::cin, line)) {
     std::istringstream words(line);
     double budget = 0;
     size_t question = 0, tokens = 0;
     words >> budget >> question >> tokens;
-    LECTERN_RETURN_IF_ERROR(AskOnce(*model, session, budget, question, tokens));
+    LECTERN_RETURN_IF_ERROR(
+        AskOnce(*model, session, budget, question, tokens, options.device.empty()));
   }
   return {};
 }
@@ -404,17 +405,25 @@ Status Main(std::span<char*> args) {
     }
     return Index(*model, args[2], tokens, last);
   }
-  if (command == "ask" && (args.size() == 5 || args.size() == 6)) {
-    const uint64_t max_ram_mib = args.size() == 6 ? std::strtoull(args[5], nullptr, 10) : 0;
-    return Ask(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10), max_ram_mib << 20);
+  if (command == "ask" && args.size() >= 5 && args.size() <= 8) {
+    const auto number = [&](size_t i) -> uint64_t {
+      return i < args.size() ? std::strtoull(args[i], nullptr, 10) : 0;
+    };
+    return Ask({.store = args[2],
+                .model = args[1],
+                .num_threads = number(4),
+                .max_ram_bytes = number(5) << 20,
+                .device = args.size() > 6 ? args[6] : "",
+                .device_memory_bytes = number(7) << 20},
+               args[3]);
   }
   if (command == "serve" && args.size() == 5) {
     return Serve(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10));
   }
   return {Code::kInvalidArgument,
           "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED] | prefill MODEL STORE "
-          "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB] | serve "
-          "MODEL STORE TOKENS THREADS"};
+          "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB [DEVICE "
+          "[DEVICE_MEMORY_MIB]]] | serve MODEL STORE TOKENS THREADS"};
 }
 
 }  // namespace

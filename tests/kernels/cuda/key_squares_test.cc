@@ -15,6 +15,7 @@ struct SquaresCase {
   uint32_t num_tokens = 1, group = 4, dim = 64;
   Dtype dtype = Dtype::kF16;
   float softcap = 0, least = 0;
+  uint32_t lse_padding = 0;
   bool has_nothing = false;  // of the first query row of each head the LSE is -inf
 };
 
@@ -50,28 +51,35 @@ class CudaKeySquaresTest : public CudaTest {
 
     // A row of one head may be one of another, too; and two rows of one position.
     std::vector<uint32_t> list, positions(kRows);
+    const uint32_t stride = num_rows + of.lse_padding;
     std::vector<float> lse;
     for (uint32_t h = 0; h < heads; ++h) {
       for (uint32_t i = 0; i < of.counts[h]; ++i) list.push_back((i * 37 + h) % kRows);
       for (uint32_t r = 0; r < num_rows; ++r) {
         lse.push_back(of.has_nothing && r == 0 ? -kInf : 0.5f + 0.1f * static_cast<float>(r % 7));
       }
+      lse.resize((h + 1) * stride, std::nanf(""));
     }
     for (uint32_t i = 0; i < kRows; ++i) positions[i] = i * 71 % (kPositions - 1);
     positions[5] = positions[9];
     std::vector<double> expected(kPositions, 0.0), units(kPositions, 1.0);
+    std::vector<double> expected_masses(kPositions, 0.0), mass_units(kPositions, 1.0);
     for (uint32_t h = 0, entry = 0; h < heads; ++h) {
       for (uint32_t i = 0; i < of.counts[h]; ++i, ++entry) {
-        double sum = 0;
+        double sum = 0, mass = 0;
         for (uint32_t r = 0; r < num_rows; ++r) {
           const float* const query = queries[r / of.group] + (h * of.group + r % of.group) * of.dim;
           double logit = 0;
           for (uint32_t c = 0; c < of.dim; ++c) logit += double{query[c]} * keys[list[entry]][c];
           logit *= kScale;
           if (of.softcap > 0) logit = of.softcap * std::tanh(logit / of.softcap);
-          const double share = logit - lse[h * num_rows + r];
-          if (lse[h * num_rows + r] > -kInf) sum += std::exp(2 * std::min(share, 1.0));
+          const double share = logit - lse[h * stride + r];
+          if (!(lse[h * stride + r] > -kInf)) continue;
+          sum += std::exp(2 * std::min(share, 1.0));
+          mass += std::exp(std::min(share, 1.0));
         }
+        expected_masses[positions[list[entry]]] += mass;
+        mass_units[positions[list[entry]]] += 1;
         ASSERT_TRUE(of.least == 0 || std::abs(sum - of.least) > 1e-6);  // not left to rounding
         if (sum < of.least) continue;
         expected[positions[list[entry]]] += sum;
@@ -81,7 +89,7 @@ class CudaKeySquaresTest : public CudaTest {
 
     std::vector<uint64_t> before(kPositions);
     std::iota(before.begin(), before.end(), uint64_t{1} << 33);
-    const auto squares = Upload(before);
+    const auto squares = Upload(before), masses = Upload(before);
     const auto device_queries = Upload(bits);
     const auto device_list = Upload(list), counts = Upload(of.counts);
     const auto device_positions = Upload(positions);
@@ -95,14 +103,23 @@ class CudaKeySquaresTest : public CudaTest {
                                      .counts = counts.data(),
                                      .most_entries = *std::ranges::max_element(of.counts) + 3,
                                      .lse = device_lse.data(),
+                                     .lse_stride = of.lse_padding > 0 ? stride : 0,
                                      .positions = device_positions.data(),
                                      .squares = squares.data(),
+                                     .masses = masses.data(),
                                      .least = of.least};
     Expect(CudaKeySquares(stream_, args));
     const std::vector<uint64_t> got = Download(squares);
     for (size_t i = 0; i < kPositions; ++i) {
       const auto added = static_cast<double>(got[i] - before[i]);
       ASSERT_NEAR(added, expected[i] * kSquareUnits, 1e-4 * expected[i] * kSquareUnits + units[i])
+          << "position " << i;
+    }
+    const std::vector<uint64_t> got_masses = Download(masses);
+    for (size_t i = 0; i < kPositions; ++i) {
+      const auto added = static_cast<double>(got_masses[i] - before[i]);
+      ASSERT_NEAR(added, expected_masses[i] * kSquareUnits,
+                  1e-4 * expected_masses[i] * kSquareUnits + mass_units[i])
           << "position " << i;
     }
     // Once more adds the same, bit for bit.
@@ -121,6 +138,7 @@ TEST_P(CudaKeySquaresTest, AreAddedByPosition) {
   }
   Check({.group = 1, .softcap = 2, .has_nothing = true});
   Check({.counts = {200}, .group = 16});
+  Check({.counts = {64, 65}, .lse_padding = 5});
   Check({.counts = {64, 65}, .num_tokens = 9, .group = 3, .has_nothing = true});
   Check({.counts = std::vector<uint32_t>(150, 2), .group = 1, .dim = 8});
   Check({.counts = {0, 0}});
