@@ -16,21 +16,35 @@ __device__ __forceinline__ float Softcapped(const CudaRowLookupArgs& args, float
   return args.softcap > 0 ? args.softcap * tanhf(logit / args.softcap) : logit;
 }
 
-// The tables of `count` query rows of a head from `first` on, into shared memory.
+// The tables of `count` query rows of a head from `first` on, into shared memory: [bytes of a
+// plane] [stride][32], so that an index into a table of one query row serves for all.
 __device__ __forceinline__ const unsigned char* LoadTables(const CudaRowLookupPass& pass,
                                                            uint32_t head, uint32_t first,
-                                                           uint32_t count) {
-  const uint32_t table_bytes = pass.lookup.codes.plane_bytes * 32;
+                                                           uint32_t count, uint32_t stride) {
+  constexpr uint32_t kWords = 32 / sizeof(uint32_t);
+  const uint32_t plane_bytes = pass.lookup.codes.plane_bytes;
   const size_t query = size_t{head} * pass.num_queries + first;
-  const auto* const from = reinterpret_cast<const uint32_t*>(pass.tables + query * table_bytes);
+  const auto* const from =
+      reinterpret_cast<const uint32_t*>(pass.tables + query * plane_bytes * 32);
   auto* const to = reinterpret_cast<uint32_t*>(MoreShared());
-  for (uint32_t i = threadIdx.x; i < count * table_bytes / 4; i += kRowThreads) to[i] = from[i];
+  for (uint32_t i = threadIdx.x; i < count * plane_bytes * kWords; i += kRowThreads) {
+    const uint32_t table = i / kWords, q = table / plane_bytes, b = table % plane_bytes;
+    to[(b * stride + q) * kWords + i % kWords] = from[i];
+  }
   __syncthreads();
   return MoreShared();
 }
-__device__ __forceinline__ uint32_t TableSum(const unsigned char* table, uint32_t byte) {
-  return static_cast<uint32_t>(table[byte & 15] + table[16 + (byte >> 4)]);
-}
+// Bits of four bytes in two parts, each an index into a table: as bytes.
+struct Nibbles {
+  uint32_t low, high;
+  __device__ __forceinline__ explicit Nibbles(uint32_t bytes)
+      : low(bytes & 0x0F0F0F0F), high(bytes >> 4 & 0x0F0F0F0F) {}
+  // Of byte i.
+  __device__ __forceinline__ uint32_t Sum(const unsigned char* table, uint32_t i) const {
+    return static_cast<uint32_t>(table[low >> (8 * i) & 0xFF] +
+                                 table[16 + (high >> (8 * i) & 0xFF)]);
+  }
+};
 
 // ---- States of a head's masses
 
@@ -124,7 +138,7 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
   LoadFour(codes.clusters + row, clusters);
   LoadFour(codes.factors + row, factors);
   uint32_t sums[kQueries][kRowsPerThread] = {};
-  constexpr uint32_t kAtOnce = 8;  // words that are under way together
+  constexpr uint32_t kAtOnce = kQueries > 1 ? 4 : 8;  // words that are under way together
   for (uint32_t first = 0; first < codes.plane_bytes; first += kAtOnce) {
     uint32_t bits[kAtOnce];
 #pragma unroll
@@ -136,13 +150,14 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; ++k) {
       if (first + k >= codes.plane_bytes) continue;
+      const Nibbles of_rows(bits[k]);
+      const unsigned char* const table = tables + (first + k) * kQueries * 32;
 #pragma unroll
       for (uint32_t q = 0; q < kQueries; ++q) {
         if (q > 0 && q >= num_queries) continue;
-        const unsigned char* const table = tables + (q * codes.plane_bytes + first + k) * 32;
 #pragma unroll
         for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-          sums[q][i] += TableSum(table, bits[k] >> (8 * i) & 0xFF);
+          sums[q][i] += of_rows.Sum(table + q * 32, i);
         }
       }
     }
@@ -168,7 +183,7 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
   const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
   const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
   const uint32_t num_rows = pass.lookup.codes.num_rows[head], num_tiles = TilesOf(num_rows);
-  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries);
+  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries, kQueries);
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
     const ThreadRows rows = RowsOf(tile, num_rows);
     float logits[kQueries][kRowsPerThread] = {};
@@ -227,33 +242,30 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
 
 // ---- The best rows by row codes get the logits of their fine codes
 
-// Planes of a row: so many of their bytes, at each of three places.
-__device__ __forceinline__ uint32_t FineSum(const unsigned char* table, uint32_t signs,
-                                            uint32_t low, uint32_t high, uint32_t num_bytes) {
-  uint32_t sum = 0;
-  for (uint32_t k = 0; k < num_bytes; ++k, table += 32) {
-    const auto of_plane = [&](uint32_t bytes) { return TableSum(table, bytes >> (8 * k) & 0xFF); };
-    sum += 4 * of_plane(signs) + of_plane(low) + 2 * of_plane(high);
-  }
-  return sum;
-}
-
 // Logits of one row, which counts from its head's first, with all query rows.
 __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
                                                 uint32_t of_head, const unsigned char* tables) {
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t bytes = codes.plane_bytes, table_bytes = bytes * 32;
+  const uint32_t bytes = codes.plane_bytes;
   const size_t row = size_t{codes.row_begin[head]} + of_head;
   const uint8_t* const planes = codes.fine_planes + row * 3 * bytes;
   const float factor = codes.fine_factors[row];
   const uint32_t cluster = codes.clusters[row];
   for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
     uint32_t sums[kRowQueries] = {};
+    // Of four bytes, or one, of each plane.
     const auto add = [&](uint32_t b, uint32_t signs, uint32_t low, uint32_t high, uint32_t count) {
+      const Nibbles of_signs(signs), of_low(low), of_high(high);
 #pragma unroll
-      for (uint32_t q = 0; q < kRowQueries; ++q) {
-        if (first + q >= pass.num_queries) continue;
-        sums[q] += FineSum(tables + (first + q) * table_bytes + b * 32, signs, low, high, count);
+      for (uint32_t i = 0; i < 4; ++i) {
+        if (i >= count) continue;
+        const unsigned char* const table = tables + ((b + i) * pass.num_queries + first) * 32;
+#pragma unroll
+        for (uint32_t q = 0; q < kRowQueries; ++q) {
+          if (q > 0 && first + q >= pass.num_queries) continue;
+          const unsigned char* const its = table + q * 32;
+          sums[q] += 4 * of_signs.Sum(its, i) + of_low.Sum(its, i) + 2 * of_high.Sum(its, i);
+        }
       }
     };
     if (bytes % 4 == 0) {              // words, as rows are then aligned to them
@@ -294,7 +306,7 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head], num_tiles = TilesOf(num_rows);
-  const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries);
+  const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries, pass.num_queries);
   auto* const listed = reinterpret_cast<uint32_t*>(
       MoreShared() + pass.num_queries * codes.plane_bytes * 32);  // [kRowTile]
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
