@@ -340,26 +340,6 @@ __global__ __launch_bounds__(kTileThreads) void AttendKernel(const CudaAttendArg
   }
 }
 
-template <typename T, uint32_t kHeadDim, bool kIsQ8>
-CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAttendArgs& args) {
-  const bool few = args.queries.num_tokens * args.queries.group <= kFewRows;
-  return Launch(stream, grid, "attend",
-                few ? AttendKernel<T, kHeadDim, 1, kIsQ8> : AttendKernel<T, kHeadDim, 4, kIsQ8>,
-                args);
-}
-
-template <typename T, bool kIsQ8>
-CudaStatus AttendOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAttendArgs& args) {
-  switch (TileWidth(args.queries.head_dim)) {
-    case 64:
-      return AttendOf<T, 64, kIsQ8>(stream, grid, args);
-    case 128:
-      return AttendOf<T, 128, kIsQ8>(stream, grid, args);
-    default:
-      return AttendOf<T, 256, kIsQ8>(stream, grid, args);
-  }
-}
-
 // A block is one query row of one kv head. Threads go along the head, in parts that take items in
 // turn, so that the many items of a token's few rows are not read one after the other.
 template <typename T>
@@ -420,9 +400,21 @@ __global__ void JoinKernel(const CudaJoinArgs args) {
 
 CudaStatus LaunchAttend(CudaStreamHandle* stream, const CudaGrid& grid,
                         const CudaAttendArgs& args) {
-  if (args.queries.dtype == Dtype::kBf16) return AttendOf<bf16, false>(stream, grid, args);
-  return args.sources[0].dtype == Dtype::kQ8 ? AttendOf<f16, true>(stream, grid, args)
-                                             : AttendOf<f16, false>(stream, grid, args);
+  return ForShape(args.queries, [&](auto type, auto width) {
+    using T = decltype(type);
+    constexpr uint32_t kWidth = decltype(width)::value;
+    // Rows of q8 meet queries of f16 alone.
+    constexpr bool kMayBeQ8 = std::is_same_v<T, f16>;
+    const bool is_q8 = kMayBeQ8 && args.sources[0].dtype == Dtype::kQ8;
+    if (args.queries.num_tokens * args.queries.group <= kFewRows) {
+      return Launch(
+          stream, grid, "attend",
+          is_q8 ? AttendKernel<T, kWidth, 1, kMayBeQ8> : AttendKernel<T, kWidth, 1, false>, args);
+    }
+    return Launch(stream, grid, "attend",
+                  is_q8 ? AttendKernel<T, kWidth, 4, kMayBeQ8> : AttendKernel<T, kWidth, 4, false>,
+                  args);
+  });
 }
 
 CudaStatus LaunchJoin(CudaStreamHandle* stream, const CudaGrid& grid, const CudaJoinArgs& args) {

@@ -131,27 +131,21 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
   }
 }
 
-template <typename T, bool kIsQ8>
-CudaStatus KeySquaresOf(CudaStreamHandle* stream, const CudaGrid& grid,
-                        const CudaKeySquaresArgs& args) {
-  constexpr const char* kName = "key_squares";
-  switch (TileWidth(args.queries.head_dim)) {
-    case 64:
-      return Launch(stream, grid, kName, KeySquaresKernel<T, 64, kIsQ8>, args);
-    case 128:
-      return Launch(stream, grid, kName, KeySquaresKernel<T, 128, kIsQ8>, args);
-    default:
-      return Launch(stream, grid, kName, KeySquaresKernel<T, 256, kIsQ8>, args);
-  }
-}
-
 }  // namespace
 
 CudaStatus LaunchKeySquares(CudaStreamHandle* stream, const CudaGrid& grid,
                             const CudaKeySquaresArgs& args) {
-  if (args.queries.dtype == Dtype::kBf16) return KeySquaresOf<bf16, false>(stream, grid, args);
-  return args.source.dtype == Dtype::kQ8 ? KeySquaresOf<f16, true>(stream, grid, args)
-                                         : KeySquaresOf<f16, false>(stream, grid, args);
+  return ForShape(args.queries, [&](auto type, auto width) {
+    using T = decltype(type);
+    constexpr uint32_t kWidth = decltype(width)::value;
+    // Keys of q8 meet queries of f16 alone.
+    constexpr bool kMayBeQ8 = std::is_same_v<T, f16>;
+    return Launch(stream, grid, "key_squares",
+                  kMayBeQ8 && args.source.dtype == Dtype::kQ8
+                      ? KeySquaresKernel<T, kWidth, kMayBeQ8>
+                      : KeySquaresKernel<T, kWidth, false>,
+                  args);
+  });
 }
 
 }  // namespace lectern

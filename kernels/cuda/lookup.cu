@@ -430,47 +430,14 @@ __global__ __launch_bounds__(kMostSelectHeads) void CutItemsKernel(const CudaCut
   }
 }
 
-// ---- Launches
-
-template <template <typename, uint32_t> class Kernel>
-struct ForShape {
-  static CudaStatus Run(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
-                        const CudaLookupPass& pass) {
-    return pass.lookup.queries.dtype == Dtype::kF16 ? RunOf<f16>(stream, grid, name, pass)
-                                                    : RunOf<bf16>(stream, grid, name, pass);
-  }
-  template <typename T>
-  static CudaStatus RunOf(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
-                          const CudaLookupPass& pass) {
-    switch (TileWidth(pass.lookup.queries.head_dim)) {
-      case 64:
-        return Launch(stream, grid, name, Kernel<T, 64>::kFunction, pass);
-      case 128:
-        return Launch(stream, grid, name, Kernel<T, 128>::kFunction, pass);
-      default:
-        return Launch(stream, grid, name, Kernel<T, 256>::kFunction, pass);
-    }
-  }
-};
-using LookupFunction = void (*)(CudaLookupPass);
-template <typename T, uint32_t kHeadDim>
-struct Masses {
-  static constexpr LookupFunction kFunction = MassesKernel<T, kHeadDim>;
-};
-template <typename T, uint32_t kHeadDim>
-struct Parts {
-  static constexpr LookupFunction kFunction = PartsKernel<T, kHeadDim>;
-};
-template <typename T, uint32_t kHeadDim>
-struct Sums {
-  static constexpr LookupFunction kFunction = SumsKernel<T, kHeadDim>;
-};
-
 }  // namespace
 
 CudaStatus LaunchLookupMasses(CudaStreamHandle* stream, const CudaGrid& grid,
                               const CudaLookupPass& pass) {
-  return ForShape<Masses>::Run(stream, grid, "lookup_masses", pass);
+  return ForShape(pass.lookup.queries, [&](auto type, auto width) {
+    return Launch(stream, grid, "lookup_masses", MassesKernel<decltype(type), decltype(width)::value>,
+                  pass);
+  });
 }
 CudaStatus LaunchLookupScores(CudaStreamHandle* stream, const CudaGrid& grid,
                               const CudaLookupPass& pass) {
@@ -478,7 +445,10 @@ CudaStatus LaunchLookupScores(CudaStreamHandle* stream, const CudaGrid& grid,
 }
 CudaStatus LaunchLookupParts(CudaStreamHandle* stream, const CudaGrid& grid,
                              const CudaLookupPass& pass) {
-  return ForShape<Parts>::Run(stream, grid, "lookup_parts", pass);
+  return ForShape(pass.lookup.queries, [&](auto type, auto width) {
+    return Launch(stream, grid, "lookup_parts", PartsKernel<decltype(type), decltype(width)::value>,
+                  pass);
+  });
 }
 CudaStatus LaunchLookupLse(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaLookupPass& pass) {
@@ -486,7 +456,10 @@ CudaStatus LaunchLookupLse(CudaStreamHandle* stream, const CudaGrid& grid,
 }
 CudaStatus LaunchLookupSums(CudaStreamHandle* stream, const CudaGrid& grid,
                             const CudaLookupPass& pass) {
-  return ForShape<Sums>::Run(stream, grid, "lookup_sums", pass);
+  return ForShape(pass.lookup.queries, [&](auto type, auto width) {
+    return Launch(stream, grid, "lookup_sums", SumsKernel<decltype(type), decltype(width)::value>,
+                  pass);
+  });
 }
 CudaStatus LaunchSelectRows(CudaStreamHandle* stream, const CudaGrid& grid,
                             const CudaSelectRowsArgs& args) {

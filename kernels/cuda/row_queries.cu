@@ -107,26 +107,14 @@ __global__ __launch_bounds__(kTileThreads) void QueriesKernel(const CudaRowLooku
   }
 }
 
-template <typename T>
-CudaStatus RowQueriesOf(CudaStreamHandle* stream, const CudaGrid& grid,
-                        const CudaRowLookupPass& pass) {
-  constexpr const char* kName = "row_queries";
-  switch (TileWidth(pass.lookup.queries.head_dim)) {
-    case 64:
-      return Launch(stream, grid, kName, QueriesKernel<T, 64>, pass);
-    case 128:
-      return Launch(stream, grid, kName, QueriesKernel<T, 128>, pass);
-    default:
-      return Launch(stream, grid, kName, QueriesKernel<T, 256>, pass);
-  }
-}
-
 }  // namespace
 
 CudaStatus LaunchRowQueries(CudaStreamHandle* stream, const CudaGrid& grid,
                             const CudaRowLookupPass& pass) {
-  return pass.lookup.queries.dtype == Dtype::kF16 ? RowQueriesOf<f16>(stream, grid, pass)
-                                                  : RowQueriesOf<bf16>(stream, grid, pass);
+  return ForShape(pass.lookup.queries, [&](auto type, auto width) {
+    return Launch(stream, grid, "row_queries",
+                  QueriesKernel<decltype(type), decltype(width)::value>, pass);
+  });
 }
 
 }  // namespace lectern

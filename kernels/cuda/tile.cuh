@@ -8,7 +8,9 @@
 #ifndef LECTERN_KERNELS_CUDA_TILE_CUH_
 #define LECTERN_KERNELS_CUDA_TILE_CUH_
 
-#include "kernels/cuda/attention.h"
+#include <type_traits>
+
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/primitives.cuh"
 #include "kernels/cuda/tile_geometry.h"
 
@@ -106,6 +108,23 @@ __device__ __forceinline__ void TileProducts(const unsigned char* a, uint32_t ro
       MultiplyAdd<T>(s[2 * n + 1], left, right[2], right[3]);
     }
   }
+}
+
+// run(type, width) with values of the queries' element type and of the tile width (an
+// std::integral_constant), from which a launch takes its kernel.
+template <typename Run>
+CudaStatus ForShape(const DeviceQueries& queries, const Run& run) {
+  const auto of_type = [&](auto type) -> CudaStatus {
+    switch (TileWidth(queries.head_dim)) {
+      case 64:
+        return run(type, std::integral_constant<uint32_t, 64>());
+      case 128:
+        return run(type, std::integral_constant<uint32_t, 128>());
+      default:
+        return run(type, std::integral_constant<uint32_t, 256>());
+    }
+  };
+  return queries.dtype == Dtype::kF16 ? of_type(f16()) : of_type(bf16());
 }
 
 // Logits are kept times log2(e): exp2 is one instruction.

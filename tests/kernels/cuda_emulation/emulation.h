@@ -8,7 +8,8 @@
 // for each other forever, lanes of a warp that meet in different instructions, writes past shared
 // memory, copies nobody waited for, more shared memory than was allowed. Reads past device memory
 // are AddressSanitizer's to find. Not found: a missing barrier between threads that no order of
-// whole stretches between barriers can show.
+// whole stretches between barriers can show; and what needs blocks that run at the same time, as a
+// missing fence between what one block writes and another reads.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
 
