@@ -16,9 +16,9 @@
 // The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
 // their order, and lists are made by prefix sums: the same rows each time. Ours.
 //
-// In 13 launches: what blocks find is put together by the last of them to end. One for queries, one
-// for logits; four for the cut (scores and three digits, and where tiles begin); one for fine codes
-// and where they lead, four for the cut of what was refined; the list, the tail.
+// In 13 launches, as what blocks find is put together by the last of them to end: queries; logits;
+// scores and their first digit, the two other digits, where each tile lists its rows; fine codes;
+// again scores, digits and places, of the refined rows alone; the list; the tail.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 

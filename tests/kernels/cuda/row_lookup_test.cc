@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "index/row_codes.h"
+#include "kernels/cuda/key_squares.h"
+#include "kernels/cuda/lookup.h"
 #include "kernels/sign_logits.h"
 #include "tests/kernels/cuda/cuda_case.h"
 
@@ -204,7 +207,9 @@ class CudaRowLookupTest : public CudaTest {
     std::vector<uint32_t> rows, counts;
     std::vector<float> lse, tail, tail_lse;
   };
-  Found Run(const Case& of, uint32_t num_refined, uint32_t num_wanted) {
+  // `then`: with what was found, on the device.
+  Found Run(const Case& of, uint32_t num_refined, uint32_t num_wanted,
+            const std::function<void(const CudaRowLookupArgs&)>& then = {}) {
     const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
     const auto fine_factors = Upload(of.fine_factors);
     const auto query_bits = Upload(of.queries), centroids = Upload(of.centroids);
@@ -260,6 +265,7 @@ class CudaRowLookupTest : public CudaTest {
     args.tail = tail.data();
     args.tail_lse = tail_lse.data();
     Expect(CudaRowLookup(stream_, args));
+    if (then) then(args);
     Found found = {Download(rows), Download(counts), Download(lse), Download(tail),
                    Download(tail_lse)};
     size_t at = 0;  // rows as their head counts them
@@ -449,6 +455,123 @@ TEST_P(CudaRowLookupTest, TakesTheFirstOfEqualRowsBesideBetterOnes) {
       }
     }
   }
+}
+
+// A token's attention from its queries to its output, nothing of it by way of the host: the list
+// and the tail as two sources, and the evidence of what was read.
+TEST_P(CudaRowLookupTest, ListAndTailAreSourcesOfAttention) {
+  Case of;
+  of.num_rows = {900, 0, 1500};
+  of.num_queries = 4;
+  of.Draw();
+  constexpr uint32_t kWanted = 200, kHeads = 3, kGroup = 4, kDim = 64, kRows = 3600;
+  const uint32_t num_groups = of.most_groups, cols = kHeads * kGroup * kDim;
+  Matrix keys = Matrix::Random(kRows, kDim, 21), values = Matrix::Random(kRows, kDim, 22);
+  Matrix means = Matrix::Random(kHeads * num_groups, kDim, 23);
+  const auto key_bits = Upload(of.Round(keys)), value_bits = Upload(of.Round(values));
+  const auto mean_bits = Upload(of.Round(means));
+  std::vector<ExtraRange> tails;
+  for (uint32_t h = 0; h < kHeads; ++h) tails.push_back({1, h * num_groups, (h + 1) * num_groups});
+  const auto extra = Upload(tails);
+  std::vector<uint32_t> positions(kRows);
+  for (uint32_t i = 0; i < kRows; ++i) positions[i] = i % 1000;
+  const auto device_positions = Upload(positions);
+  const auto squares = Upload(std::vector<uint64_t>(1000));
+  const auto most_items =
+      static_cast<uint32_t>(MostAttentionItems(kWanted + kHeads * num_groups, 2 * kHeads, 64));
+  const auto items = Make<AttentionItem>(most_items);
+  const auto begins = Make<uint32_t>(kHeads + 1), num_items = Make<uint32_t>(1);
+  const auto out = Make<float>(most_items * kGroup * kDim);
+  const auto max = Make<float>(most_items * kGroup), sum = Make<float>(most_items * kGroup);
+  const auto output = Make<float>(cols), lse = Make<float>(kHeads * kGroup);
+  const Found found = Run(of, 600, kWanted, [&](const CudaRowLookupArgs& lookup) {
+    Expect(CudaCutItems(stream_, {.heads = nullptr,
+                                  .counts = lookup.counts,
+                                  .extra = extra.data(),
+                                  .num_extra = 1,
+                                  .num_kv_heads = kHeads,
+                                  .rows_per_item = 64,
+                                  .max_items = most_items,
+                                  .items = items.data(),
+                                  .item_begin = begins.data(),
+                                  .num_items = num_items.data()}));
+    CudaAttendArgs attend = {.queries = lookup.queries, .scale = of.scale, .num_sources = 2};
+    attend.sources[0] = {.keys = key_bits.data(), .values = value_bits.data()};
+    attend.sources[0].rows = lookup.rows;
+    attend.sources[1] = {.values = mean_bits.data()};
+    attend.sources[1].logits = lookup.tail;
+    attend.sources[1].logits_stride = num_groups;
+    attend.items = items.data();
+    attend.num_items = num_items.data();
+    attend.max_items = most_items;
+    attend.states = {out.data(), max.data(), sum.data()};
+    Expect(CudaAttend(stream_, attend));
+    Expect(CudaJoin(stream_, {.lists = {{attend.states, begins.data()}},
+                              .num_lists = 1,
+                              .num_tokens = 1,
+                              .num_kv_heads = kHeads,
+                              .group = kGroup,
+                              .head_dim = kDim,
+                              .dtype = Dtype::kF32,
+                              .output = output.data(),
+                              .lse = lse.data()}));
+    Expect(CudaKeySquares(stream_, {.queries = lookup.queries,
+                                    .scale = of.scale,
+                                    .source = attend.sources[0],
+                                    .counts = lookup.counts,
+                                    .most_entries = kWanted,
+                                    .lse = lse.data(),
+                                    .positions = device_positions.data(),
+                                    .squares = squares.data()}));
+  });
+  Matrix queries(1, of.query_stride());
+  ToFloatRowsScalar(
+      {reinterpret_cast<const std::byte*>(of.queries.data()), of.dtype, 1, of.query_stride()},
+      queries.rows);
+  const auto got = Download(output), got_lse = Download(lse);
+  std::vector<double> expected_squares(1000);
+  for (size_t h = 0, at = 0; h < kHeads; at += found.counts[h++]) {
+    for (size_t r = 0; r < kGroup; ++r) {
+      std::vector<double> logits, expected(kDim);
+      double total = 0;
+      const auto add = [&](double logit, const float* value) {
+        total += std::exp(logit);
+        for (size_t c = 0; c < kDim; ++c) expected[c] += std::exp(logit) * value[c];
+      };
+      for (uint32_t i = 0; i < found.counts[h]; ++i) {
+        const uint32_t row = of.first_row[h] + found.rows[at + i];
+        double dot = 0;
+        for (size_t c = 0; c < kDim; ++c)
+          dot += double{of.QueryOf(queries, h, r)[c]} * keys[row][c];
+        logits.push_back(of.scale * dot);
+        add(logits.back(), values[row]);
+      }
+      for (uint32_t g = 0; g < num_groups; ++g) {
+        add(found.tail[(h * kGroup + r) * num_groups + g], means[h * num_groups + g]);
+      }
+      if (of.num_rows[h] == 0) {
+        EXPECT_EQ(got_lse[h * kGroup + r], -INFINITY);
+      } else {
+        EXPECT_NEAR(got_lse[h * kGroup + r], std::log(total), 2e-3);
+      }
+      for (size_t c = 0; c < kDim; ++c) {
+        ASSERT_NEAR(got[(h * kGroup + r) * kDim + c], total > 0 ? expected[c] / total : 0, 0x1p-7)
+            << h << ", " << r << ", " << c;
+      }
+      for (uint32_t i = 0; i < found.counts[h]; ++i) {
+        expected_squares[positions[of.first_row[h] + found.rows[at + i]]] +=
+            std::exp(2 * (logits[i] - std::log(total)));
+      }
+    }
+  }
+  const auto got_squares = Download(squares);
+  double all = 0;
+  for (size_t i = 0; i < 1000; ++i) {
+    const double square = static_cast<double>(got_squares[i]) / kSquareUnits;
+    EXPECT_NEAR(square, expected_squares[i], 0.01 * expected_squares[i] + 1e-9) << i;
+    all += square;
+  }
+  EXPECT_GT(all, 0);
 }
 
 TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
