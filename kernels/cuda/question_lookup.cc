@@ -85,19 +85,19 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
   select.first_row = args.first_row;
   select.rows = args.rows;
   select.listed = args.counts;
+  const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
+  const uint32_t columns = QuestionColumns(args.num_chosen);
+  const uint32_t most_bytes = std::max(
+      {QuestionClusterBytes(dim), QuestionCodeBytes(columns, dim), QuestionFineBytes(columns, dim),
+       QuestionScoreBytes(pass.num_columns), QuestionTailBytes(pass.num_columns)});
+  if (!HasShared(stream, {.shared_bytes = most_bytes})) return Refused(kQuestionName, kTooWide);
   const CudaKernels& kernels = stream.kernels();
   CudaStatus status;
   const auto launch = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {
     if (!status.ok()) return;
     grid.shared_bytes = shared;
-    if (!HasShared(stream, grid)) {
-      status = Refused(kQuestionName, kTooWide);
-    } else {
-      status = kernel(stream.handle(), grid, with);
-    }
+    status = kernel(stream.handle(), grid, with);
   };
-  const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
-  const uint32_t columns = QuestionColumns(args.num_chosen);
   launch(kernels.question_queries, {.x = pass.num_columns, .y = heads, .threads = kTileThreads},
          TileWidth(dim) * uint32_t{sizeof(float)}, pass);
   launch(kernels.question_clusters,

@@ -32,6 +32,9 @@ struct QuestionCase {
   uint32_t widest_group = 0;  // clusters of each head's second group; 0: as others
   float factor = 0.3f;        // of the codes; 0: rows of a cluster are equal
   bool is_equal = false;      // all centroids, and weights
+  // Of the first head: rows of e^20 and more by their row codes, of nothing of their own by fine
+  // ones, for the first query row that chooses.
+  uint32_t loud_rows = 0;
 
   std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters, cluster_begin = {0};
   std::vector<uint32_t> first_row, chosen;
@@ -164,12 +167,19 @@ struct QuestionCase {
         const auto byte = static_cast<unsigned>(of_row[plane * plane_bytes() + c / 8]);
         return (byte >> (c % 8) & 1) != 0 ? 1 : -1;
       };
+      const auto product = [&](size_t j, const auto& number_at) {
+        double sum = 0;
+        for (size_t c = 0; c < dim; ++c) sum += double{rotated[j][c]} * number_at(c);
+        return sum;
+      };
+      const auto sign_at = [&](size_t c) { return sign(0, c); };
+      const auto number_at = [&](size_t c) { return 4 * sign(0, c) + sign(1, c) + 2 * sign(2, c); };
+      if (head == 0 && t < loud_rows) {
+        factors.back() = static_cast<float>((20 + 0.1 * t) / product(0, sign_at));
+        fine_factors.back() = 0;
+      }
       for (size_t j = 0; j < num_chosen; ++j) {
-        double dot = 0, fine = 0;
-        for (size_t c = 0; c < dim; ++c) {
-          dot += double{rotated[j][c]} * sign(0, c);
-          fine += double{rotated[j][c]} * (4 * sign(0, c) + sign(1, c) + 2 * sign(2, c));
-        }
+        const double dot = product(j, sign_at), fine = product(j, number_at);
         const double centroid = products[chosen[j]][of_rows[t]];
         by_rows[j][t] = static_cast<float>(Capped(centroid + factors.back() * dot));
         by_fine[j][t] = static_cast<float>(Capped(centroid + fine_factors.back() * fine));
@@ -430,6 +440,219 @@ TEST_P(CudaQuestionLookupTest, ListsTheBestOfAllHeads) {
   of.num_rows = {500, 0, 37, 300};
   of.Draw();
   Check(of, 300, 120);
+}
+
+// Every width of tiles and what lies below, both types, one row that chooses and many.
+TEST_P(CudaQuestionLookupTest, TakesEveryWidth) {
+  size_t num_chosen = 1;
+  for (const size_t dim : {8, 40, 64, 72, 104, 128, 200, 256}) {
+    for (const Dtype dtype : {Dtype::kF16, Dtype::kBf16}) {
+      SCOPED_TRACE(std::to_string(dim) + (dtype == Dtype::kF16 ? " f16" : " bf16"));
+      QuestionCase of;
+      of.num_rows = {150, 66};
+      of.dim = dim;
+      of.dtype = dtype;
+      of.num_tokens = 21;
+      of.num_chosen = num_chosen;
+      of.Draw();
+      Check(of, 70, 30);
+      num_chosen = (num_chosen + 15) % 41 + 1;  // on both sides of 16
+    }
+  }
+}
+
+// Tiles of queries that choose, of which the last is not full; other rows in more tiles.
+TEST_P(CudaQuestionLookupTest, TakesManyRowsThatChoose) {
+  for (const size_t num_chosen : {16, 17, 64, 65, 150}) {
+    SCOPED_TRACE(num_chosen);
+    QuestionCase of;
+    of.num_rows = {130, 70};
+    of.num_tokens = 50;
+    of.group = 3;
+    of.num_chosen = num_chosen;
+    of.Draw();
+    Check(of, 80, 40);
+  }
+}
+
+TEST_P(CudaQuestionLookupTest, SoftcapsLogits) {
+  QuestionCase of;
+  of.num_rows = {200, 90};
+  of.softcap = 1.5f;
+  of.Draw();
+  Check(of, 100, 50);
+}
+
+TEST_P(CudaQuestionLookupTest, NeedsNeitherDeviationsNorWhatIsKnown) {
+  QuestionCase of;
+  of.num_rows = {200, 90};
+  of.has_known = of.has_deviations = false;
+  of.Draw();
+  Check(of, 100, 50);
+}
+
+// From one row to all: of groups that are listed as a whole nothing is left.
+TEST_P(CudaQuestionLookupTest, ListsFromOneRowToAll) {
+  QuestionCase of;
+  of.num_rows = {140, 45};
+  of.most_in_group = 2;
+  of.most_in_cluster = 4;
+  of.Draw();
+  for (const auto& [num_refined, num_wanted] : std::vector<std::array<uint32_t, 2>>{
+           {1, 1}, {2, 1}, {184, 1}, {120, 120}, {185, 150}, {184, 184}, {185, 185}}) {
+    SCOPED_TRACE(num_wanted);
+    Check(of, num_refined, num_wanted);
+  }
+}
+
+// Clusters of a group in more than one tile; rows of a group in more chunks than there are warps;
+// groups in more than one part, and parts that a head does not have.
+TEST_P(CudaQuestionLookupTest, TakesGroupsOfAnySize) {
+  QuestionCase wide;
+  wide.num_rows = {900, 20};
+  wide.widest_group = 140;
+  wide.Draw();
+  Check(wide, 500, 200);
+  QuestionCase narrow;
+  narrow.num_rows = {30, 400, 1};
+  narrow.most_in_group = 1;
+  narrow.most_in_cluster = 3;
+  narrow.Draw();
+  ASSERT_GT(narrow.most_groups, 160u);
+  Check(narrow, 120, 60);
+}
+
+// More groups of a head than a block looks for at a time, and more tiles of rows than one.
+TEST_P(CudaQuestionLookupTest, TakesMoreThanFillsTheDevice) {
+  QuestionCase of;
+  of.num_rows = {2600};
+  of.dim = 8;
+  of.num_tokens = 4;
+  of.num_chosen = 3;
+  of.most_in_group = of.most_in_cluster = 1;
+  of.Draw();
+  ASSERT_GT(of.most_groups, 2 * 16 * 64u);
+  Check(of, 1500, 700);
+}
+
+// Rows whose row codes took them for almost everything, and whose fine codes do not: what they
+// leave behind is no rounding error of what they had.
+TEST_P(CudaQuestionLookupTest, ForgetsWhatFineCodesTakeBack) {
+  QuestionCase of;
+  of.num_rows = {60};
+  of.num_chosen = 1;
+  of.most_in_group = 30;
+  of.has_known = false;
+  of.loud_rows = 40;
+  of.Draw();
+  uint32_t num_refined = 54, num_wanted = 20;
+  const QuestionAnswer expected = of.Expected(num_refined, num_wanted);
+  const Found found = Run(of, num_refined, num_wanted);
+  EXPECT_EQ(found.rows, expected.rows);
+  EXPECT_NEAR(found.lse[0], expected.lse[0], 0.1);  // rows that were not refined may be missing
+}
+
+// Of rows of the same score the first ones, head by head.
+TEST_P(CudaQuestionLookupTest, TakesEqualRowsInTheirOrder) {
+  QuestionCase of;
+  of.num_rows = {30, 1200};
+  of.num_tokens = 1;
+  of.group = 1;
+  of.num_chosen = 1;
+  of.factor = 0;
+  of.has_known = of.has_deviations = false;
+  of.is_equal = true;
+  of.Draw();
+  const Found found = Run(of, 700, 600);  // of the first head each row counts more
+  EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 570}));
+  for (uint32_t i = 0; i < 600; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
+  const Found few = Run(of, 20, 20);
+  EXPECT_EQ(few.counts, (std::vector<uint32_t>{20, 0}));
+  for (uint32_t i = 0; i < 20; ++i) ASSERT_EQ(few.rows[i], i);
+}
+
+// Whatever blocks ran when, and also where memory is what an earlier lookup left.
+TEST_P(CudaQuestionLookupTest, FindsTheSameBitsEachTime) {
+  QuestionCase of;
+  of.num_rows = {500, 70, 300};
+  of.num_chosen = 20;
+  of.Draw();
+  const uint64_t before = cuda_emulation::NumLaunches();
+  const Found first = Run(of, 200, 90);
+  if (GetParam() != CudaMachine::kGpu) {
+    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 14u);  // as the header says
+  }
+  for (uint64_t seed = 1; seed < 4; ++seed) {
+    if (GetParam() == CudaMachine::kEmulatedShuffled) cuda_emulation::SetSeed(seed * 977);
+    EXPECT_EQ(Run(of, 200, 90), first);
+  }
+}
+
+TEST_P(CudaQuestionLookupTest, RefusesWhatItCannotTake) {
+  const auto floats = Make<float>(64);
+  auto* const words = reinterpret_cast<uint32_t*>(floats.data());
+  CudaQuestionLookupArgs good;
+  good.codes = {.planes = reinterpret_cast<uint8_t*>(words),
+                .factors = floats.data(),
+                .fine_planes = reinterpret_cast<uint8_t*>(words),
+                .fine_factors = floats.data(),
+                .clusters = words,
+                .row_begin = words,
+                .num_rows = words,
+                .group_begin = words,
+                .centroids = words,
+                .cluster_begin = words,
+                .rotation = words,
+                .num_kv_heads = 1,
+                .most_rows = 8,
+                .most_groups = 1,
+                .most_clusters = 1,
+                .all_rows = 8,
+                .plane_bytes = 8};
+  good.queries = {words, Dtype::kF16, 64, 1, 1, 1, 64};
+  good.cluster_counts = good.weights = floats.data();
+  good.group_clusters = good.chosen = words;
+  good.scale = 1;
+  good.num_chosen = good.num_refined = good.num_wanted = 1;
+  good.scratch = good.lse = good.tail = floats.data();
+  good.rows = good.counts = words;
+  const auto refuses = [&](auto change) {
+    CudaQuestionLookupArgs args = good;
+    change(args);
+    return CudaQuestionLookup(stream_, args).code == CudaCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.clusters = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { ++a.codes.planes; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.plane_bytes = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.num_kv_heads = 2; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.cluster_counts = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.group_clusters = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.chosen = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.weights = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { ++a.scratch; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.queries.dtype = Dtype::kF32; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_chosen = 0; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_chosen = 2; }));  // more than there are
+  EXPECT_TRUE(refuses([](auto& a) {
+    a.queries.num_tokens = kMostChosenQueries + 1;
+    a.num_chosen = kMostChosenQueries + 1;
+  }));
+  EXPECT_TRUE(refuses([](auto& a) { a.scale = 0; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.softcap = NAN; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 0; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 2; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.tail = nullptr; }));
+  if (GetParam() == CudaMachine::kGpu) return;
+  // Blocks with less shared memory: nothing has run.
+  cuda_emulation::SetMachine({.shared_bytes = 101376});
+  Expect(CudaStream::Create(*lectern_cuda_kernels(), 0, stream_));
+  const uint64_t before = cuda_emulation::NumLaunches();
+  EXPECT_TRUE(refuses([&](auto& a) {
+    a.codes.plane_bytes = 32;
+    a.queries = {words, Dtype::kF16, 256, 1, 1, 1, 256};
+  }));
+  EXPECT_EQ(cuda_emulation::NumLaunches(), before);
 }
 
 LECTERN_CUDA_TESTS(CudaQuestionLookupTest);
