@@ -109,11 +109,10 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
   // Blocks that fill the device take groups, or tiles of rows, in turn.
   const auto turns = [&](uint32_t most, uint32_t per_multiprocessor, uint32_t threads) {
     const uint32_t at_once = per_multiprocessor * stream.device().num_multiprocessors;
-    return CudaGrid{
-        .x = std::min(most, (at_once + heads - 1) / heads), .y = heads, .threads = threads};
+    return CudaGrid{.x = std::clamp(at_once / heads, 1u, most), .y = heads, .threads = threads};
   };
   constexpr uint32_t kDigitBytes = kRowSharedBytes + kRowDigitValues * sizeof(uint32_t);
-  const CudaGrid groups = turns(codes.most_groups, 4, kTileThreads);
+  const uint32_t width = TileWidth(dim);
   const CudaGrid tiles = turns(select.num_tiles, 8, kRowThreads);
   // The scores' first digits are counted where they are found.
   const auto find_best = [&] {
@@ -125,9 +124,13 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
            kRowSharedBytes, select);
     select.digit = 0;
   };
-  launch(kernels.question_codes, groups, QuestionCodeBytes(columns, dim), pass);
+  launch(kernels.question_codes,
+         turns(codes.most_groups, QuestionCodeBlocks(columns, width), kTileThreads),
+         QuestionCodeBytes(columns, dim), pass);
   find_best();
-  launch(kernels.question_fine_codes, groups, QuestionFineBytes(columns, dim), pass);
+  launch(kernels.question_fine_codes,
+         turns(codes.most_groups, QuestionFineBlocks(columns, width), kTileThreads),
+         QuestionFineBytes(columns, dim), pass);
   select.is_refined = 1;
   launch(kernels.question_scores, tiles, QuestionScoreBytes(pass.num_columns), pass);
   find_best();

@@ -15,9 +15,16 @@ constexpr float kNoQuestionMass = 1e-30f;     // as kNoMass of index/head_lookup
 // Less of a sum, from which most was taken away, is what was rounded: as in index/head_rows.cc.
 constexpr float kQuestionRounding = 1e-5f;
 
-__device__ __forceinline__ float QuestionSoftcap(const QuestionPass& pass, float logit) {
+// All logits that a lane has: one branch for them, as most models have no cap.
+template <uint32_t kCount>
+__device__ __forceinline__ void SoftcapAll(const QuestionPass& pass, float (&logits)[kCount][4]) {
   const float cap = pass.lookup.softcap;
-  return cap > 0 ? cap * tanhf(logit / cap) : logit;
+  if (!(cap > 0)) return;
+#pragma unroll
+  for (uint32_t n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) logits[n][i] = cap * tanhf(logits[n][i] / cap);
+  }
 }
 __device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head, uint32_t column) {
   const CudaQuestionLookupArgs& args = pass.lookup;
@@ -143,16 +150,14 @@ __device__ __forceinline__ QuestionCluster ClusterOf(const CudaQuestionLookupArg
   if (args.cluster_deviations == nullptr) return {log_count, 0, 0, 0};
   return {log_count, args.cluster_deviations[cluster], sqrtf(2 * fmaxf(log_count, 0.0f)), 0};
 }
-// Log mass times log2(e). `logit`: of the centroid alone.
-__device__ __forceinline__ float ClusterMass(const QuestionPass& pass, float logit,
-                                             const QuestionCluster& cluster, float norm) {
-  if (pass.lookup.cluster_deviations != nullptr) {  // kernels/second_order.h
-    const float deviation = norm * cluster.deviation;
-    logit += deviation < cluster.most_deviations
-                 ? deviation * deviation / 2
-                 : deviation * cluster.most_deviations - fmaxf(cluster.log_count, 0.0f);
-  }
-  return (QuestionSoftcap(pass, logit) + cluster.log_count) * kLog2E;
+// The logit of a cluster's keys together, by that of its centroid.
+__device__ __forceinline__ float ClusterLogit(const QuestionPass& pass, float logit,
+                                              const QuestionCluster& cluster, float norm) {
+  if (pass.lookup.cluster_deviations == nullptr) return logit;  // else kernels/second_order.h
+  const float deviation = norm * cluster.deviation;
+  return logit + (deviation < cluster.most_deviations
+                      ? deviation * deviation / 2
+                      : deviation * cluster.most_deviations - fmaxf(cluster.log_count, 0.0f));
 }
 
 // log(exp(known) + sum of all parts), by a thread a column: parts are of other blocks.
@@ -259,8 +264,17 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
                                      pass.num_columns +
                                  column] = logit;
           }
-          logit = ClusterMass(pass, logit, cluster, norms[half]);
+          logit = ClusterLogit(pass, logit, cluster, norms[half]);
         }
+      }
+    }
+    SoftcapAll(pass, s);
+#pragma unroll
+    for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t of_tile = 8 * n + 2 * (lane % 4) + i % 2;
+        s[n][i] = (s[n][i] + clusters[stage * kTileKeys + of_tile].log_count) * kLog2E;
       }
     }
     while (group < kQuestionGroups && ends[group] < key + kTileKeys) {  // of the whole block
@@ -370,8 +384,8 @@ __device__ __forceinline__ void LoadColumns(const QuestionPass& pass, uint32_t h
   __syncthreads();
 }
 
-__device__ __forceinline__ float MassOf(const QuestionPass& pass, float logit, float reference) {
-  return exp2f(fminf(QuestionSoftcap(pass, logit) * kLog2E - reference, kMostExponent));
+__device__ __forceinline__ float MassOf(float logit, float reference) {
+  return exp2f(fminf(logit * kLog2E - reference, kMostExponent));
 }
 
 // The lanes' sums of columns 8 n + 2 (lane % 4) + i, over a warp's rows -> of_warp [kColumns].
@@ -455,16 +469,25 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
   }
 #pragma unroll
   for (uint32_t n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
+      float* const dots = s[i / 2][n] + 2 * (i % 2);
+      dots[0] = of_two.x + factors[i] * dots[0];
+      dots[1] = of_two.y + factors[i] * dots[1];
+    }
+  }
+  SoftcapAll(pass, s[0]);
+  SoftcapAll(pass, s[1]);
+#pragma unroll
+  for (uint32_t n = 0; n < kColumns / 8; ++n) {
     const float4 two = reinterpret_cast<const float4*>(columns)[4 * n + t];
     const float references[2] = {two.x, two.z}, weights[2] = {two.y, two.w};
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
-      const float of_centroid[2] = {of_two.x, of_two.y};
 #pragma unroll
       for (uint32_t c = 0; c < 2; ++c) {
-        const float logit = of_centroid[c] + factors[i] * s[i / 2][n][2 * (i % 2) + c];
-        const float mass = is_row[i] ? MassOf(pass, logit, references[c]) : 0;
+        const float mass = is_row[i] ? MassOf(s[i / 2][n][2 * (i % 2) + c], references[c]) : 0;
         scores[i] += weights[c] * mass;
         sums[n][c] += mass;
       }
@@ -490,7 +513,9 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
 
 // Groups in turn; of each, chunks of rows by warps in turn.
 template <typename T, uint32_t kHeadDim, uint32_t kColumns>
-__global__ __launch_bounds__(kTileThreads) void QuestionCodesKernel(const QuestionPass pass) {
+__global__ __launch_bounds__(
+    kTileThreads,
+    QuestionCodeBlocks(kColumns, kHeadDim)) void QuestionCodesKernel(const QuestionPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
   uint32_t* const digits = ClearDigits(MoreShared());
@@ -544,6 +569,16 @@ __device__ __forceinline__ uint32_t RefinedBelow(const QuestionPass& pass, uint3
 template <uint32_t kBytes>
 __device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, uint32_t num_bytes,
                                           uint32_t (&pairs)[kBytes / 2]) {
+  if (kBytes >= 4 && num_bytes % 4 == 0) {  // words, as rows are then aligned to them
+#pragma unroll
+    for (uint32_t p = 0; p < kBytes / 2; p += 2) {
+      const uint32_t byte = first + 2 * p;
+      const uint32_t word = byte < num_bytes ? *reinterpret_cast<const uint32_t*>(plane + byte) : 0;
+      pairs[p] = (word & 0xFF) | (word & 0xFF00) << 8;
+      if (p + 1 < kBytes / 2) pairs[p + 1] = (word >> 16 & 0xFF) | (word >> 24) << 16;
+    }
+    return;
+  }
 #pragma unroll
   for (uint32_t p = 0; p < kBytes / 2; ++p) {
     const uint32_t byte = first + 2 * p;
@@ -602,19 +637,32 @@ __device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t 
   }
 #pragma unroll
   for (uint32_t n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+    for (uint32_t i = 0; i < 2; ++i) {
+      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
+      const float of_centroid[2] = {of_two.x, of_two.y};
+#pragma unroll
+      for (uint32_t c = 0; c < 2; ++c) {
+        float &dot = s[0][n][2 * i + c], &rest = rests[0][n][2 * i + c];
+        rest = of_centroid[c] + fine_factors[i] * (4 * dot + rest);
+        dot = of_centroid[c] + factors[i] * dot;
+      }
+    }
+  }
+  SoftcapAll(pass, s[0]);
+  SoftcapAll(pass, rests[0]);
+#pragma unroll
+  for (uint32_t n = 0; n < kColumns / 8; ++n) {
     const float4 two = reinterpret_cast<const float4*>(columns)[4 * n + t];
     const float references[2] = {two.x, two.z};
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) {
       if (!is_row[i]) continue;
-      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
-      const float of_centroid[2] = {of_two.x, of_two.y};
       float fine[2];
 #pragma unroll
       for (uint32_t c = 0; c < 2; ++c) {
-        const float dot = s[0][n][2 * i + c], rest = rests[0][n][2 * i + c];
-        olds[n][c] += MassOf(pass, of_centroid[c] + factors[i] * dot, references[c]);
-        fine[c] = MassOf(pass, of_centroid[c] + fine_factors[i] * (4 * dot + rest), references[c]);
+        fine[c] = MassOf(rests[0][n][2 * i + c], references[c]);
+        olds[n][c] += MassOf(s[0][n][2 * i + c], references[c]);
         news[n][c] += fine[c];
       }
       *reinterpret_cast<float2*>(masses[i] + 8 * n) = float2{fine[0], fine[1]};
@@ -655,7 +703,9 @@ __device__ __forceinline__ void StoreLses(const QuestionPass& pass, uint32_t hea
 
 // Groups in turn, of whose refined rows chunks by warps in turn.
 template <typename T, uint32_t kHeadDim, uint32_t kColumns>
-__global__ __launch_bounds__(kTileThreads) void QuestionFineCodesKernel(const QuestionPass pass) {
+__global__ __launch_bounds__(
+    kTileThreads,
+    QuestionFineBlocks(kColumns, kHeadDim)) void QuestionFineCodesKernel(const QuestionPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
   unsigned char* const queries = MoreShared();

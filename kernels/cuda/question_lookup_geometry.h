@@ -26,6 +26,15 @@ constexpr uint32_t QuestionClusterBytes(uint32_t head_dim) {
          2 * kTileKeys * uint32_t{sizeof(QuestionCluster)} +
          (kQuestionGroups + 4 + kManyRows * kQuestionMassStride) * 4;
 }
+// So many blocks a multiprocessor runs at once, by their registers: as many are started.
+constexpr uint32_t QuestionCodeBlocks(uint32_t columns, uint32_t width) {
+  if (columns == kFewRows) return width < 256 ? 7 : 5;
+  return width < 256 ? 4 : 3;
+}
+constexpr uint32_t QuestionFineBlocks(uint32_t columns, uint32_t width) {
+  if (columns == kFewRows) return width < 128 ? 7 : width < 256 ? 5 : 4;
+  return width < 256 ? 3 : 2;
+}
 // Row codes: digits, queries, their references and weights, sums of each warp, twice.
 constexpr uint32_t QuestionCodeBytes(uint32_t columns, uint32_t head_dim) {
   return kRowSharedBytes + kRowDigitValues * 4 + TileBytes(columns, head_dim) + columns * (8 + 32);
