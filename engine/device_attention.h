@@ -48,7 +48,7 @@ class DeviceAttention {
     float softcap;
     std::span<const AttentionState> states;      // per kv head, R rows; in/out
     // Of Attend: logits of the last token's query rows, per kv head [query group][rows of its parts
-    // side by side], where the layer is resident; else empty. nullptr: not wanted.
+    // side by side], where the device holds them all; else empty. nullptr: not wanted.
     std::vector<std::vector<float>>* observed = nullptr;
   };
   // Adds attention over the parts, each head's in their order. kChecksumMismatch, errors of
@@ -64,8 +64,14 @@ class DeviceAttention {
  private:
   Status Observe(const LayerArgs& args, const DeviceKv& rows,
                  const std::vector<AttentionRange>& ranges);
+  Status FindLogits(const LayerArgs& args, const DeviceKv& rows,
+                    const std::vector<AttentionRange>& ranges);
   Status AttendResident(const LayerArgs& args, const DeviceDocument::Layer& layer,
                         std::span<const Part> parts);
+  Status AttendCached(const LayerArgs& args, std::span<const Part> parts);
+  Status AttendCachedRows(const LayerArgs& args, DeviceDocument::Cache& cache, size_t begin,
+                          size_t end);
+  Status Bring(const LayerArgs& args, const DeviceKvRows& to);
   Status AttendStaged(const LayerArgs& args, std::span<const Part> parts);
 
   const std::shared_ptr<DeviceStream> stream_;
@@ -77,9 +83,15 @@ class DeviceAttention {
   DeviceKvRows staged_;  // where layers do not stay
   std::vector<uint32_t> host_rows_;
   DeviceArray<uint32_t> rows_;  // chosen ones
+  struct Entry {
+    uint32_t head, row;  // row numbers of the head
+  };
+  std::vector<Entry> entries_, missing_;  // of a cache: that are read, and those to be brought
+  std::vector<uint32_t> layer_rows_;      // of entries: numbers of all kv heads' rows
+  std::vector<uint32_t> host_places_, gathered_;
+  DeviceArray<uint32_t> places_;  // of the missing
   DeviceArray<KeyLogitsHead> logits_heads_;
   DeviceArray<float> logits_;
-  std::vector<std::byte> keys_, values_;  // gathered
 };
 
 }  // namespace lectern

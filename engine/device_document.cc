@@ -1,117 +1,20 @@
 #include "engine/device_document.h"
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 
 #include "engine/device_plan.h"
 
 namespace lectern {
+namespace {
 
-Status DeviceKvRows::Reserve(DeviceStream& stream, Dtype dtype, size_t head_dim, size_t num_rows,
-                             const char* what) {
-  dtype_ = dtype;
-  head_dim_ = head_dim;
-  const size_t bytes = num_rows * head_dim * (dtype == Dtype::kQ8 ? 1 : 2);
-  LECTERN_RETURN_IF_ERROR(keys_.Reserve(stream, bytes, what));
-  LECTERN_RETURN_IF_ERROR(values_.Reserve(stream, bytes, what));
-  if (dtype != Dtype::kQ8) return {};
-  LECTERN_RETURN_IF_ERROR(key_scales_.Reserve(stream, num_rows * (head_dim / kQ8Block), what));
-  return value_scales_.Reserve(stream, num_rows * (head_dim / kQ8Block), what);
-}
+// Fewer rows are hardly found again.
+constexpr uint64_t kLeastCacheRows = 256;
 
-Status DeviceKvRows::Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
-                            size_t at) const {
-  assert(dtype_ != Dtype::kQ8 && keys.dtype == dtype_ && keys.num_rows == values.num_rows);
-  const size_t row_bytes = keys.row_bytes(), bytes = keys.num_rows * row_bytes;
-  LECTERN_RETURN_IF_ERROR(keys_.Upload(stream, keys.data, bytes, at * row_bytes));
-  return values_.Upload(stream, values.data, bytes, at * row_bytes);
-}
+// For who attends by the cache, where another wants its memory.
+constexpr std::chrono::milliseconds kLongestWait{200};
 
-Status DeviceKvRows::Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first,
-                          size_t count, size_t at) const {
-  assert(dtype_ != Dtype::kQ8 && from.dtype_ == dtype_ && from.head_dim_ == head_dim_);
-  const size_t row_bytes = RowBytes(dtype_, head_dim_), bytes = count * row_bytes;
-  const auto copy = [&](std::byte* to, const std::byte* of) {
-    return stream.Check(stream.stream().kernels().copy_on_device(
-        stream.stream().handle(), to + at * row_bytes, of + first * row_bytes, bytes));
-  };
-  LECTERN_RETURN_IF_ERROR(copy(keys_.data(), from.keys_.data()));
-  return copy(values_.data(), from.values_.data());
-}
-
-Status DeviceKvRows::Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,
-                              std::byte* values) const {
-  assert(dtype_ != Dtype::kQ8);
-  const size_t row_bytes = RowBytes(dtype_, head_dim_);
-  LECTERN_RETURN_IF_ERROR(keys_.Download(stream, keys, count * row_bytes, first * row_bytes));
-  return values_.Download(stream, values, count * row_bytes, first * row_bytes);
-}
-
-void KvStaging::Begin(Dtype dtype, size_t head_dim) {
-  dtype_ = dtype;
-  head_dim_ = head_dim;
-  num_rows_ = 0;
-  for (auto* bytes : {&keys_, &values_}) bytes->clear();
-  for (auto* scales : {&key_scales_, &value_scales_}) scales->clear();
-}
-
-void KvStaging::Add(const TypedRows& keys, const TypedRows& values) {
-  assert(keys.dtype == dtype_ && keys.num_cols == head_dim_ && keys.num_rows == values.num_rows);
-  Add(keys, keys_, key_scales_);
-  Add(values, values_, value_scales_);
-  num_rows_ += keys.num_rows;
-}
-
-void KvStaging::Add(const TypedRows& rows, std::vector<std::byte>& data, std::vector<f16>& scales) {
-  const std::byte* const end = rows.row(rows.num_rows);
-  if (rows.dtype != Dtype::kQ8) {
-    data.insert(data.end(), rows.data, end);
-    return;
-  }
-  for (const std::byte* block = rows.data; block < end; block += sizeof(f16) + kQ8Block) {
-    std::memcpy(&scales.emplace_back(), block, sizeof(f16));
-    data.insert(data.end(), block + sizeof(f16), block + sizeof(f16) + kQ8Block);
-  }
-}
-
-Status KvStaging::Upload(DeviceStream& stream, const DeviceKvRows& to, size_t at) {
-  const WaitsForStream wait(stream);
-  const size_t row_bytes = head_dim_ * (dtype_ == Dtype::kQ8 ? 1 : 2);
-  LECTERN_RETURN_IF_ERROR(to.keys_.Upload(stream, keys_.data(), keys_.size(), at * row_bytes));
-  LECTERN_RETURN_IF_ERROR(
-      to.values_.Upload(stream, values_.data(), values_.size(), at * row_bytes));
-  if (dtype_ == Dtype::kQ8) {
-    const size_t row_scales = head_dim_ / kQ8Block;
-    LECTERN_RETURN_IF_ERROR(
-        to.key_scales_.Upload(stream, key_scales_.data(), key_scales_.size(), at * row_scales));
-    LECTERN_RETURN_IF_ERROR(to.value_scales_.Upload(stream, value_scales_.data(),
-                                                    value_scales_.size(), at * row_scales));
-  }
-  LECTERN_RETURN_IF_ERROR(stream.Wait());
-  Begin(dtype_, head_dim_);
-  return {};
-}
-
-bool HasDeviceAttention(Dtype dtype, size_t head_dim) {
-  return dtype != Dtype::kF32 && head_dim % 8 == 0 && head_dim <= 256;
-}
-
-Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
-                          FunctionRef<Status(const TypedRows& keys, const TypedRows& values)> add) {
-  Status status;
-  const auto add_blocks = [&](IndexRange range) {
-    if (range.size() == 0 || !status.ok()) return;
-    status = head.VerifyRows(range);
-    if (!status.ok()) return;
-    head.ForEachBlock(range, [&](IndexRange block) {
-      if (status.ok()) status = add(head.Keys(block), head.Values(block));
-    });
-  };
-  const uint32_t num_exact = head.num_exact();
-  if (rows.begin < num_exact) add_blocks({rows.begin, std::min(rows.end, num_exact)});
-  if (rows.end > num_exact) add_blocks({std::max(rows.begin, num_exact), rows.end});
-  return status;
-}
+}  // namespace
 
 DeviceDocument::DeviceDocument(std::shared_ptr<const Device> device,
                                std::shared_ptr<const Document> document, const Backend& backend,
@@ -169,26 +72,43 @@ Result<DeviceDocument::UseOf<T>> DeviceDocument::UseSlot(Slot<T>& slot, const Br
 
 Result<DeviceDocument::Use> DeviceDocument::UseLayer(uint32_t layer,
                                                      std::span<const HeadIndex> heads,
-                                                     DeviceStream& stream, KvStaging& staging) {
+                                                     DeviceStream& stream, KvStaging& staging,
+                                                     Reads reads) {
   LECTERN_RETURN_IF_ERROR(Measure());
   return UseSlot<Layer>(layers_[layer], [&]() -> Result<std::unique_ptr<const Layer>> {
-    if (!HasRoom(sizes_->rows[layer] + MissingCodes() + room_for_asking_)) {
-      return Status(Code::kOutOfMemory, "there is no room for a layer of the document");
-    }
+    if (!HasRoomForRows(layer, reads)) return Status(Code::kOutOfMemory, "there is no room");
     return BringRows(heads, stream, staging);
   });
 }
 
+bool DeviceDocument::HasRoomForRows(uint32_t layer, Reads reads) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t rows = sizes_->rows[layer], others = MissingCodes() + room_for_asking_;
+  if (plan_ == Plan::kNone && HasRoom(MissingRows(/*only_windowed=*/false) + others)) {
+    plan_ = Plan::kWhole;
+  }
+  if (plan_ == Plan::kWhole) return HasRoom(rows + MissingCodes() - sizes_->lookup);
+  if (reads == Reads::kSome) return false;
+  const bool is_windowed = document_->is_windowed(layer);
+  if (is_windowed && plan_ == Plan::kCache) return HasRoom(rows);
+  return HasRoom(MissingRows(/*only_windowed=*/true) + (is_windowed ? 0 : rows) + others);
+}
+
+bool DeviceDocument::HasRoomForCodes(uint32_t layer) const {
+  const std::lock_guard lock(mutex_);
+  const uint64_t others = plan_ == Plan::kNone ? sizes_->lookup + room_for_asking_ : 0;
+  return HasRoom(sizes_->codes[layer] + others);
+}
+
 Result<DeviceDocument::CodesUse> DeviceDocument::UseCodes(uint32_t layer,
                                                           std::span<const HeadIndex> heads,
-                                                          DeviceStream& stream) {
+                                                          DeviceStream& stream,
+                                                          KvStaging& staging) {
   if (!DeviceCodes::Has(heads)) return CodesUse();
   LECTERN_RETURN_IF_ERROR(Measure());
   return UseSlot<DeviceCodes>(codes_[layer], [&]() -> Result<std::unique_ptr<const DeviceCodes>> {
-    if (!HasRoom(sizes_->codes[layer] + sizes_->lookup + room_for_asking_)) {
-      return Status(Code::kOutOfMemory, "there is no room for codes of the document");
-    }
-    auto codes = DeviceCodes::Bring(heads, backend_, stream);
+    if (!HasRoomForCodes(layer)) return Status(Code::kOutOfMemory, "there is no room");
+    auto codes = DeviceCodes::Bring(heads, backend_, stream, &staging);
     // Making them takes long: not again for every token.
     const bool is_refused = !codes.ok() && codes.status().code() == Code::kOutOfMemory;
     return is_refused ? std::unique_ptr<const DeviceCodes>() : std::move(codes);
@@ -212,13 +132,13 @@ Status DeviceDocument::Measure() {
     if (sizes_) return {};
   }
   Sizes sizes;
-  const uint64_t row_bytes =
-      2 * RowBytes(document_->kv_dtype(), document_->shape().head_dim) + sizeof(uint32_t);
+  sizes.row = 2 * RowBytes(document_->kv_dtype(), document_->shape().head_dim);
   for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document_->Heads(layer));
     uint64_t num_rows = 0;
     for (const HeadIndex& head : heads) num_rows += head.num_rows();
-    sizes.rows.push_back(num_rows * row_bytes);
+    sizes.rows.push_back(num_rows * (sizes.row + sizeof(uint32_t)));  // and positions
+    sizes.num_rows.push_back(num_rows);
     const bool has_codes = DeviceCodes::Has(heads);
     sizes.codes.push_back(has_codes ? DeviceCodes::Bytes(heads) : 0);
     if (has_codes) sizes.lookup = std::max(sizes.lookup, DeviceLookup::MostBytes(heads));
@@ -228,15 +148,130 @@ Status DeviceDocument::Measure() {
   return {};
 }
 
-// And of what lookups take.
+// With the lock held, and of what lookups take.
 uint64_t DeviceDocument::MissingCodes() const {
-  const std::lock_guard lock(mutex_);
   uint64_t bytes = sizes_->lookup;
   for (size_t layer = 0; layer < codes_.size(); ++layer) {
     const bool is_missing = codes_[layer].item == nullptr && !codes_[layer].is_refused;
     bytes += is_missing ? sizes_->codes[layer] : 0;
   }
   return bytes;
+}
+
+// With the lock held.
+uint64_t DeviceDocument::MissingRows(bool only_windowed) const {
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
+    const bool is_missing =
+        layers_[layer].item == nullptr && (!only_windowed || document_->is_windowed(layer));
+    bytes += is_missing ? sizes_->rows[layer] : 0;
+  }
+  return bytes;
+}
+
+Result<DeviceDocument::CacheUse> DeviceDocument::UseCache(DeviceStream& stream) {
+  LECTERN_RETURN_IF_ERROR(Measure());
+  {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return !is_cache_used_ && !is_cache_wanted_; });
+    if (cache_ == nullptr && is_cache_refused_) return CacheUse();
+    is_cache_used_ = true;
+    cache_user_ = std::this_thread::get_id();
+  }
+  CacheUse use(this);
+  if (cache_ == nullptr) {
+    const Status status = TakeCache(stream);
+    if (!status.ok() && status.code() != Code::kOutOfMemory) return status;
+  }
+  return use;
+}
+
+// Bytes; and rows of layers that do not stay. Layers that nobody uses make room.
+uint64_t DeviceDocument::RoomForCache(uint64_t& num_rows) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t others = MissingCodes() + MissingRows(/*only_windowed=*/true) + room_for_asking_;
+  const auto room = [&]() -> uint64_t {
+    const RamLimit& memory = *device_->memory();
+    const uint64_t taken = memory.reserved() + others;
+    return memory.bytes() - std::min(memory.bytes(), taken);
+  };
+  const auto may_go = [&](uint32_t layer) {
+    const Slot<Layer>& slot = layers_[layer];
+    return slot.item != nullptr && slot.num_users == 0 && !document_->is_windowed(layer);
+  };
+  uint64_t staying = 0;
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
+    staying += may_go(layer) ? sizes_->rows[layer] : 0;
+  }
+  const uint64_t half = (room() + staying) / 2;
+  for (auto layer = static_cast<uint32_t>(layers_.size()); layer-- > 0 && room() < half;) {
+    if (may_go(layer)) layers_[layer].item.reset();
+  }
+  num_rows = 0;
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
+    const bool is_cached = layers_[layer].item == nullptr && !document_->is_windowed(layer);
+    num_rows += is_cached ? sizes_->num_rows[layer] : 0;
+  }
+  return room() >> std::min(num_given_back_, 63u);
+}
+
+// By who uses it.
+Status DeviceDocument::TakeCache(DeviceStream& stream) {
+  uint64_t num_rows = 0;
+  const uint64_t room = RoomForCache(num_rows) / sizes_->row;  // in rows
+  auto taken = [&]() -> Result<std::unique_ptr<Cache>> {
+    Status status(Code::kOutOfMemory, "there is no room");
+    // Less than the limit allows may be free.
+    for (uint64_t num_slots = std::min({room, num_rows, uint64_t{RowSlots::kNone}});
+         num_slots >= kLeastCacheRows; num_slots /= 2) {
+      auto cache =
+          std::make_unique<Cache>(document_->num_layers(), static_cast<uint32_t>(num_slots));
+      if (document_->ram() != nullptr) {
+        LECTERN_ASSIGN(cache->host_memory,
+                       document_->ram()->Reserve(RowSlots::Bytes(num_rows, num_slots), "a cache",
+                                                 "give less device_memory"));
+      }
+      status = cache->rows.Reserve(stream, document_->kv_dtype(), document_->shape().head_dim,
+                                   num_slots, "a cache of rows");
+      if (status.ok()) return cache;
+      if (status.code() != Code::kOutOfMemory) break;
+    }
+    return status;
+  }();
+  const std::lock_guard lock(mutex_);
+  if (taken.ok()) {
+    cache_ = std::move(taken).value();
+    plan_ = Plan::kCache;
+    return {};
+  }
+  is_cache_refused_ = room >= kLeastCacheRows;  // less is found quickly
+  return std::move(taken).status();
+}
+
+void DeviceDocument::LeaveCache() {
+  const std::lock_guard lock(mutex_);
+  is_cache_used_ = false;
+  arrived_.notify_all();
+}
+
+void DeviceDocument::DropCache() {
+  const std::lock_guard lock(mutex_);
+  cache_.reset();
+  plan_ = Plan::kNone;
+  ++num_given_back_;
+}
+
+void DeviceDocument::CountRows(uint64_t hits, uint64_t misses) {
+  const std::lock_guard lock(mutex_);
+  stats_.hits += hits;
+  stats_.misses += misses;
+}
+
+DeviceDocument::CacheStats DeviceDocument::cache_stats() const {
+  const std::lock_guard lock(mutex_);
+  CacheStats stats = stats_;
+  stats.num_slots = cache_ != nullptr ? cache_->slots.num_slots() : 0;
+  return stats;
 }
 
 Result<std::unique_ptr<const DeviceDocument::Layer>> DeviceDocument::BringRows(
@@ -256,29 +291,21 @@ Result<std::unique_ptr<const DeviceDocument::Layer>> DeviceDocument::BringRows(
   LECTERN_RETURN_IF_ERROR(layer->positions.Reserve(stream, num_rows, kWhat));
   const WaitsForStream wait(stream);  // `positions` are read until then
   LECTERN_RETURN_IF_ERROR(layer->positions.Upload(stream, positions.data(), num_rows));
-  const size_t most_staged = std::max<size_t>(1, kDeviceStagingBytes / (2 * RowBytes(dtype, dim)));
-  staging.Begin(dtype, dim);
-  size_t at = 0;
-  const auto upload = [&]() -> Status {
-    const size_t count = staging.num_rows();
-    LECTERN_RETURN_IF_ERROR(staging.Upload(stream, layer->rows, at));
-    at += count;
-    return {};
-  };
+  staging.Begin(layer->rows, 0);
   for (const HeadIndex& head : heads) {
-    LECTERN_RETURN_IF_ERROR(ForEachStoredBlock(
-        head, {0, head.num_rows()}, [&](const TypedRows& keys, const TypedRows& values) -> Status {
-          staging.Add(keys, values);
-          return staging.num_rows() < most_staged ? Status() : upload();
-        }));
+    LECTERN_RETURN_IF_ERROR(ForEachStoredBlock(head, {0, head.num_rows()},
+                                               [&](const TypedRows& keys, const TypedRows& values) {
+                                                 return staging.Add(stream, keys, values);
+                                               }));
   }
-  LECTERN_RETURN_IF_ERROR(upload());
+  LECTERN_RETURN_IF_ERROR(staging.End(stream));
+  LECTERN_RETURN_IF_ERROR(stream.Wait());
   return std::unique_ptr<const Layer>(std::move(layer));
 }
 
 // Under the limit's lock: shares are given back without it.
 void DeviceDocument::DropUnused() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto drop = [](auto& slots) {
     for (auto& slot : slots) {
       if (slot.num_users > 0) continue;
@@ -288,6 +315,21 @@ void DeviceDocument::DropUnused() {
   };
   drop(layers_);
   drop(codes_);
+  is_cache_refused_ = false;
+  if (!WaitForCache(lock)) return;
+  cache_.reset();
+  plan_ = Plan::kNone;
+}
+
+// Until nobody uses it, which is soon; but who uses it may wait for the limit's lock, or be this
+// thread: false then.
+bool DeviceDocument::WaitForCache(std::unique_lock<std::mutex>& lock) {
+  if (is_cache_used_ && cache_user_ == std::this_thread::get_id()) return false;
+  is_cache_wanted_ = true;
+  const bool is_free = arrived_.wait_for(lock, kLongestWait, [this] { return !is_cache_used_; });
+  is_cache_wanted_ = false;
+  arrived_.notify_all();
+  return is_free;
 }
 
 }  // namespace lectern

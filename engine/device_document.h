@@ -1,10 +1,13 @@
 // A document on a device: codes and rows of its layers, each apart, that stay there as long as
 // there is room for them; what does not is brought when it is read.
 //
-// Codes come first: they say which rows are read, and take a fraction of their room. A step comes
-// to every layer once, in turn: of layers of which some do not fit, a cache that lets the one go
-// that was used longest ago would keep none. So the first that come stay, and the others are
-// brought each time, as much of them as is read.
+// Codes come first: they say which rows are read, and take a fraction of their room. Rows stay
+// layer by layer where all of the document's fit. Where they do not, a cache of rows of all layers
+// takes what codes and those who ask leave: of the rows that a step chose, the next one chooses
+// most. Layers that are read whole (all the budget, or a window) are no work for a cache, which
+// they would sweep: while there is no cache the first that come stay, as a step comes to every
+// layer in turn and what was used longest ago is needed next; a cache leaves them half of the room
+// at most, and those with a window always theirs. What has no place is brought for each step.
 #ifndef LECTERN_ENGINE_DEVICE_DOCUMENT_H_
 #define LECTERN_ENGINE_DEVICE_DOCUMENT_H_
 
@@ -15,68 +18,17 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/device.h"
 #include "engine/device_lookup.h"
+#include "engine/device_rows.h"
 #include "engine/document.h"
-#include "kernels/cuda/attention.h"
+#include "engine/row_slots.h"
 
 namespace lectern {
-
-// Keys and values as kernels read them (DeviceKv), of any number of heads.
-class DeviceKvRows {
- public:
-  Status Reserve(DeviceStream& stream, Dtype dtype, size_t head_dim, size_t num_rows,
-                 const char* what);
-  DeviceKv view() const {
-    return {.keys = keys_.data(),
-            .values = values_.data(),
-            .dtype = dtype_,
-            .key_scales = key_scales_.data(),
-            .value_scales = value_scales_.data()};
-  }
-  // For kernels that store rows there.
-  std::byte* keys() const { return keys_.data(); }
-  std::byte* values() const { return values_.data(); }
-  // Rows, not of q8, to those from `at` on. Enqueued: they must stay as they are until it ran.
-  Status Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
-                size_t at) const;
-  // Rows [first, first + count), not of q8, from others of the device, or to the host. Enqueued.
-  Status Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first, size_t count,
-              size_t at) const;
-  Status Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,
-                  std::byte* values) const;
-
- private:
-  friend class KvStaging;
-  Dtype dtype_ = Dtype::kF16;
-  size_t head_dim_ = 0;
-  DeviceArray<std::byte> keys_, values_;
-  DeviceArray<f16> key_scales_, value_scales_;  // of q8
-};
-
-// Rows on their way to a device, in memory of the host. Its memory stays from use to use.
-class KvStaging {
- public:
-  void Begin(Dtype dtype, size_t head_dim);
-  size_t num_rows() const { return num_rows_; }
-  // Of the type and width of Begin.
-  void Add(const TypedRows& keys, const TypedRows& values);
-  // To rows [at, at + num_rows()) of `to`, and waits; then there are none here.
-  Status Upload(DeviceStream& stream, const DeviceKvRows& to, size_t at);
-
- private:
-  void Add(const TypedRows& rows, std::vector<std::byte>& data, std::vector<f16>& scales);
-  Dtype dtype_ = Dtype::kF16;
-  size_t head_dim_ = 0, num_rows_ = 0;
-  std::vector<std::byte> keys_, values_;
-  std::vector<f16> key_scales_, value_scales_;
-};
-
-// Whether kernels can attend to rows of this type and width.
-bool HasDeviceAttention(Dtype dtype, size_t head_dim);
 
 // Thread-safe; shared by the sessions of a document.
 class DeviceDocument {
@@ -133,13 +85,59 @@ class DeviceDocument {
   using Use = UseOf<Layer>;
   using CodesUse = UseOf<DeviceCodes>;
 
+  // Of a layer's rows: those that were chosen, or all.
+  enum class Reads { kSome, kAll };
   // Each brings what it hands out, verified, where there is room and it is not there, and waits
   // where another thread brings it. kChecksumMismatch, kCorrupt, errors of Device::Check but for
-  // want of memory. Rows come where they leave room for all codes.
+  // want of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
-                       KvStaging& staging);
+                       KvStaging& staging, Reads reads = Reads::kSome);
   // None where the document has no codes, or one that f16 does not hold.
-  Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream);
+  Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
+                            KvStaging& staging);
+
+  // Rows of any layers, each in a slot of its own.
+  struct Cache {
+    Cache(uint32_t num_layers, uint32_t num_slots) : slots(num_layers, num_slots) {}
+    DeviceKvRows rows;
+    RowSlots slots;
+    RamLimit::Share host_memory;  // of the slots' numbers
+  };
+  // The cache, of one thread for as long as it lives: it must have waited for its stream by then.
+  class CacheUse {
+   public:
+    CacheUse() = default;
+    CacheUse(CacheUse&& other) noexcept : document_(std::exchange(other.document_, nullptr)) {}
+    CacheUse& operator=(CacheUse&& other) noexcept {
+      std::swap(document_, other.document_);
+      return *this;
+    }
+    ~CacheUse() {
+      if (document_ != nullptr) document_->LeaveCache();
+    }
+    Cache* cache() const { return document_ != nullptr ? document_->cache_.get() : nullptr; }
+    // It left too little memory to attend: there is no cache now, and later a smaller one.
+    void GiveBack() {
+      if (document_ != nullptr) document_->DropCache();
+    }
+    void Count(uint64_t hits, uint64_t misses) {
+      if (document_ != nullptr) document_->CountRows(hits, misses);
+    }
+
+   private:
+    friend class DeviceDocument;
+    explicit CacheUse(DeviceDocument* document) : document_(document) {}
+    DeviceDocument* document_ = nullptr;
+  };
+  // Waits for another that uses it. Takes memory for it where there is none and there is room; of
+  // no room the cache is nullptr. Errors of Document::Heads and Device::Check but for want of
+  // memory.
+  Result<CacheUse> UseCache(DeviceStream& stream);
+  struct CacheStats {
+    uint64_t num_slots = 0;         // now
+    uint64_t hits = 0, misses = 0;  // rows, since there is this document
+  };
+  CacheStats cache_stats() const;
 
   const Document& document() const { return *document_; }
   // Layers whose rows, or codes, are there.
@@ -150,6 +148,8 @@ class DeviceDocument {
   // Bytes that parts of the document take of the device.
   struct Sizes {
     std::vector<uint64_t> rows, codes;  // [layers]
+    std::vector<uint64_t> num_rows;     // [layers]
+    uint64_t row = 0;                   // keys and values of one
     uint64_t lookup = 0;                // of a session's lookups at most
   };
   // bring() -> Result<std::unique_ptr<const T>>, without the lock; kOutOfMemory: there is no room.
@@ -164,10 +164,19 @@ class DeviceDocument {
   void Leave(uint32_t& num_users);
   bool HasRoom(uint64_t bytes) const;
   Status Measure();
+  bool HasRoomForRows(uint32_t layer, Reads reads);
+  bool HasRoomForCodes(uint32_t layer) const;
   uint64_t MissingCodes() const;
+  uint64_t MissingRows(bool only_windowed) const;
+  Status TakeCache(DeviceStream& stream);
+  uint64_t RoomForCache(uint64_t& num_rows);
+  void LeaveCache();
+  void DropCache();
+  void CountRows(uint64_t hits, uint64_t misses);
   Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,
                                                  DeviceStream& stream, KvStaging& staging) const;
   void DropUnused();
+  bool WaitForCache(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<const Device> device_;
   const std::shared_ptr<const Document> document_;
@@ -179,12 +188,15 @@ class DeviceDocument {
   // [layers]; what is in use stays as it is.
   std::vector<Slot<Layer>> layers_;
   std::vector<Slot<DeviceCodes>> codes_;
+  // What room was left for codes, windows and those who ask by: all rows stay, or a cache is there.
+  enum class Plan { kNone, kWhole, kCache } plan_ = Plan::kNone;
+  std::unique_ptr<Cache> cache_;                          // stays as it is while it is used
+  bool is_cache_used_ = false, is_cache_wanted_ = false;  // the second: back, by others
+  std::thread::id cache_user_;
+  bool is_cache_refused_ = false;  // as of a slot
+  uint32_t num_given_back_ = 0;    // as it left too little: each time it comes half as large
+  CacheStats stats_;
 };
-
-// Calls add(rows) with blocks of rows of a head, verified, that cover [begin, end): its exact rows
-// (from 0) and whole clusters. Stops at the first error.
-Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
-                          FunctionRef<Status(const TypedRows& keys, const TypedRows& values)> add);
 
 }  // namespace lectern
 

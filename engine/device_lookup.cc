@@ -88,6 +88,38 @@ void AddMeanValues(const TypedRows& from, size_t num_rows, Dtype dtype, const Ba
   scales.resize(num_scales);
 }
 
+// Of all heads, what stands for rows that are not read, and the clusters that tell how much.
+struct Tails {
+  std::vector<std::byte> mean_values;  // as AddMeanValues leaves them, a head after the other
+  std::vector<f16> scales;
+  std::vector<float> cluster_numbers;    // keys of each finest cluster; then deviations
+  std::vector<uint32_t> group_clusters;  // [heads][most_groups + 1]
+};
+Result<Tails> MakeTails(std::span<const HeadIndex> heads, uint32_t most_groups,
+                        const Backend& backend) {
+  Tails tails;
+  const Dtype dtype = TailDtype(heads.front().AsRows({}).dtype);
+  std::vector<float> deviations;
+  for (size_t h = 0; h < heads.size(); ++h) {
+    const HeadIndex& head = heads[h];
+    const size_t level = TailLevel(head);
+    const TypedRows& values = head.levels()[level].mean_values;
+    assert(dtype != Dtype::kQ8 || values.dtype == Dtype::kQ8);
+    LECTERN_RETURN_IF_ERROR(
+        head.VerifyMeanValues(level, {0, static_cast<uint32_t>(values.num_rows)}));
+    AddMeanValues(values, most_groups, dtype, backend, tails.mean_values, tails.scales);
+    const HeadIndex::Level& finest = head.levels().back();
+    tails.cluster_numbers.insert(tails.cluster_numbers.end(), finest.key_counts.begin(),
+                                 finest.key_counts.end());
+    for (const float variance : finest.variances) deviations.push_back(std::sqrt(variance));
+    const std::vector<uint32_t> begins = GroupClusters(head);
+    tails.group_clusters.insert(tails.group_clusters.end(), begins.begin(), begins.end());
+    tails.group_clusters.resize((h + 1) * (most_groups + 1), begins.back());
+  }
+  tails.cluster_numbers.insert(tails.cluster_numbers.end(), deviations.begin(), deviations.end());
+  return tails;
+}
+
 // Per clustered row its three planes side by side, and the factor.
 Status AddFineCodes(const HeadIndex& head, size_t plane_bytes, std::span<uint8_t> planes,
                     std::span<float> factors) {
@@ -140,7 +172,8 @@ uint64_t DeviceCodes::Bytes(std::span<const HeadIndex> heads) {
 
 Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const HeadIndex> heads,
                                                               const Backend& backend,
-                                                              DeviceStream& stream) {
+                                                              DeviceStream& stream,
+                                                              KvStaging* staging) {
   auto codes = std::make_unique<DeviceCodes>();
   const size_t dim = heads.front().levels().back().centroids.num_cols;
   const size_t plane_bytes = PlaneBytes(dim);
@@ -207,9 +240,11 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
     begins.resize(view.most_groups + 1, begins.back());
     places.insert(places.end(), begins.begin(), begins.end());
   }
+  LECTERN_ASSIGN(const Tails tails, MakeTails(heads, view.most_groups, backend));
   const WaitsForStream wait(stream);  // what is uploaded is read until then
-  const auto upload = [&stream](const auto& from, auto& to) -> Status {
+  const auto upload = [&](const auto& from, auto& to) -> Status {
     LECTERN_RETURN_IF_ERROR(to.Reserve(stream, from.size(), "row codes of a layer"));
+    if (staging != nullptr) return staging->Upload(stream, std::span(from), to);
     return to.Upload(stream, from.data(), from.size());
   };
   LECTERN_RETURN_IF_ERROR(upload(planes, codes->planes_));
@@ -219,36 +254,10 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   LECTERN_RETURN_IF_ERROR(upload(clusters, codes->clusters_));
   LECTERN_RETURN_IF_ERROR(upload(places, codes->places_));
   LECTERN_RETURN_IF_ERROR(upload(centroids, codes->centroids_));
-  const Dtype tail_dtype = TailDtype(heads.front().AsRows({}).dtype);
-  std::vector<std::byte> mean_values;
-  std::vector<f16> mean_value_scales;
-  for (const HeadIndex& head : heads) {
-    const size_t level = TailLevel(head);
-    const TypedRows& values = head.levels()[level].mean_values;
-    assert(tail_dtype != Dtype::kQ8 || values.dtype == Dtype::kQ8);
-    LECTERN_RETURN_IF_ERROR(
-        head.VerifyMeanValues(level, {0, static_cast<uint32_t>(values.num_rows)}));
-    AddMeanValues(values, view.most_groups, tail_dtype, backend, mean_values, mean_value_scales);
-  }
-  LECTERN_RETURN_IF_ERROR(upload(mean_values, codes->mean_values_));
-  std::vector<float> counts, deviations;
-  std::vector<uint32_t> group_clusters;
-  for (const HeadIndex& head : heads) {
-    const HeadIndex::Level& finest = head.levels().back();
-    counts.insert(counts.end(), finest.key_counts.begin(), finest.key_counts.end());
-    for (const float variance : finest.variances) deviations.push_back(std::sqrt(variance));
-    const std::vector<uint32_t> begins = GroupClusters(head);
-    group_clusters.insert(group_clusters.end(), begins.begin(), begins.end());
-    group_clusters.resize((&head - heads.data() + 1) * (view.most_groups + 1), begins.back());
-  }
-  codes->num_clusters_ = counts.size();
-  counts.insert(counts.end(), deviations.begin(), deviations.end());
-  LECTERN_RETURN_IF_ERROR(upload(counts, codes->cluster_numbers_));
-  LECTERN_RETURN_IF_ERROR(upload(group_clusters, codes->group_clusters_));
-  LECTERN_RETURN_IF_ERROR(upload(mean_value_scales, codes->mean_value_scales_));
-  codes->tail_ = {.values = codes->mean_values_.data(),
-                  .dtype = tail_dtype,
-                  .value_scales = codes->mean_value_scales_.data()};
+  LECTERN_RETURN_IF_ERROR(upload(tails.mean_values, codes->mean_values_));
+  LECTERN_RETURN_IF_ERROR(upload(tails.scales, codes->mean_value_scales_));
+  LECTERN_RETURN_IF_ERROR(upload(tails.cluster_numbers, codes->cluster_numbers_));
+  LECTERN_RETURN_IF_ERROR(upload(tails.group_clusters, codes->group_clusters_));
   LECTERN_RETURN_IF_ERROR(stream.Wait());
   view.planes = codes->planes_.data();
   view.factors = codes->factors_.data();
@@ -261,6 +270,10 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   view.rotation = view.cluster_begin + heads.size() + 1;
   view.group_begin = view.rotation + rotation.size();
   view.centroids = codes->centroids_.data();
+  codes->num_clusters_ = tails.cluster_numbers.size() / 2;
+  codes->tail_ = {.values = codes->mean_values_.data(),
+                  .dtype = TailDtype(heads.front().AsRows({}).dtype),
+                  .value_scales = codes->mean_value_scales_.data()};
   view.num_kv_heads = static_cast<uint32_t>(heads.size());
   view.plane_bytes = static_cast<uint32_t>(plane_bytes);
   return std::unique_ptr<const DeviceCodes>(std::move(codes));

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/device.h"
+#include "engine/device_rows.h"
 #include "index/lookup.h"
 #include "kernels/cuda/row_lookup.h"
 
@@ -20,11 +20,12 @@ class DeviceCodes {
   // Of heads that all have clusters and row codes.
   static bool Has(std::span<const HeadIndex> heads);
   static uint64_t Bytes(std::span<const HeadIndex> heads);
-  // Verifies and brings them. nullptr: a centroid that dtype() does not hold. kChecksumMismatch,
-  // kCorrupt, errors of DeviceArray and Device::Check.
+  // Verifies and brings them, through `staging` where it is given. nullptr: a centroid that dtype()
+  // does not hold. kChecksumMismatch, kCorrupt, errors of DeviceArray and Device::Check.
   static Result<std::unique_ptr<const DeviceCodes>> Bring(std::span<const HeadIndex> heads,
                                                           const Backend& backend,
-                                                          DeviceStream& stream);
+                                                          DeviceStream& stream,
+                                                          KvStaging* staging = nullptr);
 
   const DeviceRowCodes& view() const { return view_; }
   Dtype dtype() const { return dtype_; }  // of centroids, and so of queries

@@ -115,7 +115,9 @@ uint64_t DevicePrefillBytes(const ModelConfig& c, const DevicePrefillShape& shap
 }
 
 uint64_t DeviceRoomForAsking(const ModelConfig& c) {
-  return kDeviceStreamBytes + kDeviceStagingBytes + DeviceActivationBytes(c, kPlannedTokens);
+  constexpr uint64_t kAnswerTokens = 1024;
+  return kDeviceStreamBytes + kDeviceStagingBytes + DeviceActivationBytes(c, kPlannedTokens) +
+         (kPlannedTokens + kAnswerTokens) * c.num_layers * TokenBytes(c, Dtype::kF16);
 }
 
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,

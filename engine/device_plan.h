@@ -1,5 +1,7 @@
 // What a model, its conversations and the documents that it indexes take of a GPU's memory:
-// arithmetic on the host.
+// arithmetic on the host. In this order: weights; of each conversation its stream and activations,
+// and what attention takes; codes of documents that are asked; their rows, all or a cache of them,
+// which leave room for one more conversation (engine/device_document.h).
 #ifndef LECTERN_ENGINE_DEVICE_PLAN_H_
 #define LECTERN_ENGINE_DEVICE_PLAN_H_
 
@@ -25,8 +27,8 @@ inline constexpr uint64_t kDeviceStagingBytes = uint64_t{64} << 20;
 // Query rows of a launch of a session's attention to the document: so many that states of items
 // stay small beside what is read.
 inline constexpr uint32_t kMostDeviceQueryRows = 2048;
-// What a session takes for it at most, but for a question's queries: rows that are brought, states,
-// outputs.
+// What a session takes for it at most, but for a question's queries and lists of rows: rows that
+// are brought, states, outputs.
 uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
                               uint32_t num_multiprocessors);
 
@@ -59,7 +61,8 @@ uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& 
 uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // Beside the weights, where no layer stays.
 uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape& shape);
-// What indexing leaves when layers stay: a session that is opened meanwhile can ask.
+// What indexing, and rows of documents that are asked, leave: a session that is opened meanwhile
+// can ask, and has a question and a long answer there.
 uint64_t DeviceRoomForAsking(const ModelConfig& config);
 // As CheckDevicePlan.
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,

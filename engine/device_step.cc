@@ -146,7 +146,7 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   if (!layer.is_sparse) return true;
   if (is_question() && num_chosen() > kMostChosenQueries) return false;
 
-  LECTERN_ASSIGN(layer.codes_use, document_->UseCodes(number, heads, *stream_));
+  LECTERN_ASSIGN(layer.codes_use, document_->UseCodes(number, heads, *stream_, staging));
   const DeviceCodes* const codes = layer.codes_use.codes();
   if (codes == nullptr) return false;
   const auto share = DeviceLookup::Divide(heads, budget, plan_->tail);

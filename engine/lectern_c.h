@@ -169,9 +169,10 @@ typedef struct lectern_engine_options {
    * interrupted run goes on where the same kind of device began it, else it begins anew. */
   const char* device;
   size_t device_len;
-  /* Of the GPU's memory; 0: what is free when the engine is made, but for a reserve. What does not fit
-   * is LECTERN_OUT_OF_MEMORY, param "device_memory", but for the documents' keys and values: those are
-   * brought to the GPU when they are read. */
+  /* Of the GPU's memory; 0: what is free when the engine is made, but for a reserve. What does not
+   * fit is LECTERN_OUT_OF_MEMORY, param "device_memory", but for the documents' keys and values: of
+   * those that do not fit a cache stays on the GPU, and what it lacks is brought when it is read.
+   */
   uint64_t device_memory_bytes;
 } lectern_engine_options;
 

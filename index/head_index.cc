@@ -201,6 +201,11 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
                              std::vector<std::byte>& values) const {
   keys.resize(rows.size() * row_bytes_);
   values.resize(rows.size() * row_bytes_);
+  return GatherRows(rows, keys.data(), values.data());
+}
+
+Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::byte* keys,
+                             std::byte* values) const {
   if (rows.empty()) return {};
   const std::span<const uint32_t> blocks = levels_.back().children;
   auto block = std::upper_bound(blocks.begin(), blocks.end(), rows.front()) - 1;
@@ -218,8 +223,8 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
       const size_t row = i - kAhead;
       LECTERN_RETURN_IF_ERROR(key_block.Verify(place.key, row_bytes_));
       LECTERN_RETURN_IF_ERROR(value_block.Verify(place.value, row_bytes_));
-      std::memcpy(keys.data() + row * row_bytes_, file + place.key, row_bytes_);
-      std::memcpy(values.data() + row * row_bytes_, file + place.value, row_bytes_);
+      std::memcpy(keys + row * row_bytes_, file + place.key, row_bytes_);
+      std::memcpy(values + row * row_bytes_, file + place.value, row_bytes_);
     }
     if (i >= rows.size()) continue;
     while (block[1] <= rows[i]) ++block;

@@ -82,6 +82,8 @@ class HeadIndex {
   // Copies the K and V rows of some clustered rows (ascending) side by side, verifying them.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
+  // To where there is room for them.
+  Status GatherRows(std::span<const uint32_t> rows, std::byte* keys, std::byte* values) const;
   // A hint that these rows will be gathered: what is not yet in memory of them is read meanwhile,
   // all of it at a time.
   void ReadAheadRows(std::span<const uint32_t> rows) const;

@@ -56,7 +56,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 4;
+inline constexpr uint32_t kCudaKernelsVersion = 5;
 struct CudaKernels {
   uint32_t version;
 
@@ -116,6 +116,7 @@ struct CudaKernels {
   CudaLaunch<CudaQuestionLookupPass>* question_fine_codes;
   CudaLaunch<CudaQuestionLookupPass>* question_scores;
   CudaLaunch<CudaQuestionLookupPass>* question_tail;
+  CudaLaunch<CudaPlaceRowsArgs>* place_rows;
 };
 
 }  // namespace lectern

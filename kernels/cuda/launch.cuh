@@ -86,6 +86,7 @@ CudaLaunch<CudaQuestionLookupPass> LaunchQuestionCodes;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionFineCodes;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionScores;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionTail;
+CudaLaunch<CudaPlaceRowsArgs> LaunchPlaceRows;
 
 }  // namespace lectern
 

@@ -1,6 +1,8 @@
 // Checks and launch geometry of rows.h.
 #include "kernels/cuda/rows.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/checks.h"
 #include "kernels/cuda/rows_geometry.h"
 
@@ -131,6 +133,32 @@ CudaStatus CudaStoreRows(const CudaStream& stream, const CudaStoreRowsArgs& args
   CudaGrid grid;
   const CudaStatus status = SetElements(kName, args.input.num_rows * args.input.num_cols, grid);
   return status.ok() ? stream.kernels().store_rows(stream.handle(), grid, args) : status;
+}
+
+CudaStatus CudaPlaceRows(const CudaStream& stream, const CudaPlaceRowsArgs& args) {
+  constexpr const char* kName = "place_rows";
+  if (args.num_arrays == 0 || args.num_arrays > CudaPlaceRowsArgs::kMostArrays) {
+    return Refused(kName, "a number of arrays that it does not take");
+  }
+  size_t most_units = 0;
+  for (uint32_t i = 0; i < args.num_arrays; ++i) {
+    const CudaPlaceRowsArgs::Array& array = args.arrays[i];
+    if (array.from == nullptr || array.to == nullptr || args.places == nullptr) {
+      return Refused(kName, "rows that are none");
+    }
+    if (!IsAligned(array.from, 16) || !IsAligned(array.to, 16)) {
+      return Refused(kName, "rows that are not aligned");
+    }
+    if (array.row_bytes == 0 || array.row_bytes % 2 != 0) {
+      return Refused(kName, "rows of an odd number of bytes");
+    }
+    most_units = std::max<size_t>(most_units, array.row_bytes / PlacedUnit(array.row_bytes));
+  }
+  if (args.num_rows == 0) return {};
+  CudaGrid grid;
+  const CudaStatus status = SetElements(kName, args.num_rows * most_units, grid);
+  grid.y = args.num_arrays;
+  return status.ok() ? stream.kernels().place_rows(stream.handle(), grid, args) : status;
 }
 
 }  // namespace lectern

@@ -192,6 +192,24 @@ __global__ void StoreQ8RowsKernel(const CudaStoreRowsArgs args) {
   if (threadIdx.x % kWarpSize == 0) args.scales[place / kQ8Block] = scale;
 }
 
+// A block row of the grid has an array, a thread one unit of it.
+template <typename Unit>
+__device__ __forceinline__ void PlaceUnit(const CudaPlaceRowsArgs& args,
+                                          const CudaPlaceRowsArgs::Array& array) {
+  const size_t units = array.row_bytes / sizeof(Unit), i = ThreadIndex(), row = i / units;
+  if (row >= args.num_rows) return;
+  static_cast<Unit*>(array.to)[args.places[row] * units + i % units] =
+      static_cast<const Unit*>(array.from)[i];
+}
+__global__ void PlaceRowsKernel(const CudaPlaceRowsArgs args) {
+  const CudaPlaceRowsArgs::Array& array = args.arrays[blockIdx.y];
+  if (PlacedUnit(array.row_bytes) == sizeof(uint4)) {
+    PlaceUnit<uint4>(args, array);
+  } else {
+    PlaceUnit<uint16_t>(args, array);
+  }
+}
+
 template <typename Out>
 CudaStatus RmsNormOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaRmsNormArgs& args) {
   const bool by_warp = args.input.num_cols <= kWarpRowCols;
@@ -256,6 +274,10 @@ CudaStatus LaunchStoreRows(CudaStreamHandle* stream, const CudaGrid& grid,
     default:
       return Launch(stream, grid, "store_rows", StoreQ8RowsKernel, args);
   }
+}
+CudaStatus LaunchPlaceRows(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaPlaceRowsArgs& args) {
+  return Launch(stream, grid, "place_rows", PlaceRowsKernel, args);
 }
 
 }  // namespace lectern

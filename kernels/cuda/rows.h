@@ -95,6 +95,22 @@ struct CudaStoreRowsArgs {
 // Bits of FromFloatRows (kernels/convert.h).
 CudaStatus CudaStoreRows(const CudaStream& stream, const CudaStoreRowsArgs& args);
 
+// Rows of some arrays, each to the same places of another: row i of `from` becomes row places[i] of
+// `to`.
+struct CudaPlaceRowsArgs {
+  static constexpr uint32_t kMostArrays = 4;
+  struct Array {
+    const void* from = nullptr;  // [num_rows, row_bytes], packed; 16-byte aligned, as `to` is
+    void* to = nullptr;
+    uint32_t row_bytes = 0;  // even, at least 2; fastest where it is a multiple of 16
+  };
+  Array arrays[kMostArrays] = {};
+  uint32_t num_arrays = 1;
+  const uint32_t* places = nullptr;  // [num_rows], of the device; all different
+  uint32_t num_rows = 0;
+};
+CudaStatus CudaPlaceRows(const CudaStream& stream, const CudaPlaceRowsArgs& args);
+
 }  // namespace lectern
 
 #endif  // LECTERN_KERNELS_CUDA_ROWS_H_

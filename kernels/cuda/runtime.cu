@@ -51,7 +51,9 @@ void Release(int device, void* data) {
   if (cudaSetDevice(device) == cudaSuccess) (void)cudaFree(data);
 }
 CudaStatus AllocatePinned(size_t bytes, void** data) {
-  return ToStatus(cudaMallocHost(data, bytes == 0 ? 1 : bytes), "allocate pinned memory");
+  const cudaError_t error = cudaMallocHost(data, bytes == 0 ? 1 : bytes);
+  if (error != cudaSuccess) (void)cudaGetLastError();  // who can do without goes on
+  return ToStatus(error, "allocate pinned memory");
 }
 void ReleasePinned(void* data) { (void)cudaFreeHost(data); }
 
@@ -193,6 +195,7 @@ CudaKernels MakeTable() {
   table.question_fine_codes = LaunchQuestionFineCodes;
   table.question_scores = LaunchQuestionScores;
   table.question_tail = LaunchQuestionTail;
+  table.place_rows = LaunchPlaceRows;
   return table;
 }
 

@@ -55,6 +55,7 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
   void SetUp() override {
     cuda_emulation::SetMachine({});
     cuda_emulation::SetFaults({});
+    cuda_emulation::SetLate(false);
     kernels_ = lectern_cuda_kernels();
     if (GetParam() == Machine::kEmulated) return;
     std::string why;
@@ -66,6 +67,7 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
   }
   void TearDown() override {
     cuda_emulation::SetFaults({});
+    cuda_emulation::SetLate(false);
     EXPECT_EQ(cuda_emulation::TakeReport(), "");
   }
 

@@ -137,8 +137,9 @@ TEST_P(DeviceStepTest, AQuestionIsAnsweredAsCloselyAsByTheHost) {
       const auto exact = NewSession(indexed);
       const uint64_t waits = cuda_emulation::NumWaits();
       const auto found = Logits(*there, steps.first(count), count, 0.25);
-      if (GetParam() == Machine::kEmulated) {
-        EXPECT_LE(cuda_emulation::NumWaits() - waits, 40u);  // layers are brought
+      // Before, for the logits, after; for the first one layers are brought besides.
+      if (GetParam() == Machine::kEmulated && count > 2) {
+        EXPECT_LE(cuda_emulation::NumWaits() - waits, 12u);
       }
       const auto expected = Logits(*here, steps.first(count), count, 0.25);
       const auto all = Logits(*exact, steps.first(count), count, 1);

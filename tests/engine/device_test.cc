@@ -179,23 +179,49 @@ TEST_P(DeviceTest, EveryTypeOfRowsHasTheCpusLogits) {
         IndexTokens(TinyModel(), {tokens.begin(), tokens.begin() + 2200}, folder.path(),
                     {.kv_dtype = dtype});
     const double tolerance = dtype == Dtype::kBf16 ? kBf16Tolerance : kF16Tolerance;
-    const uint64_t least = LeastDeviceBytes(indexed.model->config());
-    // The second has no room for layers of the document.
-    for (const uint64_t memory : {uint64_t{0}, least + (uint64_t{100} << 20)}) {
-      SCOPED_TRACE(static_cast<int>(dtype) * 10 + (memory > 0));
+    const ModelConfig& config = indexed.model->config();
+    uint64_t rows = 0, codes = 0, lookup = 0;
+    for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
+      const auto heads = indexed.document->Heads(layer);
+      ASSERT_TRUE(heads.ok());
+      for (const HeadIndex& head : *heads) rows += head.dense_bytes() + 4 * head.num_rows();
+      codes += DeviceCodes::Bytes(*heads);
+      lookup = std::max(lookup, DeviceLookup::MostBytes(*heads));
+    }
+    // What a session takes of which the CPU attends to the document.
+    const uint64_t session = [&] {
+      auto placed = Place(indexed, OpenDevice());
+      EXPECT_TRUE(placed.ok());
+      placed->document = nullptr;
+      const auto there = NewSession(indexed, *placed);
+      EXPECT_TRUE(there->Step(std::span(tokens).subspan(2200, 6), 1, true, nullptr).ok());
+      return placed->transformer->device()->memory()->reserved();
+    }();
+    // Room for all; for codes and a cache of half of the rows, beside this session and another;
+    // and for nothing of the document.
+    const uint64_t cached = session + kDeviceStreamBytes +
+                            DeviceAttentionBytes(config.num_kv_heads, config.head_dim,
+                                                 OpenDevice()->info().num_multiprocessors) +
+                            codes + lookup + rows / 2;
+    const uint64_t none = LeastDeviceBytes(config) + (uint64_t{100} << 20);
+    for (const uint64_t memory : {uint64_t{0}, cached, none}) {
+      SCOPED_TRACE(::testing::Message() << "dtype " << static_cast<int>(dtype) << " " << memory);
       const auto placed = Place(indexed, OpenDevice(memory));
       ASSERT_TRUE(placed.ok()) << placed.status().message();
       EXPECT_EQ(placed->document != nullptr, dtype != Dtype::kF32);
       const auto step_tokens = std::span(tokens).subspan(2200);
-      ExpectTheCpusLogits(indexed, *placed, step_tokens, 1, tolerance);
-      if (memory == 0 && placed->document) {
+      if (memory != none && placed->document) {
         ExpectLogitsAsCloseToExact(indexed, *placed, step_tokens, 0.25);
       } else {
         ExpectTheCpusLogits(indexed, *placed, step_tokens, 0.25, kSparseTolerance);
       }
-      if (placed->document) {
-        EXPECT_EQ(placed->document->num_resident(), memory > 0 ? 0 : 2);
-      }
+      ExpectTheCpusLogits(indexed, *placed, step_tokens, 1, tolerance);
+      if (!placed->document) continue;
+      EXPECT_EQ(placed->document->num_resident(), memory == 0 ? 2u : 0u);
+      EXPECT_EQ(placed->document->num_coded(), memory == none ? 0u : 2u);
+      const DeviceDocument::CacheStats stats = placed->document->cache_stats();
+      EXPECT_EQ(stats.num_slots > 0, memory == cached);
+      EXPECT_EQ(stats.hits > 0, memory == cached);
     }
   }
 }

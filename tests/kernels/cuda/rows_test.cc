@@ -243,6 +243,43 @@ TEST_P(CudaRowsTest, StoredRowsAreThoseOfTheCpu) {
   }
 }
 
+// Rows of 16 bytes and more by 16 at a time, others by 2; what lies between the places stays.
+TEST_P(CudaRowsTest, RowsGoToTheirPlaces) {
+  constexpr uint32_t kRows = 37, kPlaces = 80;
+  std::vector<uint32_t> places(kRows);
+  for (uint32_t i = 0; i < kRows; ++i) places[i] = (i * 27 + 5) % kPlaces;
+  const auto at = Upload(places);
+  constexpr uint32_t kWidths[] = {256, 2, 18, 16};
+  std::vector<std::vector<std::byte>> rows;
+  std::vector<DeviceBuffer<std::byte>> from, to;
+  CudaPlaceRowsArgs args;
+  args.num_arrays = 4;
+  args.places = at.data();
+  args.num_rows = kRows;
+  for (size_t a = 0; a < 4; ++a) {
+    rows.emplace_back(size_t{kRows} * kWidths[a]);
+    for (size_t i = 0; i < rows[a].size(); ++i) rows[a][i] = static_cast<std::byte>(7 * i + a);
+    from.push_back(Upload(rows[a]));
+    to.push_back(Make<std::byte>(size_t{kPlaces} * kWidths[a]));
+    args.arrays[a] = {from[a].data(), to[a].data(), kWidths[a]};
+  }
+  Expect(CudaPlaceRows(stream_, args));
+  for (size_t a = 0; a < 4; ++a) {
+    std::vector<std::byte> expected(to[a].size(), std::byte{0xFF});
+    for (size_t i = 0; i < kRows; ++i) {
+      std::copy_n(rows[a].begin() + static_cast<ptrdiff_t>(i * kWidths[a]), kWidths[a],
+                  expected.begin() + static_cast<ptrdiff_t>(size_t{places[i]} * kWidths[a]));
+    }
+    EXPECT_EQ(Download(to[a]), expected);
+  }
+  args.arrays[1].row_bytes = 3;
+  EXPECT_EQ(CudaPlaceRows(stream_, args).code, CudaCode::kInvalidArgument);
+  args.arrays[1] = {from[0].data() + 2, to[0].data(), 256};
+  EXPECT_EQ(CudaPlaceRows(stream_, args).code, CudaCode::kInvalidArgument);
+  args.num_arrays = 5;
+  EXPECT_EQ(CudaPlaceRows(stream_, args).code, CudaCode::kInvalidArgument);
+}
+
 LECTERN_CUDA_TESTS(CudaRowsTest);
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "tests/kernels/cuda_emulation/cuda_runtime.h"
@@ -382,6 +383,8 @@ struct State {
   std::map<void*, size_t> allocations;
   std::map<const void*, int> shared_allowed;
   StackPool stacks;
+  bool is_late = false;
+  std::set<EmulatedStream*> streams;
 };
 State& Global() {
   static auto* const state = new State;
@@ -460,6 +463,10 @@ std::string TakeReport() {
   const std::lock_guard lock(Global().mutex);
   return std::exchange(Global().report, {});
 }
+void SetLate(bool is_late) {
+  const std::lock_guard lock(Global().mutex);
+  Global().is_late = is_late;
+}
 uint64_t AllocatedBytes() {
   const std::lock_guard lock(Global().mutex);
   return Global().allocated;
@@ -483,14 +490,26 @@ struct EmulatedGraph {
 struct EmulatedStream {
   std::unique_ptr<EmulatedGraph> recording;
   cudaError_t error = cudaSuccess;  // sticks
-  // Runs it now, or records it.
+  std::vector<std::function<cudaError_t()>> late;
+  // Runs it now or later, or records it.
   cudaError_t Enqueue(std::function<cudaError_t()> work) {
     if (recording) {
       recording->work.push_back(std::move(work));
       return cudaSuccess;
     }
+    if (Global().is_late) {
+      const std::lock_guard lock(Global().mutex);
+      late.push_back(std::move(work));
+      return cudaSuccess;
+    }
     if (error == cudaSuccess) error = work();
     return cudaSuccess;  // as on a device, errors of the work come later
+  }
+  void RunLate() {
+    const std::lock_guard lock(Global().mutex);
+    for (const auto& work : std::exchange(late, {})) {
+      if (error == cudaSuccess) error = work();
+    }
   }
 };
 
@@ -592,6 +611,7 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
 cudaError_t cudaFree(void* data) {
   auto& state = Global();
   const std::lock_guard lock(state.mutex);
+  for (EmulatedStream* const stream : state.streams) stream->RunLate();
   const auto found = state.allocations.find(data);
   if (found == state.allocations.end()) return cudaErrorInvalidValue;
   state.allocated -= found->second;
@@ -600,6 +620,7 @@ cudaError_t cudaFree(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  if (!Global().faults.has_pinned) return cudaErrorMemoryAllocation;
   *data = std::malloc(std::max<size_t>(bytes, 1));
   return cudaSuccess;
 }
@@ -609,15 +630,23 @@ cudaError_t cudaFreeHost(void* data) {
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = new EmulatedStream;
+  const std::lock_guard lock(Global().mutex);
+  Global().streams.insert(*stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(Global().mutex);
+    stream->RunLate();
+    Global().streams.erase(stream);
+  }
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream->recording) return cudaErrorStreamCaptureUnsupported;
   ++Global().num_waits;
+  if (Global().is_late) stream->RunLate();
   return stream->error;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,

@@ -39,8 +39,12 @@ struct Faults {
   static constexpr uint64_t kNever = ~uint64_t{0};
   uint64_t allocations_left = kNever;  // then there is no memory
   uint64_t launches_left = kNever;     // then the device is lost: every launch and wait fails
+  bool has_pinned = true;              // memory of the host that is pinned can be had
 };
 void SetFaults(const Faults& faults);
+// Whether work, copies too, runs when its stream is waited for (or memory is given back), and not
+// when it is enqueued: what a host changes too early is then not what was meant. Not while it runs.
+void SetLate(bool is_late);
 uint64_t AllocatedBytes();  // of the device, now
 // So far: kernels that ran; calls that launched one or a graph; waits for a stream.
 uint64_t NumLaunches();
