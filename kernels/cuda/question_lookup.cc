@@ -56,6 +56,7 @@ const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
   }
   if (!(args.scale > 0)) return "a scale that is none";
   if (!(args.softcap >= 0)) return "a soft-cap that is none";
+  if (codes.most_clusters > UINT32_MAX / kMostChosenQueries / 2) return "too many clusters";
   if (codes.most_groups > kMostGridY * kQuestionGroups) return "too many groups";
   if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
       args.num_refined > codes.all_rows) {

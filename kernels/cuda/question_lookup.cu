@@ -457,21 +457,22 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
       StepProducts<T, kHeadDim, 2, kColumns>(a, queries, 4 * pair + j / 2, s);
     }
   }
-  const float* centroids[kRowsPerThread];
+  const float* const centroids =
+      pass.centroid_logits + size_t{head} * codes.most_clusters * pass.num_columns;
+  uint32_t at[kRowsPerThread];  // of the rows' clusters in them
   bool is_row[kRowsPerThread];
   float scores[kRowsPerThread] = {};
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     const uint32_t of_head = 32 * chunk + lane / 4 * 4 + i;
     is_row[i] = of_head >= begin && of_head < end;
-    const size_t cluster = size_t{head} * codes.most_clusters + (is_row[i] ? clusters[i] : 0);
-    centroids[i] = pass.centroid_logits + cluster * pass.num_columns + first_column + 2 * t;
+    at[i] = (is_row[i] ? clusters[i] : 0) * pass.num_columns + first_column + 2 * t;
   }
 #pragma unroll
   for (uint32_t n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      const float2 of_two = *reinterpret_cast<const float2*>(centroids[i] + 8 * n);
+      const float2 of_two = *reinterpret_cast<const float2*>(centroids + at[i] + 8 * n);
       float* const dots = s[i / 2][n] + 2 * (i % 2);
       dots[0] = of_two.x + factors[i] * dots[0];
       dots[1] = of_two.y + factors[i] * dots[1];
