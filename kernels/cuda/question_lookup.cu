@@ -331,7 +331,11 @@ template <>
 struct SignPair<bf16> {
   static constexpr uint32_t kMinusOnes = 0xBF80BF80, kOneToThree = 0x7FC0;
 };
-// Bit j, below 8, of bytes 0 and 2 as the signs of a pair; and as a factor of it.
+// The last bytes of two words, as bytes 0 and 2.
+__device__ __forceinline__ uint32_t BytePair(uint32_t first, uint32_t second) {
+  return (first & 0xFF) | (second & 0xFF) << 16;
+}
+// Bit j, below 8, of both as the signs of two elements; and as elements of -1 and 1.
 __device__ __forceinline__ uint32_t SignsAt(uint32_t bytes, uint32_t j) {
   return bytes << (15 - j) & 0x80008000;
 }
@@ -443,8 +447,7 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
     uint32_t signs[kRowsPerThread];
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      signs[i] = (words[2 * pair] >> (8 * i) & 0xFF) | (words[2 * pair + 1] >> (8 * i) & 0xFF)
-                                                           << 16;
+      signs[i] = BytePair(words[2 * pair] >> (8 * i), words[2 * pair + 1] >> (8 * i));
     }
 #pragma unroll
     for (uint32_t j = 0; j < 8; j += 2) {
@@ -575,16 +578,16 @@ __device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, 
     for (uint32_t p = 0; p < kBytes / 2; p += 2) {
       const uint32_t byte = first + 2 * p;
       const uint32_t word = byte < num_bytes ? *reinterpret_cast<const uint32_t*>(plane + byte) : 0;
-      pairs[p] = (word & 0xFF) | (word & 0xFF00) << 8;
-      if (p + 1 < kBytes / 2) pairs[p + 1] = (word >> 16 & 0xFF) | (word >> 24) << 16;
+      pairs[p] = BytePair(word, word >> 8);
+      if (p + 1 < kBytes / 2) pairs[p + 1] = BytePair(word >> 16, word >> 24);
     }
     return;
   }
 #pragma unroll
   for (uint32_t p = 0; p < kBytes / 2; ++p) {
     const uint32_t byte = first + 2 * p;
-    pairs[p] = byte < num_bytes ? plane[byte] : 0;
-    if (byte + 1 < num_bytes) pairs[p] |= static_cast<uint32_t>(plane[byte + 1]) << 16;
+    pairs[p] =
+        BytePair(byte < num_bytes ? plane[byte] : 0, byte + 1 < num_bytes ? plane[byte + 1] : 0);
   }
 }
 
@@ -882,6 +885,7 @@ __global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const Question
   __syncthreads();
   float* const tail = args.tail + size_t{head} * pass.num_queries * most_groups + first_group;
   const uint32_t of_thread = threadIdx.x % kQuestionGroups;
+#pragma unroll 4
   for (uint32_t row = threadIdx.x / kQuestionGroups; row < pass.num_queries;
        row += kRowThreads / kQuestionGroups) {
     if (of_thread < num_groups) tail[size_t{row} * most_groups + of_thread] += shares[of_thread];
