@@ -535,6 +535,18 @@ TEST_P(CudaQuestionLookupTest, TakesMoreThanFillsTheDevice) {
   Check(of, 1500, 700);
 }
 
+// More heads than a block has threads, of which most have few rows or none.
+TEST_P(CudaQuestionLookupTest, TakesManyHeads) {
+  QuestionCase of;
+  for (uint32_t h = 0; h < 270; ++h) of.num_rows.push_back(h == 261 ? 150 : h % 4 * 2);
+  of.dim = 8;
+  of.num_tokens = of.num_chosen = 2;
+  of.group = 1;
+  of.most_in_group = 20;
+  of.Draw();
+  Check(of, 500, 250);
+}
+
 // Rows whose row codes took them for almost everything, and whose fine codes do not: what they
 // leave behind is no rounding error of what they had.
 TEST_P(CudaQuestionLookupTest, ForgetsWhatFineCodesTakeBack) {
