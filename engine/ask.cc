@@ -193,11 +193,8 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
 // are compressed, which is done here.
 Status DocumentSession::PlaceRows(size_t num_tokens) {
   const bool is_wanted = device_attention_ && max_session_rows == 0;
-  if (!is_wanted || (!rows_on_device_ && num_past_ > 0)) {
-    if (rows_on_device_) LECTERN_RETURN_IF_ERROR(BringRowsHere());
-    rows_.Reserve(num_tokens);
-    return {};
-  }
+  if (!is_wanted) return rows_on_device_ ? BringRowsHere() : Status();
+  if (!rows_on_device_ && num_past_ > 0) return {};
   const Status reserved = conversation_->Reserve(num_past_, num_tokens);
   if (reserved.ok()) {
     rows_on_device_ = true;
@@ -441,10 +438,8 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     activations_->stream = stream_;
   }
   LECTERN_RETURN_IF_ERROR(PlaceRows(past + ids.size()));
-  LECTERN_ASSIGN(const bool attends_there, PrepareDeviceStep(ids.size(), kv_budget, tail));
-  if (attends_there) {
-    LECTERN_RETURN_IF_ERROR(device_step_->Begin(static_cast<uint32_t>(past)));
-  } else if (ids.size() > 1) {
+  LECTERN_ASSIGN(const bool attends_there, BeginDeviceStep(ids.size(), kv_budget, tail));
+  if (!attends_there && ids.size() > 1) {
     document_->ReadAheadCodes(0);
     document_->ReadAheadRows(0);
   }
@@ -492,7 +487,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   return std::span<const float>(logits_);
 }
 
-Result<bool> DocumentSession::PrepareDeviceStep(size_t num_tokens, double kv_budget, bool tail) {
+Result<bool> DocumentSession::BeginDeviceStep(size_t num_tokens, double kv_budget, bool tail) {
   const bool is_plain = rule.kind == Rule::kDefault && !selector && !on_layer && max_missed_ < 0;
   if (!rows_on_device_ || !is_plain) {
     ReleaseDevice();
@@ -507,11 +502,21 @@ Result<bool> DocumentSession::PrepareDeviceStep(size_t num_tokens, double kv_bud
       .weights = RowWeights(num_tokens, query_group(), document_->shape().num_tokens),
       .has_squares = !squared_mass_.empty(),
       .has_masses = !mass_.empty()};
-  if (device_step_->plan() != nullptr && *device_step_->plan() == wanted) return true;
   if (refused_ == wanted) return false;
-  LECTERN_ASSIGN(const bool is_ready, device_step_->Prepare(wanted, device_attention_->staging()));
-  if (!is_ready) refused_ = wanted;
-  return is_ready;
+  bool is_ready = device_step_->plan() != nullptr && *device_step_->plan() == wanted;
+  if (!is_ready) {
+    LECTERN_ASSIGN(is_ready, device_step_->Prepare(wanted, device_attention_->staging()));
+  }
+  if (is_ready) {
+    const Status begun = device_step_->Begin(static_cast<uint32_t>(num_past_));
+    if (begun.ok() || begun.code() != Code::kOutOfMemory) {
+      LECTERN_RETURN_IF_ERROR(begun);
+      return true;
+    }
+    LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
+  }
+  refused_ = wanted;
+  return false;
 }
 
 // What AttendStep counts of a layer.
@@ -760,7 +765,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);
   max_session_rows = options.max_session_rows;
-  LECTERN_RETURN_IF_ERROR(PlaceRows(num_past_ + ids.size() + std::min(room, kReservedTokens)));
+  const size_t num_rows = num_past_ + ids.size() + std::min(room, kReservedTokens);
+  LECTERN_RETURN_IF_ERROR(PlaceRows(num_rows));
+  if (!rows_on_device_) rows_.Reserve(num_rows);
   bound_held_everywhere_ = true;
   squared_mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 

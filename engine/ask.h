@@ -118,15 +118,15 @@ class DocumentSession : public Session {
                      bool tail, const CancelFlag* cancel, LayerStates& states, bool bound,
                      ObservedLogits* observed, DocumentRead& read);
   uint32_t FirstInWindow(size_t cache, size_t end) const;
-  // Makes room for the conversation's rows up to so many tokens, on the device or here.
+  // Says where the conversation's rows are, and makes room for so many tokens on the device.
   Status PlaceRows(size_t num_tokens);
   Status BringRowsHere();
   Status AttendQuestion(uint32_t layer, size_t num_tokens,
                         std::span<const Rows<const float>> queries, const LayerStates& states);
   void AttendQuestionHere(uint32_t layer, size_t num_tokens, const LayerStates& states);
   Status StoreRows(uint32_t layer, size_t num_tokens);
-  // Whether a step's whole attention is the device's: makes it ready.
-  Result<bool> PrepareDeviceStep(size_t num_tokens, double kv_budget, bool tail);
+  // Whether a step's whole attention is the device's, which is then begun.
+  Result<bool> BeginDeviceStep(size_t num_tokens, double kv_budget, bool tail);
   void CountDeviceStep(double kv_budget, bool tail, double& read_fraction);
   // Adds what the device knows of evidence, and lets go of the document there.
   Status TakeDeviceEvidence();

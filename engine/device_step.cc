@@ -235,12 +235,12 @@ Status DeviceStep::TakeMemory() {
 
 Status DeviceStep::Begin(uint32_t num_past) {
   const size_t kv_heads = config_.num_kv_heads;
+  std::vector<uint32_t> step(kv_heads + 1, num_past + static_cast<uint32_t>(plan_->num_tokens));
+  step.front() = num_past;
   const WaitsForStream wait(*stream_);  // what is uploaded is read until then
   if (conversation_capacity_ != conversation_->capacity()) {
     LECTERN_RETURN_IF_ERROR(FollowConversation());
   }
-  std::vector<uint32_t> step(kv_heads + 1, num_past + static_cast<uint32_t>(plan_->num_tokens));
-  step.front() = num_past;
   LECTERN_RETURN_IF_ERROR(step_.Upload(*stream_, step.data(), step.size()));
   const Part& part = parts_[kConversation];
   LECTERN_RETURN_IF_ERROR(stream_->Check(

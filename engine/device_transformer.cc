@@ -307,7 +307,13 @@ Status DeviceTransformer::RunRecorded(Activations& a, FunctionRef<Status()> laye
   if (a.graph_key == 0 || std::exchange(d.last_key, a.graph_key) != a.graph_key) return layers();
   d.recorded_key = 0;
   LECTERN_RETURN_IF_ERROR(device_->Check(CudaGraph::Begin(stream)));
-  const Status enqueued = layers();
+  Status enqueued;
+  try {
+    enqueued = layers();
+  } catch (...) {  // the stream is not left recording
+    (void)CudaGraph::End(stream, d.recorded);
+    throw;
+  }
   const Status ended = device_->Check(CudaGraph::End(stream, d.recorded));
   LECTERN_RETURN_IF_ERROR(enqueued);
   LECTERN_RETURN_IF_ERROR(ended);
