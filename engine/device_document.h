@@ -183,7 +183,7 @@ class DeviceDocument {
   const Backend& backend_;
   const uint64_t room_for_asking_;
   std::condition_variable arrived_;
-  mutable std::mutex mutex_;  // guards what follows; nothing is reserved while it is held
+  mutable std::mutex mutex_;    // guards what follows; nothing is reserved while it is held
   std::optional<Sizes> sizes_;  // written once
   // [layers]; what is in use stays as it is.
   std::vector<Slot<Layer>> layers_;
