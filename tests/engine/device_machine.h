@@ -15,6 +15,7 @@
 #include "engine/device.h"
 #include "engine/engine.h"
 #include "kernels/thread_pool.h"
+#include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 #include "tests/kernels/cuda_emulation/emulation.h"
 
@@ -36,6 +37,29 @@ inline std::vector<int32_t> TextTokens(int64_t count) {
     tokens.push_back(static_cast<int32_t>((7 * i * i + 13 * i + i / 397 * 5 + 5) % 397 + 3));
   }
   return tokens;
+}
+
+// The folder of a model that has documents of such rows: of q8 with heads of 32 numbers.
+inline std::string ModelFor(Dtype rows) {
+  if (rows != Dtype::kQ8) return TinyModel();
+  static const TempFolder folder;
+  static const bool is_written = [] {
+    std::string cases = ReadWholeFile(SourcePath("tests/golden/architectures.json"));
+    for (const auto& [from, to] :
+         {std::pair("\"head_dim\": 16", "\"head_dim\": 32"),
+          std::pair("\"num_attention_heads\": 4", "\"num_attention_heads\": 2"),
+          std::pair("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 1")}) {
+      for (size_t at = 0; (at = cases.find(from, at)) != std::string::npos; ++at) {
+        cases.replace(at, std::string(from).size(), to);
+      }
+    }
+    const auto parsed = ParseJson(cases);
+    EXPECT_TRUE(parsed.ok());
+    WriteInventedModel(*parsed->Find("llama"), folder.path());
+    return true;
+  }();
+  EXPECT_TRUE(is_written);
+  return folder.path();
 }
 
 // Logits in units of their spread.

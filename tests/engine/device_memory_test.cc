@@ -24,12 +24,12 @@ namespace {
 using testing::IndexTokens;
 using testing::Machine;
 using testing::MachineName;
+using testing::ModelFor;
 using testing::OnMachine;
 using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
 using testing::TextTokens;
-using testing::TinyModel;
 using testing::TokenDocument;
 using testing::WriteInventedModel;
 
@@ -85,29 +85,14 @@ class DeviceMemoryTest : public OnMachine {
   static const std::shared_ptr<const Document>& DocumentOf(Dtype dtype,
                                                            uint32_t num_tokens = kTokens) {
     struct Indexed {
-      TempFolder model, folder;
+      TempFolder folder;
       TokenDocument document;
     };
     static std::map<std::pair<Dtype, uint32_t>, Indexed> documents;
     Indexed& indexed = documents[{dtype, num_tokens}];
     if (indexed.document.document) return indexed.document.document;
-    if (dtype == Dtype::kQ8) {  // heads of 32 numbers
-      std::string cases = ReadWholeFile(SourcePath("tests/golden/architectures.json"));
-      for (const auto& [from, to] :
-           {std::pair("\"head_dim\": 16", "\"head_dim\": 32"),
-            std::pair("\"num_attention_heads\": 4", "\"num_attention_heads\": 2"),
-            std::pair("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 1")}) {
-        for (size_t at = 0; (at = cases.find(from, at)) != std::string::npos; ++at) {
-          cases.replace(at, std::string(from).size(), to);
-        }
-      }
-      const auto parsed = ParseJson(cases);
-      EXPECT_TRUE(parsed.ok());
-      WriteInventedModel(*parsed->Find("llama"), indexed.model.path());
-    }
-    indexed.document =
-        IndexTokens(dtype == Dtype::kQ8 ? indexed.model.path() : TinyModel(),
-                    TextTokens(num_tokens), indexed.folder.path(), {.kv_dtype = dtype});
+    indexed.document = IndexTokens(ModelFor(dtype), TextTokens(num_tokens), indexed.folder.path(),
+                                   {.kv_dtype = dtype});
     EXPECT_EQ(indexed.document.document->kv_dtype(), dtype);
     return indexed.document.document;
   }

@@ -19,6 +19,7 @@ using testing::InventedText;
 using testing::LargestError;
 using testing::Machine;
 using testing::MachineName;
+using testing::ModelFor;
 using testing::OnMachine;
 using testing::ReadWholeFile;
 using testing::SourcePath;
@@ -29,22 +30,6 @@ using testing::TokenDocument;
 using testing::WriteInventedModel;
 
 constexpr double kNearlyTheSame = 1e-2;  // of the logits' spread
-
-// Of heads of 32 numbers, as q8 needs them.
-void WriteWideModel(const std::string& folder) {
-  std::string cases = ReadWholeFile(SourcePath("tests/golden/architectures.json"));
-  for (const auto& [from, to] :
-       {std::pair("\"head_dim\": 16", "\"head_dim\": 32"),
-        std::pair("\"num_attention_heads\": 4", "\"num_attention_heads\": 2"),
-        std::pair("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 1")}) {
-    for (size_t at = 0; (at = cases.find(from, at)) != std::string::npos; ++at) {
-      cases.replace(at, std::string(from).size(), to);
-    }
-  }
-  const auto parsed = ParseJson(cases);
-  ASSERT_TRUE(parsed.ok());
-  WriteInventedModel(*parsed->Find("llama"), folder);
-}
 
 class DeviceStepTest : public OnMachine {
  protected:
@@ -64,11 +49,8 @@ class DeviceStepTest : public OnMachine {
 
   static TokenDocument Index(Dtype dtype, std::span<const int32_t> tokens,
                              const std::string& folder) {
-    static const TempFolder wide;
-    static const bool is_written = (WriteWideModel(wide.path()), true);
-    EXPECT_TRUE(is_written);
-    return IndexTokens(dtype == Dtype::kQ8 ? wide.path() : TinyModel(),
-                       {tokens.begin(), tokens.begin() + 2600}, folder, {.kv_dtype = dtype});
+    return IndexTokens(ModelFor(dtype), {tokens.begin(), tokens.begin() + 2600}, folder,
+                       {.kv_dtype = dtype});
   }
 
   // With the host between lookup and attention: what looks at a step's layers needs it there.
