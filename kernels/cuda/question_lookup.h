@@ -56,11 +56,13 @@ struct CudaQuestionLookupArgs {
   float* tail = nullptr;
   float* tail_lse = nullptr;  // out [num_kv_heads][num_chosen]: of all groups; nullptr: not wanted
 };
+// Most of it are masses of refined rows: num_refined times num_chosen, the latter filled up to a
+// multiple of 64 (at most 16: to 16).
 size_t CudaQuestionLookupScratch(const DeviceRowCodes& codes, uint32_t num_chosen,
                                  uint32_t num_refined);
 // Against the rounded queries and rotated queries: logits within 1e-5 scale |q| |k| (what tensor
 // cores round) and tanhf; sums of masses within 1e-5 of all that was summed. An exponent above 80
-// counts as 80, as on the CPU.
+// counts as 80, and of a group with rows that are not listed at least 2^-24 is left, as on the CPU.
 CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& args);
 
 // ---- What launches are given
