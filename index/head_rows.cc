@@ -537,6 +537,7 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     }
     CentroidLogits(finest(), queries, logits);
     AddSecondOrder(std::span(norms).first(count), logits);
+    Softcap(args_.backend, logits, args_.softcap);
     for (size_t r = 0; r < count; ++r) {
       for (size_t i = 0; i < num_open; ++i) logits[r][i] += log_counts_[i];
       lse[r] = *std::max_element(logits[r], logits[r] + num_open);

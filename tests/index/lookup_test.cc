@@ -314,6 +314,33 @@ TEST_P(LookupTest, RowsThatDoNotCountDoNotChoose) {
   }
 }
 
+// A key's logit is at most the cap, whoever chose.
+TEST_P(LookupTest, TailsOfRowsThatDoNotChooseAreSoftcapped) {
+  if (!GetParam().tail || !GetParam().row_codes) return;
+  constexpr float kCap = 0.5f;
+  const Queries queries(heads(), 6, 5);
+  std::vector<float> weights(6, 0.0f);
+  weights[5] = 1;
+  LookupArgs args = Args(queries, 0.3);
+  args.row_weights = weights;
+  args.softcap = kCap;
+  const auto found = Lookup(args);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  for (size_t h = 0; h < heads().size(); ++h) {
+    const LogitTail& tail = (*found)[h].logit_tail;
+    std::vector<float> log_counts;
+    for (const IndexRange& range : tail.clusters) {
+      const std::vector<float>& counts = heads()[h].levels()[tail.level].log_counts;
+      log_counts.insert(log_counts.end(), counts.begin() + range.begin, counts.begin() + range.end);
+    }
+    ASSERT_FALSE(log_counts.empty());
+    ASSERT_EQ(tail.logits.size(), 6 * log_counts.size());
+    for (size_t i = 0; i < tail.logits.size(); ++i) {
+      EXPECT_LE(tail.logits[i], kCap + log_counts[i % log_counts.size()] + 1e-3f);
+    }
+  }
+}
+
 TEST_P(LookupTest, MissedMassIsAShareThatFallsWithTheBudget) {
   const double smallest = SmallestBudget(heads(), GetParam().tail);
   const Queries queries(heads(), 8, 3);
