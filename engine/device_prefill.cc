@@ -14,7 +14,7 @@ Result<std::unique_ptr<DevicePrefill>> DevicePrefill::Create(const Transformer& 
                                                              const KvSpill& spill,
                                                              Activations& activations,
                                                              const DevicePrefillShape& shape) {
-  assert(HasDeviceAttention(shape.dtype, spill.shape().head_dim));
+  assert(HasDeviceAttention(*transformer.device()->device(), shape.dtype, spill.shape().head_dim));
   std::unique_ptr<DevicePrefill> prefill(new DevicePrefill(transformer, spill, activations, shape));
   LECTERN_RETURN_IF_ERROR(prefill->TakeMemory());
   LECTERN_RETURN_IF_ERROR(prefill->TakeLayers());

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "kernels/cuda/tile_geometry.h"
+
 namespace lectern {
 
 Status DeviceKvRows::Reserve(DeviceStream& stream, Dtype dtype, size_t head_dim, size_t num_rows,
@@ -168,8 +170,10 @@ Status KvStaging::EnqueueRows(DeviceStream& stream) {
   return upload(to_->value_scales_, kValueScales);
 }
 
-bool HasDeviceAttention(Dtype dtype, size_t head_dim) {
-  return dtype != Dtype::kF32 && head_dim % 8 == 0 && head_dim <= 256;
+bool HasDeviceAttention(const Device& device, Dtype dtype, size_t head_dim) {
+  return dtype != Dtype::kF32 && head_dim % 8 == 0 && head_dim <= 256 &&
+         AttendSharedBytes(kManyRows, static_cast<uint32_t>(head_dim)) <=
+             device.info().shared_bytes_per_block;
 }
 
 Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,

@@ -16,8 +16,9 @@
 
 namespace lectern {
 
-// Whether kernels can attend to rows of this type and width.
-bool HasDeviceAttention(Dtype dtype, size_t head_dim);
+// Whether kernels can attend to rows of this type and width there: f16, bf16 and q8, up to 256
+// numbers, as far as a block has the shared memory for a question's tiles (an RTX 30 or 40: 128).
+bool HasDeviceAttention(const Device& device, Dtype dtype, size_t head_dim);
 
 // Keys and values as kernels read them (DeviceKv), of any number of heads.
 class DeviceKvRows {

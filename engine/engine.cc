@@ -480,10 +480,11 @@ class LocalEngine : public Engine {
     Placed placed{{open.device, nullptr, open.fallback}, open.batch};
     if (!open.fallback.empty()) placed.device.fallback = AnsweredOnTheCpu(open.fallback);
     if (!open.device) return placed;
-    if (!HasDeviceAttention(document->kv_dtype(), document->shape().head_dim)) {
+    if (!HasDeviceAttention(*open.device->device(), document->kv_dtype(),
+                            document->shape().head_dim)) {
       placed.device.fallback =
           "the CPU attends to this document, as the GPU's kernels take keys of f16, bf16 and q8 "
-          "and heads of up to 256 numbers";
+          "and heads of up to 256 numbers (128 where a block has 100 KiB of shared memory)";
       return placed;
     }
     const auto found = device_documents_.find(document.get());

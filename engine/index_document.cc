@@ -103,10 +103,11 @@ class Indexer {
 
   void SayWhereItIsDone() {
     if (!device_.fallback.empty()) Warn("cpu_fallback", device_.fallback);
-    if (device_.transformer && !HasDeviceAttention(SpillDtype(layout_.dtype), config_.head_dim)) {
+    if (device_.transformer && !HasDeviceAttention(*device_.transformer->device(),
+                                                   SpillDtype(layout_.dtype), config_.head_dim)) {
       Warn("cpu_fallback",
            "the CPU attends, as the GPU's kernels take keys of f16, bf16 and q8 and heads of up to "
-           "256 numbers");
+           "256 numbers (128 where a block has 100 KiB of shared memory)");
     }
   }
 

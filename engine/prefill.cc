@@ -85,7 +85,9 @@ class DocumentPrefill {
   Status FindDevice() {
     const SpillShape& shape = spill_.shape();
     const DeviceTransformer* const device = transformer_.device();
-    if (device == nullptr || !HasDeviceAttention(shape.dtype, shape.head_dim)) return {};
+    if (device == nullptr || !HasDeviceAttention(*device->device(), shape.dtype, shape.head_dim)) {
+      return {};
+    }
     if (spill_.tokens_done() == tokens_.size()) return {};
     LECTERN_ASSIGN(device_, DevicePrefill::Create(
                                 transformer_, spill_, activations_,

@@ -119,7 +119,8 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
     SessionDevice placed;
     LECTERN_ASSIGN(placed.transformer,
                    DeviceTransformer::Load(device, indexed.model, *DefaultBackend(), *threads_));
-    if (HasDeviceAttention(indexed.document->kv_dtype(), indexed.document->shape().head_dim)) {
+    if (HasDeviceAttention(*device, indexed.document->kv_dtype(),
+                           indexed.document->shape().head_dim)) {
       placed.document =
           std::make_shared<DeviceDocument>(device, indexed.document, *DefaultBackend());
     }

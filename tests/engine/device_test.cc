@@ -363,6 +363,16 @@ TEST_P(DeviceFailureTest, DevicesThatCannotBeHadAreNamed) {
   ExpectRefused(options, Code::kOutOfMemory, "device_memory", "4096 MiB free");
 }
 
+// Blocks of consumer GPUs have less shared memory than wide heads' tiles need.
+TEST_P(DeviceFailureTest, HeadsThatAreTooWideForTheGpuAreTheCpus) {
+  EXPECT_TRUE(HasDeviceAttention(*OpenDevice(), Dtype::kF16, 256));
+  EXPECT_FALSE(HasDeviceAttention(*OpenDevice(), Dtype::kF16, 264));
+  EXPECT_FALSE(HasDeviceAttention(*OpenDevice(), Dtype::kF32, 64));
+  cuda_emulation::SetMachine({.shared_bytes = 101376});
+  EXPECT_TRUE(HasDeviceAttention(*OpenDevice(), Dtype::kQ8, 128));
+  EXPECT_FALSE(HasDeviceAttention(*OpenDevice(), Dtype::kF16, 136));
+}
+
 TEST_P(DeviceFailureTest, AutoFallsBackToTheCpuAndSaysSo) {
   const auto expected = AskOnce(*NewEngine("cpu"), 1);
   cuda_emulation::SetMachine({.num_devices = 0});
