@@ -351,12 +351,15 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     }
   }
   if (batch_) batch_->Leave(seat_);
+  if (Status taken = TakeDeviceEvidence(); !taken.ok()) {
+    Truncate(past_before);
+    return taken;
+  }
   (void)show(stream.Flush());
   pending_ = pending;
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
   answer.kv.session_rows = rows_on_device_ ? num_past_ : (rows_.total_rows() + heads - 1) / heads;
-  LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
 
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);

@@ -127,7 +127,7 @@ class DocumentSession : public Session {
   Status StoreRows(uint32_t layer, size_t num_tokens);
   // Whether a step's whole attention is the device's, which is then begun.
   Result<bool> BeginDeviceStep(size_t num_tokens, double kv_budget, bool tail);
-  void CountDeviceStep(double kv_budget, bool tail, double& read_fraction);
+  Status FinishDeviceStep(size_t num_tokens, double kv_budget, bool tail, double& read_fraction);
   // Adds what the device knows of evidence, and lets go of the document there.
   Status TakeDeviceEvidence();
   void ReleaseDevice();

@@ -92,7 +92,7 @@ class DeviceDocument {
   // want of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging, Reads reads = Reads::kSome);
-  // None where the document has no codes, or one that f16 does not hold.
+  // None where the document has no codes, or one that its queries' type does not hold.
   Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                             KvStaging& staging);
 

@@ -1,6 +1,7 @@
 // The steps of engine/transformer.h on a device. What depends on positions is the host's:
-// embeddings are looked up and angles found there, by the same code for both, and queries, keys and
-// values come back to it, as the lookup, the conversation and the evidence are its own.
+// embeddings are looked up and angles found there, by the same code for both. Where the attention
+// is the host's to lead, queries, keys and values come back to it; where all of it is the device's
+// (engine/device_step.h) nothing does before the logits.
 //
 // Matrices are multiplied in f16 or bf16 with float sums; the residual stream stays in f32, on the
 // device from a step's first layer to its last. The tests hold logits to those of the CPU: where

@@ -81,6 +81,7 @@ Status DocumentSession::PlaceRows(size_t num_tokens) {
 
 Status DocumentSession::BringRowsHere() {
   LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
+  rows_.Truncate(0);  // of a call that failed
   LECTERN_RETURN_IF_ERROR(conversation_->Read(static_cast<uint32_t>(num_past_), rows_));
   rows_on_device_ = false;
   return {};
@@ -343,16 +344,15 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     status = transformer_.Logits(ids.size() - 1, 1, *activations_,
                                  {logits_.data(), 1, logits_.size()});
   }
-  if (attends_there && status.ok()) status = device_step_->Finish();
+  if (attends_there && status.ok()) {
+    status = FinishDeviceStep(ids.size(), kv_budget, tail, read_fraction);
+  }
   if (!status.ok()) {
     if (attends_there) (void)stream_->stream().Wait();
     Truncate(past);
     return status;
   }
   num_past_ = past + ids.size();
-  if (attends_there) CountDeviceStep(kv_budget, tail, read_fraction);
-  // The steps after this one are others.
-  if (ids.size() > 1 || !mass_.empty()) LECTERN_RETURN_IF_ERROR(TakeDeviceEvidence());
   if (in_prefill_) {
     totals_.read_prefill += read_fraction;
   } else {
@@ -395,7 +395,9 @@ Result<bool> DocumentSession::BeginDeviceStep(size_t num_tokens, double kv_budge
 }
 
 // What AttendStep counts of a layer.
-void DocumentSession::CountDeviceStep(double kv_budget, bool tail, double& read_fraction) {
+Status DocumentSession::FinishDeviceStep(size_t num_tokens, double kv_budget, bool tail,
+                                         double& read_fraction) {
+  LECTERN_RETURN_IF_ERROR(device_step_->Finish());
   const double num_layers = document_->num_full_layers();
   const MissedCalibration& calibration = document_->missed_calibration();
   const bool is_measured = policies == document_->policies() && tail && calibration.is_measured();
@@ -414,6 +416,8 @@ void DocumentSession::CountDeviceStep(double kv_budget, bool tail, double& read_
     totals_.missed += missed / num_layers;
     document_mass_ += read.document_mass;
   }
+  // The steps after a question are others.
+  return num_tokens > 1 || !mass_.empty() ? TakeDeviceEvidence() : Status();
 }
 
 Status DocumentSession::TakeDeviceEvidence() {

@@ -216,7 +216,8 @@ void StepBatch::AttendAll() {
 
 void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
   // What it enqueued uses memory that it may let go of.
-  if (attends_on_device_ && activations().stream) (void)activations().stream->stream().Wait();
+  Activations* const a = running_.size() > 1 ? together_.get() : &running_.front()->own;
+  if (attends_on_device_ && a != nullptr && a->stream) (void)a->stream->stream().Wait();
   const std::lock_guard lock(mutex_);
   step->status = std::move(status);
   step->thrown = std::move(thrown);
