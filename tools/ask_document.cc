@@ -171,6 +171,9 @@ class AskDocument {
   // Every question in a conversation of its own. One that fails does not stop the others; the first
   // failure is the exit status.
   int AskAll(const std::vector<Question>& questions) {
+    // Kept: sessions share what is open, verified, and on the device.
+    const auto document = Open();
+    if (!document.ok()) return Fail(document.error());
     int first_failure = 0;
     for (const Question& question : questions) {
       auto session = Open();

@@ -103,6 +103,11 @@ class Server:
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
                    if line.startswith(name) and not line.startswith("#"))
 
+    def generations_open(self, document):
+        """Whose files are mapped; `document`: an id."""
+        with open(f"/proc/{self.process.pid}/maps", encoding="utf-8") as maps:
+            return set(re.findall(f"/docs/{document}/([0-9]+)/", maps.read()))
+
     def peak_kilobytes(self):
         with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as status:
             return int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1))
@@ -126,10 +131,10 @@ class Server:
         return self.process.returncode, out, err
 
 
-def index(store, name, text):
+def index(store, name, text, *flags):
     subprocess.run([os.path.join(BIN, "index-document"), "--store", store, "--model", MODEL,
-                    "--progress", "none", "--name", name, "-"], input=text.encode(), check=True,
-                   stdout=subprocess.DEVNULL)
+                    "--progress", "none", "--name", name, *flags, "-"], input=text.encode(),
+                   check=True, stdout=subprocess.DEVNULL)
 
 
 def wait_for(is_so, what):
@@ -860,6 +865,32 @@ class SessionTest(ServerCase):
         self.assertEqual(server.metric("lectern_sessions"), 1)
         wait_for(lambda: server.metric("lectern_sessions") == 0, "the session does not end")
         self.assert_error(server.ask(question="Who?", session=session), 404, "not_found", "session")
+
+    def test_a_document_stays_open_for_the_next_question(self):
+        """Until it is removed, idle for too long, or another one needs the memory."""
+        store = os.path.join(self.folder.name, "kept")
+        for name in ("first", "second"):
+            index(store, name, TEXT + name)
+        server = Server(store, "--model", MODEL, "--allow-index", "--session-timeout", "2")
+        self.addCleanup(server.stop)
+        first, second = (server.call("GET", "/v1/documents/" + name)[2]["document"]
+                         for name in ("first", "second"))
+        for document in (first, second, first):
+            self.assertEqual(server.ask(question="Who?", document=document, max_tokens=1)[0], 200)
+            self.assertEqual(len(server.generations_open(document)), 1)
+        self.assertEqual(server.metric("lectern_sessions"), 0)  # no conversation
+        self.assertEqual(server.call("DELETE", "/v1/documents/second")[0], 200)
+        self.assertEqual(server.generations_open(second), set())
+        self.assertEqual(os.listdir(os.path.join(store, "docs")), [first])
+        wait_for(lambda: not server.generations_open(first), "the document stays open")
+        # Files that were replaced do not.
+        self.assertEqual(server.ask(question="Who?", max_tokens=1)[0], 200)
+        before = server.generations_open(first)
+        index(store, "first", TEXT + "first", "--again")
+        self.assertEqual(server.ask(question="Who?", max_tokens=1)[0], 200)
+        after = server.generations_open(first)
+        self.assertEqual(len(after), 1)
+        self.assertNotEqual(after, before)
 
     def test_more_documents_than_fit(self):
         store = os.path.join(self.folder.name, "many")

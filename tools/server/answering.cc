@@ -82,6 +82,13 @@ api::Result<api::Session> Answering::Open(const std::string& document) {
   }
 }
 
+void Answering::KeepOpen(const std::string& document, const api::Session& session) {
+  if (sessions_.IsKept(document, session.text())) return;
+  auto kept = engine_.Open(document);
+  if (!kept.ok()) return;
+  sessions_.KeepOpen(document, std::make_shared<api::Session>(std::move(*kept)));
+}
+
 std::variant<Sessions::Lease, HttpResponse> Answering::TakeSession(const std::string& session,
                                                                    const std::string& document,
                                                                    const HttpRequest& request) {
@@ -176,6 +183,7 @@ void Answering::Turn::GiveBack(bool is_answered) {
   }
   // Of a new one nobody would learn the id otherwise. An old one goes on from what was said.
   if (lease_ && is_answered) lease_->Keep(std::move(session));
+  if (!lease_ && is_answered) answering_.KeepOpen(document_, *session);
   session.reset();
   lease_.reset();
 }

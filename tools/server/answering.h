@@ -113,6 +113,9 @@ class Answering {
 
  private:
   HttpResponse BusyResponse(const HttpRequest& request) const;
+  // The document with this id, about which `session` is, for questions to come: they find it
+  // verified, and on the device.
+  void KeepOpen(const std::string& document, const api::Session& session);
   std::variant<Sessions::Lease, HttpResponse> TakeSession(const std::string& session,
                                                           const std::string& document,
                                                           const HttpRequest& request);

@@ -238,6 +238,7 @@ HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string
 HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::string& id) {
   if (!jobs_) return NotAllowedToIndex(request);
   auto found = engine_.Find(id);
+  if (found.ok()) answering_.sessions().Close(found->id);  // so that its files can go
   auto removed = engine_.Remove(id);
   if (!removed.ok()) return answering_.ErrorResponse(removed.error(), request);
   if (found.ok()) answering_.sessions().EndOf(found->id);

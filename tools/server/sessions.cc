@@ -6,11 +6,11 @@
 
 namespace lectern::server {
 
-Sessions::Entries::iterator Sessions::LongestIdle() {
-  auto longest = entries_.end();
-  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+Sessions::Entries::iterator Sessions::LongestIdle(Entries& entries) {
+  auto longest = entries.end();
+  for (auto at = entries.begin(); at != entries.end(); ++at) {
     if (at->second->is_in_use) continue;
-    if (longest == entries_.end() || at->second->last_used < longest->second->last_used) {
+    if (longest == entries.end() || at->second->last_used < longest->second->last_used) {
       longest = at;
     }
   }
@@ -26,7 +26,7 @@ std::variant<Sessions::Lease, Refusal> Sessions::Begin(std::string document) {
   Entries::node_type ended;  // outlives the lock: closing a document takes a while
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= options_.max_open) {
-    const auto longest = LongestIdle();
+    const auto longest = LongestIdle(entries_);
     if (longest == entries_.end()) {
       return Refusal{.status = 503,
                      .code = "overloaded",
@@ -79,10 +79,12 @@ template <typename IsMeant>
 void Sessions::EndWhere(IsMeant is_meant) {
   std::vector<Entries::node_type> ended;
   const std::lock_guard lock(mutex_);
-  for (auto at = entries_.begin(); at != entries_.end();) {
-    const auto next = std::next(at);
-    if (is_meant(*at->second)) ended.push_back(entries_.extract(at));
-    at = next;
+  for (Entries* const entries : {&entries_, &documents_}) {
+    for (auto at = entries->begin(); at != entries->end();) {
+      const auto next = std::next(at);
+      if (is_meant(*at->second)) ended.push_back(entries->extract(at));
+      at = next;
+    }
   }
 }
 
@@ -102,10 +104,41 @@ void Sessions::EndExpired() {
 bool Sessions::EndLongestIdle() {
   Entries::node_type ended;
   const std::lock_guard lock(mutex_);
-  const auto longest = LongestIdle();
-  if (longest == entries_.end()) return false;
-  ended = entries_.extract(longest);
+  for (Entries* const entries : {&documents_, &entries_}) {
+    const auto longest = LongestIdle(*entries);
+    if (longest == entries->end()) continue;
+    ended = entries->extract(longest);
+    return true;
+  }
+  return false;
+}
+
+bool Sessions::IsKept(const std::string& document, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  const auto found = documents_.find(document);
+  if (found == documents_.end() || found->second->session->text().data() != text.data()) {
+    return false;
+  }
+  found->second->last_used = Clock::now();
   return true;
+}
+
+void Sessions::KeepOpen(const std::string& document, std::shared_ptr<api::Session> session) {
+  auto entry = std::make_shared<Entry>();
+  entry->document = document;
+  entry->session = std::move(session);
+  entry->is_in_use = false;
+  Entries::node_type before, longest;  // outlive the lock
+  const std::lock_guard lock(mutex_);
+  before = documents_.extract(document);
+  if (documents_.size() >= options_.max_open) longest = documents_.extract(LongestIdle(documents_));
+  documents_.emplace(document, std::move(entry));
+}
+
+void Sessions::Close(const std::string& document) {
+  Entries::node_type closed;
+  const std::lock_guard lock(mutex_);
+  closed = documents_.extract(document);
 }
 
 uint32_t Sessions::num_open() const {

@@ -1,5 +1,5 @@
 // Conversations that clients go on with: sessions by id, until they are ended, idle for too long,
-// or in the way of others.
+// or in the way of others. And documents that stay open as long for the next question without one.
 #ifndef LECTERN_TOOLS_SERVER_SESSIONS_H_
 #define LECTERN_TOOLS_SERVER_SESSIONS_H_
 
@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -72,21 +73,29 @@ class Sessions {
   void EndOf(const std::string& document);
   void EndAll();
   void EndExpired();
-  // False: none is idle.
+  // Documents go first, as they are soon open again. False: none is idle.
   bool EndLongestIdle();
 
-  uint32_t num_open() const;
+  // Whether the document with this id is kept open with this text, in memory: another one is of
+  // files that have been replaced. If so, it stays as if it was used.
+  bool IsKept(const std::string& document, std::string_view text);
+  // By a session that is never asked. Where max_open are kept, the one that was idle longest goes.
+  void KeepOpen(const std::string& document, std::shared_ptr<api::Session> session);
+  void Close(const std::string& document);  // conversations about it stay
+
+  uint32_t num_open() const;  // conversations
 
  private:
   using Entries = std::map<std::string, std::shared_ptr<Entry>>;
   void GiveBack(Entry& entry);
-  Entries::iterator LongestIdle();  // with the mutex held
+  static Entries::iterator LongestIdle(Entries& entries);  // with the mutex held
   template <typename IsMeant>
   void EndWhere(IsMeant is_meant);
 
   const Options options_;
   mutable std::mutex mutex_;
-  Entries entries_;  // by id
+  Entries entries_;    // by id
+  Entries documents_;  // by theirs
 };
 
 }  // namespace lectern::server
