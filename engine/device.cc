@@ -69,18 +69,21 @@ Result<std::shared_ptr<Device>> Device::Open(const CudaKernels& kernels, int ind
   CudaDeviceInfo info;
   const CudaStatus described = kernels.describe_device(index, &info);
   if (!described.ok()) return NoDevice(CudaMessage(described));
-  if (memory_bytes > info.free_bytes) {
-    return Status(Code::kOutOfMemory,
-                  "cuda:" + std::to_string(index) + " (" + info.name + ") has " +
-                      std::to_string(info.free_bytes >> 20) + " MiB free of " +
-                      std::to_string(info.total_bytes >> 20) + ", less than device_memory (" +
-                      std::to_string(memory_bytes >> 20) +
-                      " MiB): allow less, or end what else uses the GPU")
+  uint64_t free_bytes = 0;
+  const CudaStatus measured = kernels.measure_memory(index, &free_bytes);
+  if (!measured.ok()) return NoDevice(CudaMessage(measured));
+  if (memory_bytes > free_bytes) {
+    return Status(Code::kOutOfMemory, "cuda:" + std::to_string(index) + " (" + info.name +
+                                          ") has " + std::to_string(free_bytes >> 20) +
+                                          " MiB free of " + std::to_string(info.total_bytes >> 20) +
+                                          ", less than device_memory (" +
+                                          std::to_string(memory_bytes >> 20) +
+                                          " MiB): allow less, or end what else uses the GPU")
         .WithParam("device_memory");
   }
   if (memory_bytes == 0) {
-    const uint64_t reserve = std::max(kLeastReserve, info.free_bytes / 20);
-    memory_bytes = info.free_bytes - std::min(info.free_bytes, reserve);
+    const uint64_t reserve = std::max(kLeastReserve, free_bytes / 20);
+    memory_bytes = free_bytes - std::min(free_bytes, reserve);
   }
   return std::shared_ptr<Device>(new Device(kernels, info, memory_bytes));
 }
@@ -112,6 +115,28 @@ Result<std::shared_ptr<DeviceStream>> DeviceStream::Create(std::shared_ptr<const
   LECTERN_RETURN_IF_ERROR(stream->Check(CudaStream::Create(
       stream->device_->kernels(), stream->device_->info().index, stream->stream_)));
   return stream;
+}
+
+Status DeviceStream::Check(const CudaStatus& status) const {
+  return is_recording_ ? FromCuda(status) : device_->Check(status);
+}
+
+Status DeviceStream::Record(CudaGraph& graph, FunctionRef<Status()> enqueue) {
+  LECTERN_RETURN_IF_ERROR(FromCuda(CudaGraph::Begin(stream_)));
+  is_recording_ = true;
+  const auto end = [&] {
+    is_recording_ = false;
+    return FromCuda(CudaGraph::End(stream_, graph));
+  };
+  Status enqueued;
+  try {
+    enqueued = enqueue();
+  } catch (...) {  // the stream is not left recording
+    (void)end();
+    throw;
+  }
+  const Status ended = end();
+  return enqueued.ok() ? ended : enqueued;
 }
 
 Result<DeviceChoice> ChooseDevice(const std::string& name, uint64_t memory_bytes,

@@ -12,6 +12,7 @@
 
 #include "engine/ram_limit.h"
 #include "kernels/cuda/device.h"
+#include "kernels/function_ref.h"
 #include "store/status.h"
 
 namespace lectern {
@@ -54,13 +55,20 @@ class DeviceStream {
 
   const Device& device() const { return *device_; }
   CudaStream& stream() { return stream_; }
-  Status Check(const CudaStatus& status) const { return device_->Check(status); }
+  // While it records, nothing that fails is the device's.
+  Status Check(const CudaStatus& status) const;
   Status Wait() { return Check(stream_.Wait()); }
+
+  // What `enqueue` enqueues becomes `graph`; nothing of it runs. Errors of `enqueue`; kIoError,
+  // kOutOfMemory where it cannot be recorded: the device is as before.
+  Status Record(CudaGraph& graph, FunctionRef<Status()> enqueue);
+  bool is_recording() const { return is_recording_; }
 
  private:
   std::shared_ptr<const Device> device_;
   RamLimit::Share share_;
   CudaStream stream_;
+  bool is_recording_ = false;
 };
 
 // Waits at the end of a scope for the work of a stream, so that after an error nothing of it still

@@ -62,12 +62,8 @@ Status DeviceKvRows::Place(DeviceStream& stream, const DeviceKvRows& from, const
 }
 
 std::byte* KvStaging::Half(DeviceStream& stream) {
-  Memory& half = halves_[current_];
-  if (half.data() != nullptr) return half.data();
-  // Pinned memory is a want, not a need.
-  if (!PinnedBuffer<std::byte>::Create(stream.stream(), half_bytes_, half.pinned).ok()) {
-    half.pageable.resize(half_bytes_);
-  }
+  HostBuffer<std::byte>& half = halves_[current_];
+  if (half.size() == 0) half = HostBuffer<std::byte>(stream.stream(), half_bytes_);
   return half.data();
 }
 

@@ -89,11 +89,6 @@ class KvStaging {
   }
 
  private:
-  struct Memory {
-    PinnedBuffer<std::byte> pinned;
-    std::vector<std::byte> pageable;
-    std::byte* data() { return pinned.data() != nullptr ? pinned.data() : pageable.data(); }
-  };
   // Parts of a half; scales are of q8.
   enum Part { kKeys, kValues, kKeyScales, kValueScales, kNumParts };
   std::byte* Half(DeviceStream& stream);  // that nobody copies from
@@ -104,7 +99,7 @@ class KvStaging {
   size_t room() const { return rows_per_half_ - num_filled_; }
 
   const size_t half_bytes_;
-  std::array<Memory, 2> halves_;
+  std::array<HostBuffer<std::byte>, 2> halves_;
   size_t current_ = 0;       // is filled
   bool is_copying_ = false;  // the other, perhaps
   const DeviceKvRows* to_ = nullptr;

@@ -37,7 +37,9 @@ class DeviceTransformer::Step {
     status_ = Prepare(transformer);
   }
   ~Step() {
-    if (!status_.ok() && a_.stream) (void)a_.stream->stream().Wait();
+    if (!status_.ok() && a_.stream && !a_.stream->is_recording()) {
+      (void)a_.stream->stream().Wait();
+    }
   }
   Step(const Step&) = delete;
   Status status() { return std::move(status_); }
@@ -304,21 +306,17 @@ Status DeviceTransformer::RunRecorded(Activations& a, FunctionRef<Status()> laye
     return device_->Check(d.recorded.Launch(stream));
   }
   // The first one takes what memory there is to take.
-  if (a.graph_key == 0 || std::exchange(d.last_key, a.graph_key) != a.graph_key) return layers();
+  const bool is_first = std::exchange(d.last_key, a.graph_key) != a.graph_key;
+  if (a.graph_key == 0 || is_first || !d.can_record) return layers();
   d.recorded_key = 0;
-  LECTERN_RETURN_IF_ERROR(device_->Check(CudaGraph::Begin(stream)));
-  Status enqueued;
-  try {
-    enqueued = layers();
-  } catch (...) {  // the stream is not left recording
-    (void)CudaGraph::End(stream, d.recorded);
-    throw;
+  const Status recorded = a.stream->Record(d.recorded, layers);
+  if (recorded.ok()) {
+    d.recorded_key = a.graph_key;
+    return device_->Check(d.recorded.Launch(stream));
   }
-  const Status ended = device_->Check(CudaGraph::End(stream, d.recorded));
-  LECTERN_RETURN_IF_ERROR(enqueued);
-  LECTERN_RETURN_IF_ERROR(ended);
-  d.recorded_key = a.graph_key;
-  return device_->Check(d.recorded.Launch(stream));
+  if (recorded.code() != Code::kIoError && recorded.code() != Code::kOutOfMemory) return recorded;
+  d.can_record = false;
+  return layers();
 }
 
 Status DeviceTransformer::Logits(size_t first, size_t num_tokens, Activations& a,

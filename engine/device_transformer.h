@@ -37,6 +37,7 @@ struct DeviceActivations {
   // All layers of a token, of one Activations::graph_key, and the key of the last token.
   CudaGraph recorded;
   uint64_t recorded_key = 0, last_key = 0;
+  bool can_record = true;
 };
 
 // Immutable; thread-safe, with Activations of their own each.
@@ -63,7 +64,8 @@ class DeviceTransformer {
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
   // The layers of a token that attends on the device: what `layers` enqueues, which is recorded at
-  // the second token of the same Activations::graph_key, and from then on is one launch.
+  // the second token of the same Activations::graph_key, and from then on is one launch. Where that
+  // cannot be recorded, it is enqueued for each token.
   Status RunRecorded(Activations& a, FunctionRef<Status()> layers) const;
   // The residual stream -> Activations::residual.
   Status ReadResidual(size_t num_tokens, Activations& a) const;

@@ -24,10 +24,8 @@ class CudaAssigner : public Assigner {
     LECTERN_RETURN_IF_ERROR(FromCuda(CudaStream::Create(kernels, device, assigner->stream_)));
     LECTERN_RETURN_IF_ERROR(
         FromCuda(DeviceBuffer<float>::Create(assigner->stream_, size, assigner->memory_)));
-    LECTERN_RETURN_IF_ERROR(FromCuda(
-        PinnedBuffer<uint32_t>::Create(assigner->stream_, plan.block_rows, assigner->labels_)));
-    LECTERN_RETURN_IF_ERROR(
-        FromCuda(PinnedBuffer<float>::Create(assigner->stream_, plan.block_rows, assigner->dots_)));
+    assigner->labels_ = HostBuffer<uint32_t>(assigner->stream_, plan.block_rows);
+    assigner->dots_ = HostBuffer<float>(assigner->stream_, plan.block_rows);
     made = std::move(assigner);
     return {};
   }
@@ -45,12 +43,10 @@ class CudaAssigner : public Assigner {
     assert(centroids.num_rows >= 1 && centroids.num_cols == dim_);
     const size_t floats = centroids.num_rows * dim_;
     if (centroids.num_rows != num_centroids_) LECTERN_RETURN_IF_ERROR(MakeRoom(centroids.num_rows));
-    if (pinned_.size() < floats) {
-      LECTERN_RETURN_IF_ERROR(FromCuda(PinnedBuffer<float>::Create(stream_, floats, pinned_)));
-    }
-    std::memcpy(pinned_.data(), centroids.data, floats * sizeof(float));
+    if (centroids_.size() < floats) centroids_ = HostBuffer<float>(stream_, floats);
+    std::memcpy(centroids_.data(), centroids.data, floats * sizeof(float));
     LECTERN_RETURN_IF_ERROR(
-        FromCuda(memory_.Upload(stream_, pinned_.data(), floats, CentroidsAt())));
+        FromCuda(memory_.Upload(stream_, centroids_.data(), floats, CentroidsAt())));
     return Wait();  // whoever sets others next may do so at once
   }
 
@@ -124,7 +120,7 @@ class CudaAssigner : public Assigner {
     return FromCuda(memory_.Upload(stream_, points.data, points.num_rows * dim_));
   }
 
-  // Points from row `at` of the device's memory on, into the pinned results.
+  // Points from row `at` of the device's memory on, into labels_ and dots_.
   Status AssignBlock(size_t at, size_t num_points) {
     float* const dots = memory_.data() + Aligned(room_ * dim_);
     auto* const labels = reinterpret_cast<uint32_t*>(dots + Aligned(room_));
@@ -148,8 +144,8 @@ class CudaAssigner : public Assigner {
 
   CudaStream stream_;
   DeviceBuffer<float> memory_;
-  PinnedBuffer<uint32_t> labels_;
-  PinnedBuffer<float> dots_, pinned_;
+  HostBuffer<uint32_t> labels_;
+  HostBuffer<float> dots_, centroids_;
   size_t dim_ = 0;
   size_t num_centroids_ = 0;
   size_t room_ = 0;  // points beside the centroids

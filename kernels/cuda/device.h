@@ -116,40 +116,44 @@ class DeviceBuffer {
   size_t size_ = 0;
 };
 
-// Memory of the host that a device copies to and from at full speed: `size` elements, contents
-// undefined.
+// Memory of the host that a device copies to and from: `size` elements, pinned, which is fast, or,
+// where that cannot be had, pageable. Contents undefined.
 template <typename T>
-class PinnedBuffer {
+class HostBuffer {
  public:
-  static CudaStatus Create(const CudaStream& stream, size_t size, PinnedBuffer& buffer) {
-    buffer = PinnedBuffer();
-    if (size > SIZE_MAX / sizeof(T)) return {CudaCode::kFailed, "allocate pinned", "too large"};
+  HostBuffer() = default;
+  // std::bad_alloc.
+  HostBuffer(const CudaStream& stream, size_t size) : size_(size) {
     void* data = nullptr;
-    const CudaStatus status = stream.kernels().allocate_pinned(size * sizeof(T), &data);
-    if (!status.ok()) return status;
-    buffer.kernels_ = &stream.kernels();
-    buffer.data_ = static_cast<T*>(data);
-    buffer.size_ = size;
-    return {};
+    const bool is_pinned =
+        size <= SIZE_MAX / sizeof(T) &&
+        stream.kernels().allocate_pinned(stream.device().index, size * sizeof(T), &data).ok();
+    if (is_pinned) {
+      kernels_ = &stream.kernels();
+      pinned_ = static_cast<T*>(data);
+    } else {
+      pageable_.resize(size);
+    }
   }
-  PinnedBuffer() = default;
-  PinnedBuffer(PinnedBuffer&& from) noexcept { *this = std::move(from); }
-  PinnedBuffer& operator=(PinnedBuffer&& from) noexcept {
+  HostBuffer(HostBuffer&& from) noexcept { *this = std::move(from); }
+  HostBuffer& operator=(HostBuffer&& from) noexcept {
     std::swap(kernels_, from.kernels_);
-    std::swap(data_, from.data_);
+    std::swap(pinned_, from.pinned_);
+    std::swap(pageable_, from.pageable_);
     std::swap(size_, from.size_);
     return *this;
   }
-  ~PinnedBuffer() {
-    if (data_ != nullptr) kernels_->release_pinned(data_);
+  ~HostBuffer() {
+    if (pinned_ != nullptr) kernels_->release_pinned(pinned_);
   }
 
-  T* data() const { return data_; }
+  T* data() { return pinned_ != nullptr ? pinned_ : pageable_.data(); }
   size_t size() const { return size_; }
 
  private:
   const CudaKernels* kernels_ = nullptr;
-  T* data_ = nullptr;
+  T* pinned_ = nullptr;
+  std::vector<T> pageable_;
   size_t size_ = 0;
 };
 
@@ -173,7 +177,8 @@ class CudaGraph {
   ~CudaGraph();
   // With the pointers and sizes it was recorded with; the buffers must be there still.
   CudaStatus Launch(CudaStream& stream) const {
-    return kernels_->launch_graph(stream.handle(), handle_);
+    if (handle_ != nullptr) return kernels_->launch_graph(stream.handle(), handle_);
+    return {CudaCode::kInvalidArgument, "launch a graph", "none was recorded"};
   }
 
  private:

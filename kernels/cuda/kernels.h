@@ -38,7 +38,7 @@ struct CudaDeviceInfo {
   char name[128] = {};
   int major = 0, minor = 0;  // compute capability
   uint32_t num_multiprocessors = 0;
-  uint64_t total_bytes = 0, free_bytes = 0;
+  uint64_t total_bytes = 0;
   uint32_t shared_bytes_per_block = 0;  // the most that one can ask for
 };
 
@@ -56,16 +56,18 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 5;
+inline constexpr uint32_t kCudaKernelsVersion = 6;
 struct CudaKernels {
   uint32_t version;
 
   // Any thread.
   CudaStatus (*count_devices)(int* count);
   CudaStatus (*describe_device)(int device, CudaDeviceInfo* info);
+  CudaStatus (*measure_memory)(int device, uint64_t* free_bytes);  // takes the device into use
   CudaStatus (*allocate)(int device, size_t bytes, void** data);
   void (*release)(int device, void* data);
-  CudaStatus (*allocate_pinned)(size_t bytes, void** data);  // of the host, for fast copies
+  // Of the host, for fast copies.
+  CudaStatus (*allocate_pinned)(int device, size_t bytes, void** data);
   void (*release_pinned)(void* data);
   CudaStatus (*create_stream)(int device, CudaStreamHandle** stream);
   void (*free_stream)(CudaStreamHandle* stream);
@@ -77,6 +79,7 @@ struct CudaKernels {
   CudaStatus (*copy_on_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
   CudaStatus (*fill)(CudaStreamHandle*, void* to, uint8_t byte, size_t bytes);
   CudaStatus (*wait)(CudaStreamHandle*);
+  // From begin to end by one thread. Memory and streams of others wait for the end.
   CudaStatus (*begin_capture)(CudaStreamHandle*);
   CudaStatus (*end_capture)(CudaStreamHandle*, CudaGraphHandle** graph);
   CudaStatus (*launch_graph)(CudaStreamHandle*, CudaGraphHandle* graph);

@@ -11,11 +11,21 @@ namespace lectern {
 struct CudaStreamHandle {
   int device;
   cudaStream_t stream;
-  void* blas = nullptr;  // cuBLAS's handle, and memory for it
+  void* blas = nullptr;  // cuBLAS's handle, and memory for it, from the first product on
   void* workspace = nullptr;
 };
-// Of a new stream's handle, on its device; on failure too, FinishMatMul frees what there is.
-CudaStatus PrepareMatMul(CudaStreamHandle* handle);
+// For what waits for the whole device, as cublasDestroy and cudaFree do: that is not permitted while
+// any stream of it records a graph, and ends the recording. Not for the thread that records.
+class WhileNobodyRecords {
+ public:
+  WhileNobodyRecords();
+  ~WhileNobodyRecords();
+  WhileNobodyRecords(const WhileNobodyRecords&) = delete;
+
+ private:
+  const bool is_alone_;
+};
+
 void FinishMatMul(CudaStreamHandle* handle);
 
 inline CudaStatus ToStatus(cudaError_t error, const char* during) {

@@ -20,23 +20,42 @@ cudaDataType_t TypeOf(Dtype dtype) {
   return dtype == Dtype::kF32 ? CUDA_R_32F : dtype == Dtype::kF16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-}  // namespace
-
 // The workspace is what cuBLAS asks for on Hopper; given by us, it allocates nothing while a graph
-// is recorded.
-CudaStatus PrepareMatMul(CudaStreamHandle* handle) {
+// is recorded. On the stream's device; on failure too, FinishMatMul frees what there is.
+CudaStatus Prepare(CudaStreamHandle* handle) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t error = cudaStreamIsCapturing(handle->stream, &capture);
+  if (error != cudaSuccess) return ToStatus(error, "matmul");
+  if (capture != cudaStreamCaptureStatusNone) {
+    return {CudaCode::kInvalidArgument, "matmul", "the first one of a stream is recorded"};
+  }
+  const WhileNobodyRecords alone;
+  if (handle->workspace == nullptr) {
+    error = cudaMalloc(&handle->workspace, kCudaMatMulBytes);
+    if (error != cudaSuccess) return ToStatus(error, "allocate for matmul");
+  }
   cublasHandle_t blas = nullptr;
   cublasStatus_t status = cublasCreate(&blas);
+  // What it says, too, where it finds no memory.
+  size_t free = 0, total = 0;
+  if (status == CUBLAS_STATUS_NOT_INITIALIZED && cudaMemGetInfo(&free, &total) == cudaSuccess &&
+      free < kCudaMatMulBytes) {
+    status = CUBLAS_STATUS_ALLOC_FAILED;
+  }
   if (status != CUBLAS_STATUS_SUCCESS) return FromBlas(status);
-  handle->blas = blas;
-  const cudaError_t error = cudaMalloc(&handle->workspace, kCudaMatMulBytes);
-  if (error != cudaSuccess) return ToStatus(error, "allocate for matmul");
   status = cublasSetStream(blas, handle->stream);
   if (status == CUBLAS_STATUS_SUCCESS) {
     status = cublasSetWorkspace(blas, handle->workspace, kCudaMatMulBytes);
   }
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    handle->blas = blas;
+  } else {
+    (void)cublasDestroy(blas);
+  }
   return FromBlas(status);
 }
+
+}  // namespace
 
 void FinishMatMul(CudaStreamHandle* handle) {
   if (handle->blas != nullptr) (void)cublasDestroy(static_cast<cublasHandle_t>(handle->blas));
@@ -47,6 +66,10 @@ void FinishMatMul(CudaStreamHandle* handle) {
 CudaStatus LaunchMatMul(CudaStreamHandle* handle, const CudaGrid&, const CudaMatMulArgs& args) {
   const cudaError_t error = cudaSetDevice(handle->device);
   if (error != cudaSuccess) return ToStatus(error, "matmul");
+  if (handle->blas == nullptr) {
+    const CudaStatus status = Prepare(handle);
+    if (!status.ok()) return status;
+  }
   const auto& input = args.input;
   const auto& weight = args.weight;
   const auto& output = args.output;

@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <new>
+#include <shared_mutex>
+#include <utility>
 
 namespace lectern {
 
@@ -10,6 +12,20 @@ struct CudaGraphHandle {
   int device;
   cudaGraphExec_t exec;
 };
+
+namespace {
+
+std::shared_mutex recordings;            // shared by those who record
+thread_local bool is_recording = false;  // this thread: it would wait for itself
+
+}  // namespace
+
+WhileNobodyRecords::WhileNobodyRecords() : is_alone_(!is_recording) {
+  if (is_alone_) recordings.lock();
+}
+WhileNobodyRecords::~WhileNobodyRecords() {
+  if (is_alone_) recordings.unlock();
+}
 
 namespace {
 
@@ -24,10 +40,7 @@ CudaStatus CountDevices(int* count) {
 
 CudaStatus DescribeDevice(int device, CudaDeviceInfo* info) {
   cudaDeviceProp properties;
-  cudaError_t error = cudaGetDeviceProperties(&properties, device);
-  if (error == cudaSuccess) error = cudaSetDevice(device);
-  size_t free = 0, total = 0;
-  if (error == cudaSuccess) error = cudaMemGetInfo(&free, &total);
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
   if (error != cudaSuccess) return ToStatus(error, "describe a device");
   *info = {};
   info->index = device;
@@ -35,29 +48,44 @@ CudaStatus DescribeDevice(int device, CudaDeviceInfo* info) {
   info->major = properties.major;
   info->minor = properties.minor;
   info->num_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
-  info->total_bytes = total;
-  info->free_bytes = free;
+  info->total_bytes = properties.totalGlobalMem;
   info->shared_bytes_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
   return {};
 }
 
+CudaStatus MeasureMemory(int device, uint64_t* free_bytes) {
+  size_t free = 0, total = 0;
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) error = cudaMemGetInfo(&free, &total);
+  *free_bytes = free;
+  return ToStatus(error, "measure a device's memory");
+}
+
 CudaStatus Allocate(int device, size_t bytes, void** data) {
+  const WhileNobodyRecords alone;
   cudaError_t error = cudaSetDevice(device);
   if (error == cudaSuccess) error = cudaMalloc(data, bytes == 0 ? 1 : bytes);
   if (error == cudaErrorMemoryAllocation) (void)cudaGetLastError();  // it is not the next call's
   return ToStatus(error, "allocate");
 }
 void Release(int device, void* data) {
+  const WhileNobodyRecords alone;
   if (cudaSetDevice(device) == cudaSuccess) (void)cudaFree(data);
 }
-CudaStatus AllocatePinned(size_t bytes, void** data) {
-  const cudaError_t error = cudaMallocHost(data, bytes == 0 ? 1 : bytes);
+CudaStatus AllocatePinned(int device, size_t bytes, void** data) {
+  const WhileNobodyRecords alone;
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) error = cudaMallocHost(data, bytes == 0 ? 1 : bytes);
   if (error != cudaSuccess) (void)cudaGetLastError();  // who can do without goes on
   return ToStatus(error, "allocate pinned memory");
 }
-void ReleasePinned(void* data) { (void)cudaFreeHost(data); }
+void ReleasePinned(void* data) {
+  const WhileNobodyRecords alone;
+  (void)cudaFreeHost(data);
+}
 
 void FreeStream(CudaStreamHandle* handle) {
+  const WhileNobodyRecords alone;
   if (cudaSetDevice(handle->device) == cudaSuccess) {
     (void)cudaStreamSynchronize(handle->stream);
     FinishMatMul(handle);
@@ -73,20 +101,14 @@ CudaStatus CreateStream(int device, CudaStreamHandle** handle) {
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return ToStatus(error, "create a stream");
   *handle = new (std::nothrow) CudaStreamHandle{device, stream};
-  if (*handle == nullptr) {
-    (void)cudaStreamDestroy(stream);
-    return {CudaCode::kFailed, "create a stream", "no memory"};
-  }
-  const CudaStatus status = PrepareMatMul(*handle);
-  if (!status.ok()) {
-    FreeStream(*handle);
-    *handle = nullptr;
-  }
-  return status;
+  if (*handle != nullptr) return {};
+  (void)cudaStreamDestroy(stream);
+  return {CudaCode::kFailed, "create a stream", "no memory"};
 }
 
 CudaStatus Copy(CudaStreamHandle* handle, void* to, const void* from, size_t bytes,
                 cudaMemcpyKind kind) {
+  if (bytes == 0) return {};  // of pointers that may be none
   cudaError_t error = cudaSetDevice(handle->device);
   if (error == cudaSuccess) error = cudaMemcpyAsync(to, from, bytes, kind, handle->stream);
   return ToStatus(error, "copy");
@@ -101,6 +123,7 @@ CudaStatus CopyOnDevice(CudaStreamHandle* handle, void* to, const void* from, si
   return Copy(handle, to, from, bytes, cudaMemcpyDeviceToDevice);
 }
 CudaStatus Fill(CudaStreamHandle* handle, void* to, uint8_t byte, size_t bytes) {
+  if (bytes == 0) return {};
   cudaError_t error = cudaSetDevice(handle->device);
   if (error == cudaSuccess) error = cudaMemsetAsync(to, byte, bytes, handle->stream);
   return ToStatus(error, "fill");
@@ -111,11 +134,18 @@ CudaStatus Wait(CudaStreamHandle* handle) {
   return ToStatus(error, "wait for the device");
 }
 
+// Relaxed: the first launch of a kernel may load it.
 CudaStatus BeginCapture(CudaStreamHandle* handle) {
-  cudaError_t error = cudaSetDevice(handle->device);
-  if (error == cudaSuccess) {
-    error = cudaStreamBeginCapture(handle->stream, cudaStreamCaptureModeThreadLocal);
+  if (is_recording) {
+    return {CudaCode::kInvalidArgument, "record a graph", "this thread records another"};
   }
+  cudaError_t error = cudaSetDevice(handle->device);
+  recordings.lock_shared();
+  if (error == cudaSuccess) {
+    error = cudaStreamBeginCapture(handle->stream, cudaStreamCaptureModeRelaxed);
+  }
+  is_recording = error == cudaSuccess;
+  if (!is_recording) recordings.unlock_shared();
   return ToStatus(error, "record a graph");
 }
 CudaStatus EndCapture(CudaStreamHandle* handle, CudaGraphHandle** result) {
@@ -123,6 +153,8 @@ CudaStatus EndCapture(CudaStreamHandle* handle, CudaGraphHandle** result) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   cudaError_t error = cudaStreamEndCapture(handle->stream, &graph);
+  if (std::exchange(is_recording, false)) recordings.unlock_shared();
+  if (error != cudaSuccess) (void)cudaGetLastError();  // the stream is as before
   if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
   if (graph != nullptr) (void)cudaGraphDestroy(graph);
   if (error != cudaSuccess) return ToStatus(error, "record a graph");
@@ -146,6 +178,7 @@ CudaKernels MakeTable() {
   table.version = kCudaKernelsVersion;
   table.count_devices = CountDevices;
   table.describe_device = DescribeDevice;
+  table.measure_memory = MeasureMemory;
   table.allocate = Allocate;
   table.release = Release;
   table.allocate_pinned = AllocatePinned;

@@ -249,7 +249,10 @@ TEST_P(DevicePrefillTest, AnInterruptedRunEndsWithTheSameBits) {
   EXPECT_EQ(cancelled.status().code(), Code::kCancelled);
   EXPECT_NE(cancelled.status().message().find("from token 512"), std::string::npos)
       << cancelled.status().message();
-  const auto little = OpenDevice(DeviceWeightBytes(model->config()) + (uint64_t{66} << 20));
+  const DevicePrefillShape plan = PlanDevicePrefill(model->config(), Dtype::kF16, tokens.size(),
+                                                    device->info().num_multiprocessors);
+  const auto little = OpenDevice(DeviceWeightBytes(model->config()) + kDeviceStreamBytes +
+                                 DevicePrefillBytes(model->config(), plan));
   const auto resumed = Run(*model, tokens, shape, path, Bring(model, little).get());
   ASSERT_TRUE(resumed.ok()) << resumed.status().message();
   ExpectSameBits(**resumed, **whole);

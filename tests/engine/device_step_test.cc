@@ -166,6 +166,28 @@ TEST_P(DeviceStepTest, TheConversationGrowsInTheMiddleOfAnAnswer) {
                 testing::kF16Tolerance);
 }
 
+TEST_P(DeviceStepTest, TokensThatCannotBeRecordedAreTheSame) {
+  if (GetParam() == Machine::kGpu) GTEST_SKIP() << "refused by the emulation";
+  const std::vector<int32_t> tokens = TextTokens(310);
+  const TempFolder folder;
+  const TokenDocument indexed = IndexTokens(TinyModel(), {tokens.begin(), tokens.begin() + 300},
+                                            folder.path(), {.kv_dtype = Dtype::kF16});
+  const auto device = OpenDevice();
+  const auto placed = Place(indexed, device);
+  ASSERT_TRUE(placed.ok());
+  const auto recorded = NewSession(indexed, *placed), not_recorded = NewSession(indexed, *placed);
+  const auto steps = std::span(tokens).subspan(300);
+  const auto expected = Logits(*recorded, steps, 4, 1);
+  cuda_emulation::SetFaults({.can_record = false});
+  const uint64_t before = cuda_emulation::NumLaunchCalls();
+  const auto logits = Logits(*not_recorded, steps, 4, 1);
+  const uint64_t num_launch_calls = cuda_emulation::NumLaunchCalls() - before;
+  cuda_emulation::SetFaults({});
+  ExpectTheSame(logits, expected, 0);
+  EXPECT_GT(num_launch_calls, 100u);  // of six tokens
+  EXPECT_TRUE(device->CheckAlive().ok());
+}
+
 TEST_P(DeviceStepTest, ATokenWaitsForTheDeviceAFewTimes) {
   if (GetParam() == Machine::kGpu) GTEST_SKIP() << "counted by the emulation";
   const std::vector<int32_t> tokens = TextTokens(2620);

@@ -1,5 +1,9 @@
 #include "kernels/cuda/device.h"
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "tests/kernels/cuda/cuda_case.h"
 
 namespace lectern {
@@ -39,13 +43,43 @@ TEST_P(CudaDeviceTest, GraphsRunAgainWhatWasRecorded) {
   const auto bias = Upload(std::vector<float>(32, 0.5f));
   const CudaAddArgs add{{rows.data(), Dtype::kF32, 2, 32, 32}, bias.data(), 0};
   CudaGraph graph;
+  EXPECT_EQ(graph.Launch(stream_).code, CudaCode::kInvalidArgument);
   Expect(CudaGraph::Begin(stream_));
+  EXPECT_EQ(CudaGraph::Begin(stream_).code, CudaCode::kInvalidArgument);
   Expect(CudaAdd(stream_, add));
   Expect(CudaAdd(stream_, add));
   Expect(CudaGraph::End(stream_, graph));
   EXPECT_EQ(Download(rows), std::vector<float>(64, 1));  // nothing has run
   for (int i = 0; i < 3; ++i) Expect(graph.Launch(stream_));
   EXPECT_EQ(Download(rows), std::vector<float>(64, 4));
+}
+
+// It would end the recording.
+TEST_P(CudaDeviceTest, WhatOthersAllocateOrCloseWaitsForTheEndOfARecording) {
+  const auto rows = Upload(std::vector<float>(64, 1));
+  const auto bias = Upload(std::vector<float>(32, 0.5f));
+  CudaStream second;
+  Expect(CudaStream::Create(stream_.kernels(), stream_.device().index, second));
+  CudaGraph graph;
+  Expect(CudaGraph::Begin(stream_));
+  std::atomic<int> num_done = 0;
+  std::vector<std::thread> others;
+  others.emplace_back([&] {
+    DeviceBuffer<float> buffer;
+    EXPECT_TRUE(DeviceBuffer<float>::Create(stream_, 100, buffer).ok());
+    ++num_done;
+  });
+  others.emplace_back([&] {
+    { const CudaStream closed = std::move(second); }
+    ++num_done;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  Expect(CudaAdd(stream_, {{rows.data(), Dtype::kF32, 2, 32, 32}, bias.data(), 0}));
+  EXPECT_EQ(num_done, 0);
+  Expect(CudaGraph::End(stream_, graph));
+  for (std::thread& other : others) other.join();
+  Expect(graph.Launch(stream_));
+  EXPECT_EQ(Download(rows), std::vector<float>(64, 1.5f));
 }
 
 LECTERN_CUDA_TESTS(CudaDeviceTest);

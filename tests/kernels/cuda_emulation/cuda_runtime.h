@@ -150,7 +150,7 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice = 3
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 1 };
 struct cudaDeviceProp {
   char name[256];
   int major, minor, multiProcessorCount;

@@ -671,6 +671,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = stream->recording.release();
+  if (!Global().faults.can_record) {
+    delete std::exchange(*graph, nullptr);
+    return cudaErrorStreamCaptureUnsupported;
+  }
   return *graph != nullptr ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {

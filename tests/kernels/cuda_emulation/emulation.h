@@ -40,6 +40,7 @@ struct Faults {
   uint64_t allocations_left = kNever;  // then there is no memory
   uint64_t launches_left = kNever;     // then the device is lost: every launch and wait fails
   bool has_pinned = true;              // memory of the host that is pinned can be had
+  bool can_record = true;              // graphs
 };
 void SetFaults(const Faults& faults);
 // Whether work, copies too, runs when its stream is waited for (or memory is given back), and not

@@ -45,7 +45,6 @@ void MatMulKernel(const CudaMatMulArgs args) {
 
 }  // namespace
 
-CudaStatus PrepareMatMul(CudaStreamHandle*) { return {}; }
 void FinishMatMul(CudaStreamHandle*) {}
 CudaStatus LaunchMatMul(CudaStreamHandle* stream, const CudaGrid&, const CudaMatMulArgs& args) {
   return Launch(stream, {.threads = 1}, "matmul", MatMulKernel, args);
