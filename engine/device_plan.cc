@@ -107,7 +107,8 @@ uint64_t PrefillLayerBytes(const ModelConfig& c, const DevicePrefillShape& shape
 uint64_t DevicePrefillBytes(const ModelConfig& c, const DevicePrefillShape& shape) {
   const uint64_t chunk = ChunkTokens(shape);
   const uint64_t block = std::min<uint64_t>(shape.block_tokens, shape.num_tokens);
-  return DeviceActivationBytes(c, chunk) + chunk * QueryCols(c) * sizeof(uint16_t) +
+  const uint64_t cosines = chunk * (c.hidden_size + 1) * sizeof(float);
+  return DeviceActivationBytes(c, chunk) + cosines + chunk * QueryCols(c) * sizeof(uint16_t) +
          block * TokenBytes(c, shape.dtype) +
          MostPrefillStates(c, shape) * (c.head_dim + 2) * sizeof(float) +
          MostPrefillItems(c, shape) * sizeof(AttentionItem) +

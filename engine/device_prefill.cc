@@ -28,7 +28,7 @@ Status DevicePrefill::TakeMemory() {
   }
   DeviceStream& stream = *a_.stream;
   LECTERN_RETURN_IF_ERROR(CheckPrefillPlan(config_, shape_, *device->memory()));
-  LECTERN_RETURN_IF_ERROR(transformer_.device()->Prepare(a_));
+  LECTERN_RETURN_IF_ERROR(transformer_.device()->PrepareCosines(a_));
   const size_t dim = config_.head_dim;
   const uint64_t block = std::min<uint64_t>(shape_.block_tokens, shape_.num_tokens);
   const uint64_t states = MostPrefillStates(config_, shape_);

@@ -5,6 +5,7 @@
 
 #include "engine/transformer.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/row_cosines.h"
 #include "kernels/cuda/rows.h"
 
 namespace lectern {
@@ -74,10 +75,36 @@ class DeviceTransformer::Step {
     Rotate(q, is_local, config_.query_scale);
     Rotate(k, is_local, 1);
     if (a_.attends_on_device) return;
-    Download(d().projected, num_tokens_ * q_cols(), a_.projected.data());
+    if (!a_.keeps_queries) Download(d().projected, num_tokens_ * q_cols(), a_.projected.data());
     Download(d().keys, num_tokens_ * kv_cols(), a_.keys.data());
     Download(d().values, num_tokens_ * kv_cols(), a_.values.data());
     Wait();
+  }
+
+  void AddAttention(size_t layer, std::span<double> cosines) {
+    if (cosines.empty()) return AddAttention(layer);
+    const size_t hidden = config_.hidden_size, skipped = (num_tokens_ - cosines.size()) * hidden;
+    if (status_.ok()) status_ = ReserveCosines();
+    if (!status_.ok()) return;
+    DeviceRows after = On(d().residual, hidden), before = On(d().before, hidden);
+    after.data = d().residual.data() + skipped;
+    after.num_rows = before.num_rows = cosines.size();
+    Try([&] {
+      return stream().kernels().copy_on_device(stream().handle(), before.data, after.data,
+                                               cosines.size() * hidden * sizeof(float));
+    });
+    AddAttention(layer);
+    Try([&] { return CudaRowCosines(stream(), {before, after, d().similarities.data()}); });
+    std::vector<float> found(cosines.size());
+    Download(d().similarities, found.size(), found.data());
+    Wait();
+    std::ranges::copy(found, cosines.begin());
+  }
+
+  Status ReserveCosines() {
+    DeviceStream& s = *a_.stream;
+    LECTERN_RETURN_IF_ERROR(d().before.Reserve(s, a_.max_tokens * config_.hidden_size, kWhat));
+    return d().similarities.Reserve(s, a_.max_tokens, kWhat);
   }
 
   void AddAttention(size_t layer) {
@@ -87,12 +114,6 @@ class DeviceTransformer::Step {
     }
     Round(On(d().projected, q_cols()));
     AddPart(q_cols(), w.o, w.o_bias, w.attention_post_norm);
-  }
-
-  void ReadResidual() {
-    if (a_.is_embedded) return;  // the host's is newer
-    Download(d().residual, num_tokens_ * config_.hidden_size, a_.residual.data());
-    Wait();
   }
 
   void AddMlp(size_t layer) {
@@ -270,21 +291,22 @@ class DeviceTransformer::Step {
 
 Status DeviceTransformer::Prepare(Activations& a) const { return Step(*this, 0, a).status(); }
 
+Status DeviceTransformer::PrepareCosines(Activations& a) const {
+  Step step(*this, 0, a);
+  const Status status = step.status();
+  return status.ok() ? step.ReserveCosines() : status;
+}
+
 Status DeviceTransformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
   Step step(*this, num_tokens, a);
   step.Project(layer);
   return step.status();
 }
 
-Status DeviceTransformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
+Status DeviceTransformer::AddAttention(size_t layer, size_t num_tokens, Activations& a,
+                                       std::span<double> cosines) const {
   Step step(*this, num_tokens, a);
-  step.AddAttention(layer);
-  return step.status();
-}
-
-Status DeviceTransformer::ReadResidual(size_t num_tokens, Activations& a) const {
-  Step step(*this, num_tokens, a);
-  step.ReadResidual();
+  step.AddAttention(layer, cosines);
   return step.status();
 }
 

@@ -11,6 +11,7 @@
 #define LECTERN_ENGINE_DEVICE_TRANSFORMER_H_
 
 #include <memory>
+#include <span>
 
 #include "engine/device.h"
 #include "engine/device_weights.h"
@@ -28,6 +29,8 @@ struct DeviceActivations {
   size_t max_tokens = 0;
   DeviceArray<float> residual;            // [tokens, hidden]
   DeviceArray<float> part;                // [tokens, hidden]: what is normed before it is added
+  // [tokens, hidden] and [tokens], where cosines are measured: see PrepareCosines.
+  DeviceArray<float> before, similarities;
   DeviceArray<uint16_t> input;            // [tokens, …], of the weights' type
   DeviceArray<float> projected;           // [tokens, heads * head_dim]
   DeviceArray<float> keys, values;        // [tokens, kv heads * head_dim]
@@ -54,21 +57,23 @@ class DeviceTransformer {
   // Takes the stream and the device memory of `a`, where it has none: the first step would. Errors
   // of DeviceArray.
   Status Prepare(Activations& a) const;
+  // The same, and what AddAttention measures cosines with.
+  Status PrepareCosines(Activations& a) const;
   // As Transformer's, between what is on the host: Activations::residual and angles, where they are
-  // new, -> projected (after RoPE, scaled), keys, values; with Activations::attends_on_device they
-  // are the device's alone, and nothing waits. Errors of DeviceArray and Device::Check.
+  // new, -> projected (after RoPE, scaled; but for keeps_queries), keys, values; with
+  // Activations::attends_on_device they are the device's alone, and nothing waits. Errors of
+  // DeviceArray and Device::Check.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // The attention's output, in the order of query heads -> the residual stream. It is `projected`
   // of the host, or, with Activations::is_attended or attends_on_device, of the device.
-  Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
+  Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
+                      std::span<double> cosines) const;
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
   // The layers of a token that attends on the device: what `layers` enqueues, which is recorded at
   // the second token of the same Activations::graph_key, and from then on is one launch. Where that
   // cannot be recorded, it is enqueued for each token.
   Status RunRecorded(Activations& a, FunctionRef<Status()> layers) const;
-  // The residual stream -> Activations::residual.
-  Status ReadResidual(size_t num_tokens, Activations& a) const;
 
  private:
   class Step;

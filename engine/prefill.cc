@@ -120,13 +120,16 @@ class DocumentPrefill {
     FindWindows(begin);
     for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
       if (IsCancelled()) return Cancelled();
+      activations_.keeps_queries = device_ && !NeedsQueries(layer, end);
       LECTERN_RETURN_IF_ERROR(transformer_.Project(layer, num_tokens, activations_));
       const size_t kv_cols = size_t{config_.num_kv_heads} * config_.head_dim;
       LECTERN_RETURN_IF_ERROR(spill_.Append(transformer_.backend(), layer, begin,
                                             {activations_.keys.data(), num_tokens, kv_cols},
                                             {activations_.values.data(), num_tokens, kv_cols}));
-      const size_t query_cols = size_t{config_.num_heads} * config_.head_dim;
-      spill_.KeepQueries(layer, begin, {activations_.projected.data(), num_tokens, query_cols});
+      if (!activations_.keeps_queries) {
+        const size_t query_cols = size_t{config_.num_heads} * config_.head_dim;
+        spill_.KeepQueries(layer, begin, {activations_.projected.data(), num_tokens, query_cols});
+      }
       const bool is_last = layer + 1 == config_.num_layers;
       const bool is_counted = spill_.shape().num_calibration > 0;
       const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
@@ -134,15 +137,10 @@ class DocumentPrefill {
       if (is_last && !is_squared && (!is_counted || first == num_tokens)) break;
       LECTERN_RETURN_IF_ERROR(Attend(layer, begin, end, is_squared ? 0 : first));
       if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
-      if (is_counted) {
-        LECTERN_RETURN_IF_ERROR(transformer_.ReadResidual(num_tokens, activations_));
-        residual_ = activations_.residual;
-      }
-      LECTERN_RETURN_IF_ERROR(transformer_.AddAttention(layer, num_tokens, activations_));
-      if (is_counted) {
-        LECTERN_RETURN_IF_ERROR(transformer_.ReadResidual(num_tokens, activations_));
-        CountCosines(layer, first, num_tokens);
-      }
+      const auto cosines = std::span(cosines_).first(is_counted ? num_tokens - first : 0);
+      LECTERN_RETURN_IF_ERROR(transformer_.AddAttention(layer, num_tokens, activations_, cosines));
+      // In their order, so that neither threads nor chunks matter.
+      for (const double cosine : cosines) spill_.AddCosine(layer, cosine);
       if (!is_last) {
         LECTERN_RETURN_IF_ERROR(transformer_.AddMlp(layer, num_tokens, activations_));
       }
@@ -168,25 +166,11 @@ class DocumentPrefill {
   // Windowed layers need none.
   bool ReadsClusters(uint32_t layer) const { return first_key_ > 0 && !config_.is_windowed(layer); }
 
-  // Of tokens [first, num_tokens) of the chunk; summed in their order, so that neither threads nor
-  // chunks matter.
-  void CountCosines(uint32_t layer, size_t first, size_t num_tokens) {
-    const size_t hidden = config_.hidden_size;
-    transformer_.threads().ParallelFor(num_tokens - first, [&](size_t item, size_t) {
-      const float* before = residual_.data() + (first + item) * hidden;
-      const float* after = activations_.residual.data() + (first + item) * hidden;
-      double product = 0, before_norm = 0, after_norm = 0;
-      for (size_t i = 0; i < hidden; ++i) {
-        product += double{before[i]} * after[i];
-        before_norm += double{before[i]} * before[i];
-        after_norm += double{after[i]} * after[i];
-      }
-      const double norms = std::sqrt(before_norm * after_norm);
-      cosines_[first + item] = norms > 0 ? product / norms : 1;
-    });
-    for (size_t token = first; token < num_tokens; ++token) {
-      spill_.AddCosine(layer, cosines_[token]);
-    }
+  // Whether the host looks at those of a chunk that ends there.
+  bool NeedsQueries(uint32_t layer, uint64_t end) const {
+    const SpillShape& shape = spill_.shape();
+    return ReadsClusters(layer) || (shape.squared_sums && !config_.is_windowed(layer)) ||
+           end + shape.num_calibration > shape.num_tokens;
   }
 
   // Of the chunk's tokens from `first_token` on.
@@ -357,7 +341,6 @@ class DocumentPrefill {
   // The same of windowed layers, from first_window_key_ on, and where each row's window begins.
   std::vector<uint32_t> window_visible_, window_first_;
   uint64_t first_window_key_ = 0;
-  std::vector<float> residual_;                // before attention
   std::vector<double> cosines_;                // [chunk tokens]
   std::vector<float> lse_;                     // [kv heads][chunk tokens * group], of the layer
   std::vector<FullAttentionBuffers> buffers_;  // [threads]

@@ -241,7 +241,7 @@ void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) c
 Status Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
   if (device_ != nullptr) {
     LECTERN_RETURN_IF_ERROR(device_->Project(layer, num_tokens, a));
-    if (a.attends_on_device) return {};
+    if (a.attends_on_device || a.keeps_queries) return {};
   } else {
     ProjectHere(layer, num_tokens, a);
   }
@@ -262,8 +262,11 @@ void Transformer::GroupHeads(const std::vector<float>& rows, size_t num_tokens,
   }
 }
 
-Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a) const {
-  if (a.is_attended || a.attends_on_device) return device_->AddAttention(layer, num_tokens, a);
+Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a,
+                                 std::span<double> cosines) const {
+  if (a.is_attended || a.attends_on_device) {
+    return device_->AddAttention(layer, num_tokens, a, cosines);
+  }
   const ModelConfig& config = model_.config();
   const size_t q_cols = size_t{config.num_heads} * config.head_dim;
   const size_t group_cols = size_t{config.query_group()} * config.head_dim;
@@ -274,10 +277,29 @@ Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a
       std::copy_n(from + t * group_cols, group_cols, attention[t] + head * group_cols);
     }
   }
-  if (device_ != nullptr) return device_->AddAttention(layer, num_tokens, a);
+  if (device_ != nullptr) return device_->AddAttention(layer, num_tokens, a, cosines);
   const LayerWeights& weights = model_.weights().layer(layer);
+  if (!cosines.empty()) a.before = a.residual;
   AddPart(attention, weights.o, weights.o_bias, weights.attention_post_norm, a);
+  if (!cosines.empty()) MeasureCosines(num_tokens, a, cosines);
   return {};
+}
+
+void Transformer::MeasureCosines(size_t num_tokens, const Activations& a,
+                                 std::span<double> cosines) const {
+  const size_t hidden = model_.config().hidden_size, first = num_tokens - cosines.size();
+  threads_.ParallelFor(cosines.size(), [&](size_t item, size_t) {
+    const float* before = a.before.data() + (first + item) * hidden;
+    const float* after = a.residual.data() + (first + item) * hidden;
+    double product = 0, before_norm = 0, after_norm = 0;
+    for (size_t i = 0; i < hidden; ++i) {
+      product += double{before[i]} * after[i];
+      before_norm += double{before[i]} * before[i];
+      after_norm += double{after[i]} * after[i];
+    }
+    const double norms = std::sqrt(before_norm * after_norm);
+    cosines[item] = norms > 0 ? product / norms : 1;
+  });
 }
 
 Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
@@ -301,10 +323,6 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
   AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
           weights.mlp_post_norm, a);
   return {};
-}
-
-Status Transformer::ReadResidual(size_t num_tokens, Activations& a) const {
-  return device_ != nullptr ? device_->ReadResidual(num_tokens, a) : Status();
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,

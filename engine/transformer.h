@@ -21,6 +21,7 @@ struct Activations {
 
   size_t max_tokens;
   std::vector<float> residual;   // [tokens, hidden]
+  std::vector<float> before;  // [tokens, hidden]: the residual stream, where cosines are measured
   std::vector<float> normed;     // [tokens, hidden]
   std::vector<float> projected;  // [tokens, heads * head_dim]: queries, later attention output
   std::vector<float> keys;       // [tokens, kv heads * head_dim]
@@ -48,6 +49,7 @@ struct Activations {
   // Of steps whose attention is done there: queries, keys and values do not come to the host, and
   // the attention's output is always the device's.
   bool attends_on_device = false;
+  bool keeps_queries = false;  // of a device: no more than keys and values comes to the host
   uint64_t graph_key = 0;  // > 0: steps of one token with the same one enqueue the same there
 };
 
@@ -74,10 +76,11 @@ class Transformer {
     LECTERN_RETURN_IF_ERROR(AddAttention(layer, num_tokens, a));
     return AddMlp(layer, num_tokens, a);
   }
-  Status AddAttention(size_t layer, size_t num_tokens, Activations& a) const;
+  // `cosines`: of the last so many tokens, between the residual stream before and after; empty:
+  // they are not measured.
+  Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
+                      std::span<double> cosines = {}) const;
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
-  // Brings Activations::residual up to date where only the device has it.
-  Status ReadResidual(size_t num_tokens, Activations& a) const;
   // Every layer: `attend` turns queries, keys and values into attended; its first error ends it.
   Status RunLayers(size_t num_tokens, Activations& a,
                    FunctionRef<Status(uint32_t layer)> attend) const;
@@ -100,6 +103,7 @@ class Transformer {
 
  private:
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
+  void MeasureCosines(size_t num_tokens, const Activations& a, std::span<double> cosines) const;
   void MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
               bool accumulate, Activations& a) const;
   // In a.steps and a.scales, until the next call.

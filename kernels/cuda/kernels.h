@@ -10,6 +10,7 @@
 #include "kernels/cuda/lookup.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/question_lookup.h"
+#include "kernels/cuda/row_cosines.h"
 #include "kernels/cuda/row_lookup.h"
 #include "kernels/cuda/rows.h"
 
@@ -120,6 +121,7 @@ struct CudaKernels {
   CudaLaunch<CudaQuestionLookupPass>* question_scores;
   CudaLaunch<CudaQuestionLookupPass>* question_tail;
   CudaLaunch<CudaPlaceRowsArgs>* place_rows;
+  CudaLaunch<CudaRowCosinesArgs>* row_cosines;
 };
 
 }  // namespace lectern

@@ -97,6 +97,7 @@ CudaLaunch<CudaQuestionLookupPass> LaunchQuestionFineCodes;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionScores;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionTail;
 CudaLaunch<CudaPlaceRowsArgs> LaunchPlaceRows;
+CudaLaunch<CudaRowCosinesArgs> LaunchRowCosines;
 
 }  // namespace lectern
 

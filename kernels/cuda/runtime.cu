@@ -229,6 +229,7 @@ CudaKernels MakeTable() {
   table.question_scores = LaunchQuestionScores;
   table.question_tail = LaunchQuestionTail;
   table.place_rows = LaunchPlaceRows;
+  table.row_cosines = LaunchRowCosines;
   return table;
 }
 

@@ -189,7 +189,10 @@ int Run(const Options& options) {
       .dim = options.dim,
       .num_heads = std::min(options.heads, options.threads),
   };
-  const uint64_t bytes = devices[0].free_bytes / 10 * 9;
+  uint64_t free_bytes = 0;
+  const CudaStatus measured = kernels->measure_memory(devices[0].index, &free_bytes);
+  if (!measured.ok()) Die(CudaMessage(measured));
+  const uint64_t bytes = free_bytes / 10 * 9;
   std::printf("%s, %zu threads, FAISS %s, head_dim %zu\n\n", devices[0].name, options.threads,
               FaissVersion(), options.dim);
   std::printf("| by | what | keys | heads | at a time | seconds | assigning |\n");
