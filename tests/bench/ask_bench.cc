@@ -1,5 +1,6 @@
 // Our side of compare_llama_cpp.py: the flows with a clock around them, commands on standard input.
-// WEIGHTS: stored, q8 or q4 (engine/weights.h). One thread but where THREADS says otherwise.
+// WEIGHTS: stored, q8 or q4 (engine/weights.h). One thread but where THREADS says otherwise, and in
+// `index`, which has all: its report's times are nobody's figures.
 //
 //   ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED]
 //     Indexes a text of TOKENS tokens under that name. Of the tokens only the first PREFILLED
@@ -163,7 +164,7 @@ Result<std::string> DocumentOf(const Model& model, uint64_t tokens) {
 
 Status Index(const Model& model, const std::string& store, uint64_t tokens, uint64_t prefilled) {
   LECTERN_ASSIGN(const std::string text, DocumentOf(model, tokens));
-  ThreadPool threads(1);
+  ThreadPool threads(DefaultThreads());  // nothing is timed here
   IndexContext context{.env = Env::Default(),
                        .store = store,
                        .model = model,
