@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a Llama model of random weights twice: as the folder that Lectern opens, f16, and as GGUF.
 
-    make_models.py S|M FOLDER    # needs gguf and numpy from PyPI
+    make_models.py S|M FOLDER [--no-gguf]    # needs numpy and, for the GGUF, gguf from PyPI
 
 S: 8 layers of 512, 8 heads over 2 kv heads of 64, feed-forward 1536, vocabulary 8192: 32.5M weights,
    both files f16.
@@ -14,8 +14,14 @@ import shutil
 import struct
 import sys
 
-import gguf
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("make_models.py needs numpy from PyPI")
+try:
+    import gguf
+except ImportError:
+    gguf = None
 
 SHAPES = {
     "S": dict(hidden=512, layers=8, heads=8, kv_heads=2, inner=1536, vocab=8192, quantized=False),
@@ -102,13 +108,17 @@ def add_to_gguf(writer, shape, name, weight):
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in SHAPES:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--no-gguf"]
+    if len(arguments) != 2 or arguments[0] not in SHAPES:
         sys.exit(__doc__)
-    shape, folder = SHAPES[sys.argv[1]], pathlib.Path(sys.argv[2])
+    shape, folder = SHAPES[arguments[0]], pathlib.Path(arguments[1])
+    with_gguf = "--no-gguf" not in sys.argv
+    if with_gguf and gguf is None:
+        sys.exit("make_models.py needs gguf from PyPI; with --no-gguf it writes the folder alone")
     folder.mkdir(parents=True, exist_ok=True)
     write_config(shape, folder)
     random = np.random.default_rng(1)
-    writer = gguf_writer(shape, folder / "model.gguf")
+    writer = gguf_writer(shape, folder / "model.gguf") if with_gguf else None
     header, offset = {}, 0
     for name, _, dims in tensors(shape):
         size = 2 * int(np.prod(dims))
@@ -121,11 +131,13 @@ def main():
         for ours, theirs, dims in tensors(shape):
             weight = values(ours, dims, random)
             out.write(weight.tobytes())
-            add_to_gguf(writer, shape, theirs, weight)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+            if writer:
+                add_to_gguf(writer, shape, theirs, weight)
+    if writer:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
 
 
 if __name__ == "__main__":
