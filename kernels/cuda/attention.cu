@@ -47,6 +47,7 @@ class Attention {
 
   __device__ void Run() {
     FindKeys();
+    next_row_ = FindRow(begin_);
     queries_ = SharedMemory();
     stages_ = queries_ + kQueryTileBytes;
     state_.Reset();
@@ -96,36 +97,28 @@ class Attention {
     }
   }
 
-  __device__ __forceinline__ size_t RowOf(uint32_t entry) const {
+  // The lane's row of the keys from `key` on; past the last: none, whose zeros meet no NaN with a
+  // weight of 0.
+  __device__ __forceinline__ uint32_t FindRow(uint32_t key) const {
+    const uint32_t entry = key + HeldRows<kHeadDim>::OfLane();
+    if (entry >= end_) return kNoRow;
     return kv_.rows != nullptr ? kv_.rows[entry] : entry;
   }
 
-  // Keys and values of entries [key, key + kTileKeys); past the last: zeros, so that a weight of 0
-  // meets no NaN.
+  // Keys and values of entries [key, key + kTileKeys), whose rows were found before: the next ones
+  // are on their way while this tile is.
   __device__ void LoadTile(uint32_t key, uint32_t stage) {
+    const uint32_t head_dim = args_.queries.head_dim, held = next_row_;
+    next_row_ = FindRow(key + kTileKeys);
     if (kIsQ8) {
-      const uint32_t head_dim = args_.queries.head_dim;
-      const auto row_of = [&](uint32_t entry) { return RowOf(entry); };
       if (kv_.logits == nullptr) {
-        LoadQ8<T, kHeadDim, kTileKeys>(Keys(stage), head_dim, kv_.keys, kv_.key_scales, key, end_,
-                                       row_of);
+        LoadHeldQ8<T, kHeadDim>(Keys(stage), head_dim, kv_.keys, kv_.key_scales, held);
       }
-      LoadQ8<T, kHeadDim, kTileKeys>(Values(stage), head_dim, kv_.values, kv_.value_scales, key,
-                                     end_, row_of);
+      LoadHeldQ8<T, kHeadDim>(Values(stage), head_dim, kv_.values, kv_.value_scales, held);
       return;
     }
-    const auto row_of = [&](const void* base) {
-      return [&, base](uint32_t r) -> const void* {
-        if (key + r >= end_) return nullptr;
-        return static_cast<const uint16_t*>(base) + RowOf(key + r) * args_.queries.head_dim;
-      };
-    };
-    if (kv_.logits == nullptr) {
-      CopyRows<kHeadDim, kTileKeys>(Keys(stage), args_.queries.head_dim, kv_.keys,
-                                    row_of(kv_.keys));
-    }
-    CopyRows<kHeadDim, kTileKeys>(Values(stage), args_.queries.head_dim, kv_.values,
-                                  row_of(kv_.values));
+    if (kv_.logits == nullptr) CopyHeldRows<kHeadDim>(Keys(stage), head_dim, kv_.keys, held);
+    CopyHeldRows<kHeadDim>(Values(stage), head_dim, kv_.values, held);
   }
 
   __device__ void Attend(uint32_t key, const unsigned char* keys, const unsigned char* values) {
@@ -326,7 +319,7 @@ class Attention {
   const AttentionItem item_;
   const DeviceKv& kv_;
   const uint32_t first_position_, index_, first_row_, num_rows_, lane_, warp_, warp_row_, warp_key_;
-  uint32_t begin_ = 0, end_ = 0;
+  uint32_t begin_ = 0, end_ = 0, next_row_ = kNoRow;
   unsigned char *queries_ = nullptr, *stages_ = nullptr;
   RowState<kHeadDim> state_;
 };

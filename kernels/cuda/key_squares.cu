@@ -76,17 +76,15 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
     const uint32_t head = heads.HeadOf(tile, q.num_kv_heads);
     const uint32_t first = heads.entries[head] + (tile - heads.tiles[head]) * kTileKeys;
     const uint32_t end = heads.entries[head + 1];
-    const auto row_of = [&](uint32_t entry) -> size_t {
+    const auto row_of = [&](uint32_t entry) {
       return source.rows != nullptr ? source.rows[entry] : entry;
     };
+    const uint32_t of_lane = first + HeldRows<kHeadDim>::OfLane();
+    const uint32_t held = of_lane < end ? row_of(of_lane) : kNoRow;
     if (kIsQ8) {
-      LoadQ8<T, kHeadDim, kTileKeys>(keys, q.head_dim, source.keys, source.key_scales, first, end,
-                                     row_of);
+      LoadHeldQ8<T, kHeadDim>(keys, q.head_dim, source.keys, source.key_scales, held);
     } else {
-      CopyRows<kHeadDim, kTileKeys>(keys, q.head_dim, source.keys, [&](uint32_t r) -> const void* {
-        if (first + r >= end) return nullptr;
-        return static_cast<const uint16_t*>(source.keys) + row_of(first + r) * q.head_dim;
-      });
+      CopyHeldRows<kHeadDim>(keys, q.head_dim, source.keys, held);
     }
     float masses[kWarpKeys / 8][2] = {}, squares[kWarpKeys / 8][2] = {};  // of this lane's columns
     for (uint32_t first_row = 0; first_row < num_rows; first_row += kFewRows) {

@@ -42,6 +42,50 @@ __device__ __forceinline__ void CopyRows(unsigned char* tile, uint32_t head_dim,
   }
 }
 
+// Where the rows of a tile of keys are is read from a list, all at once: a warp copies sixteen of
+// them, pass after pass, and its lanes hold one of these each, lanes 16 … as lanes 0 ….
+constexpr uint32_t kNoRow = 0xFFFFFFFFu;
+constexpr uint32_t kWarpRows = kTileKeys / (kTileThreads / kWarpSize);
+template <uint32_t kHeadDim>
+struct HeldRows {
+  static constexpr uint32_t kOfPass = kWarpSize / (kHeadDim / kChunk);  // rows of a warp
+  static constexpr uint32_t kPasses = kWarpRows / kOfPass;
+  static constexpr uint32_t kRowsPerPass = kTileKeys / kPasses;
+  // Which row of the tile the lane holds; which one this thread copies in a pass.
+  static __device__ __forceinline__ uint32_t OfLane() {
+    const uint32_t held = threadIdx.x % kWarpRows;
+    return held / kOfPass * kRowsPerPass + threadIdx.x / kWarpSize * kOfPass + held % kOfPass;
+  }
+  static __device__ __forceinline__ uint32_t OfPass(uint32_t pass) {
+    return pass * kRowsPerPass + threadIdx.x / (kHeadDim / kChunk);
+  }
+  // Where the latter is, by what the lanes hold. Whole warps come here.
+  static __device__ __forceinline__ uint32_t Held(uint32_t held, uint32_t pass) {
+    const uint32_t lane = threadIdx.x % kWarpSize / (kHeadDim / kChunk);
+    return __shfl_sync(kAllLanes, held, static_cast<int>(pass * kOfPass + lane));
+  }
+};
+
+// Starts copies of a tile of keys of 16-bit elements, row `held` of `rows` for the row that a lane
+// holds; kNoRow: zeros, as columns from head_dim on are. A copy of nothing has the address of a row.
+template <uint32_t kHeadDim>
+__device__ __forceinline__ void CopyHeldRows(unsigned char* tile, uint32_t head_dim,
+                                             const void* rows, uint32_t held) {
+  using Rows = HeldRows<kHeadDim>;
+  const uint32_t chunk = threadIdx.x % (kHeadDim / kChunk);
+  const bool is_column = chunk * kChunk < head_dim;
+  const auto* const column = static_cast<const uint16_t*>(rows) + (is_column ? chunk * kChunk : 0);
+  uint32_t at[Rows::kPasses];
+#pragma unroll
+  for (uint32_t pass = 0; pass < Rows::kPasses; ++pass) at[pass] = Rows::Held(held, pass);
+#pragma unroll
+  for (uint32_t pass = 0; pass < Rows::kPasses; ++pass) {
+    const bool is_read = is_column && at[pass] != kNoRow;
+    CopyAsync16(tile + TileOffset<kHeadDim>(Rows::OfPass(pass), chunk),
+                column + size_t{is_read ? at[pass] : 0} * head_dim, is_read ? 16 : 0);
+  }
+}
+
 // The elements of bits [shift, shift + 16) of int8 numbers, times scale.
 template <typename T>
 __device__ __forceinline__ uint32_t PackQ8(uint32_t bytes, int shift, float scale) {
@@ -50,27 +94,25 @@ __device__ __forceinline__ uint32_t PackQ8(uint32_t bytes, int shift, float scal
   return Pack<T>(scale * static_cast<float>(low), scale * static_cast<float>(high));
 }
 
-// Rows of entries [first, end), at most kRows, of int8 with scales: row_of(entry) says where.
-// Others are zeros. By way of registers: half the bytes of f16 are read, and converted once per
-// tile.
-template <typename T, uint32_t kHeadDim, uint32_t kRows, typename RowOf>
-__device__ __forceinline__ void LoadQ8(unsigned char* tile, uint32_t head_dim, const void* rows,
-                                       const f16* scales, uint32_t first, uint32_t end,
-                                       const RowOf& row_of) {
-  constexpr uint32_t kChunks = kHeadDim / kChunk, kRowsPerPass = kTileThreads / kChunks;
-  const uint32_t chunk = threadIdx.x % kChunks;
+// As CopyHeldRows, of int8 with scales and by way of registers: half the bytes of f16 are read, and
+// converted once per tile.
+template <typename T, uint32_t kHeadDim>
+__device__ __forceinline__ void LoadHeldQ8(unsigned char* tile, uint32_t head_dim, const void* rows,
+                                           const f16* scales, uint32_t held) {
+  using Rows = HeldRows<kHeadDim>;
+  const uint32_t chunk = threadIdx.x % (kHeadDim / kChunk);
 #pragma unroll 4
-  for (uint32_t r = threadIdx.x / kChunks; r < kRows; r += kRowsPerPass) {
+  for (uint32_t pass = 0; pass < Rows::kPasses; ++pass) {
+    const uint32_t at = Rows::Held(held, pass);
     uint4 packed = {0, 0, 0, 0};
-    if (first + r < end && chunk * kChunk < head_dim) {
-      const size_t row = row_of(first + r);
-      const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const int8_t*>(rows) +
-                                                          row * head_dim + chunk * kChunk);
-      const float scale = ToFloat(scales[(row * head_dim + chunk * kChunk) / kQ8Block]);
+    if (at != kNoRow && chunk * kChunk < head_dim) {
+      const size_t first = size_t{at} * head_dim + chunk * kChunk;
+      const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const int8_t*>(rows) + first);
+      const float scale = ToFloat(scales[first / kQ8Block]);
       packed = {PackQ8<T>(bytes.x, 0, scale), PackQ8<T>(bytes.x, 16, scale),
                 PackQ8<T>(bytes.y, 0, scale), PackQ8<T>(bytes.y, 16, scale)};
     }
-    *reinterpret_cast<uint4*>(tile + TileOffset<kHeadDim>(r, chunk)) = packed;
+    *reinterpret_cast<uint4*>(tile + TileOffset<kHeadDim>(Rows::OfPass(pass), chunk)) = packed;
   }
 }
 
