@@ -4,20 +4,21 @@
 //
 // One layer of 32 kv heads of one query head each (Llama-2-7B), and of 8 of 4, head_dim 128, f16,
 // clusters of 20 keys (5 % of the context), which lie further apart in some heads than in others,
-// so that what one threshold chooses is uneven. "sparse" is the whole of a step: lookup, list of
-// rows, items, attention, join, as one graph. Of one token by row codes: "row lookup", all row
-// codes, the fine codes of four times as many rows as are listed, and the list of half of the share
-// that is kept; "row step", it and the attention to these rows and to the tail of all others, that
-// is all of a token's attention between projection and output; "evidence", the squared attention
-// of the rows besides. Times are of one step: graphs launched often enough for some milliseconds,
-// median of seven such runs. --emulated: tiny shapes without a GPU, to see that it works; its times
-// mean nothing.
+// so that what is chosen is uneven. "step" is all of attention between projection and output:
+// lookup, items, attention to the rows that are listed and to the tail of all others, join, as one
+// graph. A token's lookup is by all its query rows (row_lookup.h), a question's by those of them
+// that choose (question_lookup.h): all row codes, the fine codes of four times as many rows as are
+// listed, and the list of half of the share that is kept. "evidence" is the squared attention of
+// the rows that the last token listed, besides. Times are of one step: graphs launched often enough
+// for some milliseconds, median of seven such runs. First each step is compared, with all rows
+// listed, to dense attention. --emulated: tiny shapes without a GPU, to see that it works; its
+// times mean nothing.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -54,23 +55,34 @@ DeviceBuffer<T> Put(CudaStream& stream, const std::vector<T>& values) {
   Check(stream.Wait());
   return buffer;
 }
-// Normal numbers, of which a part is drawn and repeated.
-DeviceBuffer<f16> Random(CudaStream& stream, size_t size, unsigned seed) {
-  std::vector<f16> part(std::min<size_t>(size, 8 << 20));
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  for (f16& x : part) x = ToF16(normal(engine));
-  auto buffer = Make<f16>(stream, size);
+// Numbers of which a part is drawn and repeated: rows differ, as they do not begin where it does.
+template <typename T, typename Draw>
+DeviceBuffer<T> Drawn(CudaStream& stream, size_t size, const Draw& draw) {
+  constexpr size_t kMostDrawn = (1 << 22) - 3;
+  std::vector<T> part(std::min(size, kMostDrawn));
+  for (T& x : part) x = draw();
+  auto buffer = Make<T>(stream, size);
   for (size_t at = 0; at < size; at += part.size()) {
     Check(buffer.Upload(stream, part.data(), std::min(part.size(), size - at), at));
   }
   Check(stream.Wait());
   return buffer;
 }
+DeviceBuffer<f16> Random(CudaStream& stream, size_t size, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  return Drawn<f16>(stream, size, [&] { return ToF16(normal(engine)); });
+}
+DeviceBuffer<uint8_t> RandomBytes(CudaStream& stream, size_t size) {
+  std::mt19937 engine(6);
+  return Drawn<uint8_t>(stream, size, [&] { return static_cast<uint8_t>(engine()); });
+}
 
 // Microseconds of a step that `enqueue` enqueues.
 template <typename Enqueue>
 double Time(CudaStream& stream, bool is_emulated, const Enqueue& enqueue) {
+  enqueue();  // what kernels are loaded for the first time is not captured
+  Check(stream.Wait());
   CudaGraph graph;
   Check(CudaGraph::Begin(stream));
   enqueue();
@@ -92,353 +104,339 @@ double Time(CudaStream& stream, bool is_emulated, const Enqueue& enqueue) {
 }
 
 struct Layer {
+  static constexpr uint32_t kGroupClusters = 16;
+
   Layer(CudaStream& s, const Shape& shape, uint32_t rows)
       : stream(s),
         heads(shape.heads),
         group(shape.group),
         context(rows),
-        num_clusters(rows / kClusterRows),
-        keys(Random(s, size_t{heads} * rows * kDim, 1)),
-        values(Random(s, size_t{heads} * rows * kDim, 2)),
+        num_clusters((rows + kClusterRows - 1) / kClusterRows),
+        num_groups((num_clusters + kGroupClusters - 1) / kGroupClusters),
+        keys(Random(s, all_rows() * kDim, 1)),
+        values(Random(s, all_rows() * kDim, 2)),
+        means(Random(s, size_t{heads} * num_groups * kDim, 7)),
         centroids(Make<f16>(s, size_t{heads} * num_clusters * kDim)),
-        counts(Put(s, std::vector<float>(size_t{heads} * num_clusters, kClusterRows))) {
+        planes(RandomBytes(s, all_rows() * kDim / 8)),
+        fine_planes(RandomBytes(s, all_rows() * kDim / 8 * 3)),
+        cluster_counts(Put(s, std::vector<float>(size_t{heads} * num_clusters, kClusterRows))),
+        deviations(Put(s, std::vector<float>(size_t{heads} * num_clusters, 0.5f))),
+        rotation(Put(s, std::vector<uint32_t>(2 * kDim / 32, 0x5A3C96E1))) {
+    std::mt19937 engine(5);
+    std::uniform_real_distribution<float> uniform(0.01f, 0.1f);
+    factors = Drawn<float>(s, all_rows(), [&] { return uniform(engine); });
+    PutCentroids();
+    std::vector<uint32_t> of_rows(all_rows());
+    for (size_t i = 0; i < of_rows.size(); ++i) {
+      of_rows[i] = static_cast<uint32_t>(i % context);
+    }
+    positions = Put(s, of_rows);
+    for (uint32_t& row : of_rows) row /= kClusterRows;
+    clusters = Put(s, of_rows);
+    PutPlaces();
+  }
+  size_t all_rows() const { return size_t{heads} * context; }
+  DeviceRowCodes Codes() const {
+    return {.planes = planes.data(),
+            .factors = factors.data(),
+            .fine_planes = fine_planes.data(),
+            .fine_factors = factors.data(),
+            .clusters = clusters.data(),
+            .row_begin = row_begin.data(),
+            .num_rows = num_rows.data(),
+            .group_begin = group_begin.data(),
+            .centroids = centroids.data(),
+            .cluster_begin = cluster_begin.data(),
+            .rotation = rotation.data(),
+            .num_kv_heads = heads,
+            .most_rows = context,
+            .most_groups = num_groups,
+            .most_clusters = num_clusters,
+            .all_rows = all_rows(),
+            .plane_bytes = kDim / 8};
+  }
+
+  CudaStream& stream;
+  const uint32_t heads, group, context, num_clusters, num_groups;
+  DeviceBuffer<f16> keys, values, means, centroids;
+  DeviceBuffer<uint8_t> planes, fine_planes;
+  DeviceBuffer<float> cluster_counts, deviations, factors;
+  DeviceBuffer<uint32_t> rotation, positions, clusters;
+  DeviceBuffer<uint32_t> row_begin, num_rows, group_begin, cluster_begin, group_clusters;
+  DeviceBuffer<ExtraRange> tails;
+
+ private:
+  // The same directions in all heads.
+  void PutCentroids() {
     std::mt19937 engine(3);
     std::normal_distribution<float> normal;
-    std::vector<f16> of_head(size_t{num_clusters} * kDim);
+    std::vector<float> directions(size_t{num_clusters} * kDim);
+    for (float& x : directions) x = normal(engine);
+    std::vector<f16> of_head(directions.size());
     for (uint32_t head = 0; head < heads; ++head) {
       const float spread = 0.5f + static_cast<float>(head % 8) / 4;
-      for (f16& x : of_head) x = ToF16(spread * normal(engine));
-      Check(centroids.Upload(s, of_head.data(), of_head.size(), head * of_head.size()));
-      Check(s.Wait());
+      std::transform(directions.begin(), directions.end(), of_head.begin(),
+                     [&](float x) { return ToF16(spread * x); });
+      Check(centroids.Upload(stream, of_head.data(), of_head.size(), head * of_head.size()));
+      Check(stream.Wait());
     }
-    std::vector<uint32_t> begins, row_begins, row_ends;
-    std::vector<HeadRows> of_heads;
-    for (uint32_t head = 0; head < heads; ++head) {
-      begins.push_back(head * num_clusters);
-      of_heads.push_back({head * rows, head * rows, head * rows, (head + 1) * rows});
-      for (uint32_t i = 0; i < num_clusters; ++i) {
-        row_begins.push_back(head * rows + i * kClusterRows);
-        row_ends.push_back(row_begins.back() + kClusterRows);
-      }
-    }
-    begins.push_back(heads * num_clusters);
-    cluster_begin = Put(s, begins);
-    row_begin = Put(s, row_begins);
-    row_end = Put(s, row_ends);
-    head_rows = Put(s, of_heads);
   }
-  CudaStream& stream;
-  const uint32_t heads, group;
-  uint32_t context, num_clusters;
-  DeviceBuffer<f16> keys, values, centroids;
-  DeviceBuffer<float> counts;
-  DeviceBuffer<uint32_t> cluster_begin, row_begin, row_end;
-  DeviceBuffer<HeadRows> head_rows;
+  void PutPlaces() {
+    std::vector<uint32_t> rows, of_clusters, group_rows, of_groups;
+    std::vector<ExtraRange> ranges;
+    for (uint32_t head = 0; head < heads; ++head) {
+      rows.push_back(head * context);
+      of_clusters.push_back(head * num_clusters);
+      for (uint32_t g = 0; g <= num_groups; ++g) {
+        of_groups.push_back(std::min(g * kGroupClusters, num_clusters));
+        group_rows.push_back(std::min(of_groups.back() * kClusterRows, context));
+      }
+      ranges.push_back({1, head * num_groups, (head + 1) * num_groups});
+    }
+    of_clusters.push_back(heads * num_clusters);
+    row_begin = Put(stream, rows);
+    num_rows = Put(stream, std::vector<uint32_t>(heads, context));
+    group_begin = Put(stream, group_rows);
+    cluster_begin = Put(stream, of_clusters);
+    group_clusters = Put(stream, of_groups);
+    tails = Put(stream, ranges);
+  }
 };
 
-// A step of so many tokens over the layer.
+// States of attention to some items.
+struct Parts {
+  Parts() = default;
+  Parts(CudaStream& stream, size_t num_items, size_t num_rows)
+      : items(Make<AttentionItem>(stream, num_items)),
+        out(Make<float>(stream, num_items * num_rows * kDim)),
+        max(Make<float>(stream, num_items * num_rows)),
+        sum(Make<float>(stream, num_items * num_rows)) {}
+  DeviceBuffer<AttentionItem> items;
+  DeviceBuffer<float> out, max, sum;
+};
+
+// A step of so many tokens over the layer: dense, and as Choose says.
 class Step {
  public:
   Step(const Layer& layer, uint32_t num_tokens)
       : layer_(layer),
         stream_(layer.stream),
-        heads_(layer.heads),
-        group_(layer.group),
-        rows_(num_tokens * group_),
-        queries_(Random(stream_, size_t{num_tokens} * heads_ * group_ * kDim, 4)),
-        per_item_(AttentionRowsPerItem(uint64_t{heads_} * layer.context, rows_,
-                                       stream_.device().num_multiprocessors)) {
-    view_ = {queries_.data(), Dtype::kF16, size_t{heads_} * group_ * kDim, num_tokens, heads_,
-             group_,          kDim};
+        num_rows_(num_tokens * layer.group),
+        queries_(Random(stream_, size_t{num_rows_} * layer.heads * kDim, 4)),
+        view_{.data = queries_.data(),
+              .dtype = Dtype::kF16,
+              .stride = size_t{layer.heads} * layer.group * kDim,
+              .num_tokens = num_tokens,
+              .num_kv_heads = layer.heads,
+              .group = layer.group,
+              .head_dim = kDim},
+        result_(Make<f16>(stream_, queries_.size())),
+        lse_(Make<float>(stream_, size_t{layer.heads} * num_rows_)) {
     std::vector<AttentionRange> all;
-    for (uint32_t head = 0; head < heads_; ++head) {
+    for (uint32_t head = 0; head < layer.heads; ++head) {
       all.push_back({head, 0, head * layer.context, (head + 1) * layer.context});
     }
-    const AttentionWork work = CutAttention(all, heads_, per_item_);
-    max_items_ = static_cast<uint32_t>(work.items.size()) + heads_;
-    dense_items_ = Put(stream_, work.items);
+    const AttentionWork work = CutAttention(all, layer.heads, RowsPerItem(layer.all_rows()));
+    dense_ = Parts(stream_, work.items.size(), num_rows_);
+    dense_.items = Put(stream_, work.items);
     dense_begin_ = Put(stream_, work.item_begin);
-    num_dense_ = static_cast<uint32_t>(work.items.size());
-    items_ = Make<AttentionItem>(stream_, max_items_);
-    item_begin_ = Make<uint32_t>(stream_, heads_ + 1);
-    num_items_ = Make<uint32_t>(stream_, 1);
-    list_ = Make<uint32_t>(stream_, size_t{heads_} * layer.context);
-    row_counts_ = Make<uint32_t>(stream_, heads_);
-    out_ = Make<float>(stream_, size_t{max_items_} * rows_ * kDim);
-    max_ = Make<float>(stream_, size_t{max_items_} * rows_);
-    sum_ = Make<float>(stream_, size_t{max_items_} * rows_);
-    result_ = Make<f16>(stream_, queries_.size());
-    lookup_.queries = view_;
-    lookup_.clusters = {layer.centroids.data(), layer.counts.data(), layer.cluster_begin.data(),
-                        heads_ * layer.num_clusters, layer.num_clusters};
-    lookup_.scale = kScale;
-    scratch_ = Make<float>(stream_, CudaLookupScratch(view_, lookup_.clusters));
-    scores_ = Make<float>(stream_, size_t{heads_} * layer.num_clusters);
-    selected_ = Make<uint8_t>(stream_, size_t{heads_} * layer.num_clusters);
-    lookup_.scratch = scratch_.data();
-    lookup_.scores = scores_.data();
   }
 
-  void Dense() { Attend(dense_items_, nullptr, num_dense_, dense_begin_, nullptr); }
-  void Lookup() { Check(CudaLookup(stream_, lookup_)); }
-  void Sparse() {
-    Lookup();
-    CudaSelectRowsArgs select = {};
-    select.selected = selected_.data();
-    select.row_begin = layer_.row_begin.data();
-    select.row_end = layer_.row_end.data();
-    select.cluster_begin = layer_.cluster_begin.data();
-    select.heads = layer_.head_rows.data();
-    select.num_kv_heads = heads_;
-    select.rows = list_.data();
-    select.counts = row_counts_.data();
-    Check(CudaSelectRows(stream_, select));
-    Check(CudaCutItems(stream_,
-                       {layer_.head_rows.data(), row_counts_.data(), nullptr, 0, heads_, per_item_,
-                        max_items_, items_.data(), item_begin_.data(), num_items_.data()}));
-    Attend(items_, num_items_.data(), max_items_, item_begin_, list_.data());
+  void Dense() { AttendAndJoin(dense_, dense_begin_.data(), {}, nullptr); }
+
+  // Half of `share` of the rows are listed: for one token by all its rows, else by num_chosen.
+  void Choose(double share, uint32_t num_chosen) {
+    const uint32_t heads = layer_.heads;
+    const auto all_rows = static_cast<double>(layer_.all_rows());
+    num_chosen_ = num_chosen;
+    num_wanted_ = static_cast<uint32_t>(share / 2 * all_rows);
+    num_refined_ = static_cast<uint32_t>(std::min(4.0 * num_wanted_, all_rows));
+    const DeviceRowCodes codes = layer_.Codes();
+    scratch_ = {};  // given back first
+    scratch_ = Make<float>(stream_, is_question()
+                                        ? CudaQuestionLookupScratch(codes, num_chosen, num_refined_)
+                                        : CudaRowLookupScratch(codes, num_rows_));
+    std::vector<uint32_t> chosen;
+    for (uint32_t i = 0; i < num_chosen; ++i) chosen.push_back(i * num_rows_ / num_chosen);
+    chosen_ = Put(stream_, chosen);
+    weights_ = Put(stream_, std::vector<float>(num_chosen, 1 / static_cast<float>(num_chosen)));
+    listed_ = Make<uint32_t>(stream_, num_wanted_);
+    counts_ = Make<uint32_t>(stream_, heads);
+    lookup_lse_ = Make<float>(stream_, size_t{2} * heads * num_rows_);
+    tail_ = Make<float>(stream_, size_t{heads} * num_rows_ * layer_.num_groups);
+    squares_ = Put(stream_, std::vector<uint64_t>(layer_.context));
+    const uint64_t entries = num_wanted_ + uint64_t{heads} * layer_.num_groups;
+    per_item_ = RowsPerItem(entries);
+    chosen_parts_ = {};
+    chosen_parts_ =
+        Parts(stream_, MostAttentionItems(entries, uint64_t{2} * heads, per_item_), num_rows_);
+    chosen_begin_ = Make<uint32_t>(stream_, heads + 2);
   }
-  // A threshold above which this share of all clusters lies.
-  void Keep(double share) {
-    lookup_.thresholds = nullptr;
-    lookup_.selected = nullptr;
-    Lookup();
-    std::vector<float> scores(scores_.size());
-    Check(scores_.Download(stream_, scores.data(), scores.size()));
-    Check(stream_.Wait());
-    const auto at = static_cast<size_t>((1 - share) * static_cast<double>(scores.size()));
-    std::nth_element(scores.begin(), scores.begin() + static_cast<ptrdiff_t>(at), scores.end());
-    thresholds_ = Put(stream_, std::vector<float>(heads_, scores[at]));
-    lookup_.thresholds = thresholds_.data();
-    lookup_.selected = selected_.data();
+  void Lookup() {
+    float* const tail_lse = lookup_lse_.data() + size_t{layer_.heads} * num_rows_;
+    // Heads are as far apart among the keys as among the codes.
+    if (!is_question()) {
+      Check(CudaRowLookup(stream_, {.codes = layer_.Codes(),
+                                    .queries = view_,
+                                    .scale = kScale,
+                                    .num_refined = num_refined_,
+                                    .num_wanted = num_wanted_,
+                                    .scratch = scratch_.data(),
+                                    .first_row = layer_.row_begin.data(),
+                                    .rows = listed_.data(),
+                                    .counts = counts_.data(),
+                                    .lse = lookup_lse_.data(),
+                                    .tail = tail_.data(),
+                                    .tail_lse = tail_lse}));
+      return;
+    }
+    Check(CudaQuestionLookup(stream_, {.codes = layer_.Codes(),
+                                       .cluster_counts = layer_.cluster_counts.data(),
+                                       .cluster_deviations = layer_.deviations.data(),
+                                       .group_clusters = layer_.group_clusters.data(),
+                                       .queries = view_,
+                                       .scale = kScale,
+                                       .chosen = chosen_.data(),
+                                       .weights = weights_.data(),
+                                       .num_chosen = num_chosen_,
+                                       .num_refined = num_refined_,
+                                       .num_wanted = num_wanted_,
+                                       .scratch = scratch_.data(),
+                                       .first_row = layer_.row_begin.data(),
+                                       .rows = listed_.data(),
+                                       .counts = counts_.data(),
+                                       .lse = lookup_lse_.data(),
+                                       .tail = tail_.data(),
+                                       .tail_lse = tail_lse}));
   }
-  // Share of the rows that the last step read.
-  double ReadShare() {
-    std::vector<uint32_t> counts(heads_);
-    Check(row_counts_.Download(stream_, counts.data(), heads_));
+  // To what was listed, and the tail.
+  void Attend() {
+    uint32_t* const num_items = chosen_begin_.data() + layer_.heads + 1;
+    Check(CudaCutItems(stream_, {.heads = nullptr,
+                                 .counts = counts_.data(),
+                                 .extra = layer_.tails.data(),
+                                 .num_extra = 1,
+                                 .num_kv_heads = layer_.heads,
+                                 .rows_per_item = per_item_,
+                                 .max_items = static_cast<uint32_t>(chosen_parts_.items.size()),
+                                 .items = chosen_parts_.items.data(),
+                                 .item_begin = chosen_begin_.data(),
+                                 .num_items = num_items}));
+    DeviceKv tail;
+    tail.values = layer_.means.data();
+    tail.logits = tail_.data();
+    tail.logits_stride = layer_.num_groups;
+    AttendAndJoin(chosen_parts_, chosen_begin_.data(), tail, num_items);
+  }
+  // Of the last token.
+  void Evidence() {
+    CudaKeySquaresArgs args = {.queries = view_,
+                               .scale = kScale,
+                               .source = Rows(),
+                               .counts = counts_.data(),
+                               .most_entries = std::min(layer_.context, num_wanted_),
+                               .lse = lse_.data() + num_rows_ - layer_.group,
+                               .lse_stride = num_rows_,
+                               .positions = layer_.positions.data(),
+                               .squares = squares_.data(),
+                               .least = 1e-6f};
+    args.source.rows = listed_.data();
+    args.queries.data = queries_.data() + (view_.num_tokens - 1) * view_.stride;
+    args.queries.num_tokens = 1;
+    Check(CudaKeySquares(stream_, args));
+  }
+  std::vector<f16> Result() {
+    std::vector<f16> result(result_.size());
+    Check(result_.Download(stream_, result.data(), result.size()));
     Check(stream_.Wait());
-    return std::accumulate(counts.begin(), counts.end(), 0.0) / (heads_ * layer_.context);
+    return result;
   }
 
  private:
-  void Attend(const DeviceBuffer<AttentionItem>& items, const uint32_t* num_items,
-              uint32_t max_items, const DeviceBuffer<uint32_t>& item_begin, const uint32_t* rows) {
+  bool is_question() const { return view_.num_tokens > 1; }
+  uint32_t RowsPerItem(uint64_t num_entries) const {
+    return AttentionRowsPerItem(num_entries, num_rows_, stream_.device().num_multiprocessors);
+  }
+  DeviceKv Rows() const {
+    DeviceKv rows;
+    rows.keys = layer_.keys.data();
+    rows.values = layer_.values.data();
+    return rows;
+  }
+  // num_items, of the device: to what was listed and the tail; nullptr: to all rows.
+  void AttendAndJoin(const Parts& parts, const uint32_t* item_begin, const DeviceKv& tail,
+                     const uint32_t* num_items) {
     CudaAttendArgs args;
     args.queries = view_;
     args.scale = kScale;
-    args.sources[0].keys = layer_.keys.data();
-    args.sources[0].values = layer_.values.data();
-    args.sources[0].rows = rows;
-    args.items = items.data();
+    args.sources[0] = Rows();
+    if (num_items != nullptr) {
+      args.sources[0].rows = listed_.data();
+      args.sources[1] = tail;
+      args.num_sources = 2;
+    }
+    args.items = parts.items.data();
     args.num_items = num_items;
-    args.max_items = max_items;
-    args.states = {out_.data(), max_.data(), sum_.data()};
+    args.max_items = static_cast<uint32_t>(parts.items.size());
+    args.states = {parts.out.data(), parts.max.data(), parts.sum.data()};
     Check(CudaAttend(stream_, args));
     CudaJoinArgs join = {};
-    join.lists[0] = {args.states, item_begin.data()};
+    join.lists[0] = {args.states, item_begin};
     join.num_lists = 1;
     join.num_tokens = view_.num_tokens;
-    join.num_kv_heads = heads_;
-    join.group = group_;
+    join.num_kv_heads = layer_.heads;
+    join.group = layer_.group;
     join.head_dim = kDim;
     join.dtype = Dtype::kF16;
     join.output = result_.data();
+    join.lse = lse_.data();
     Check(CudaJoin(stream_, join));
   }
 
   const Layer& layer_;
   CudaStream& stream_;
-  const uint32_t heads_, group_;
-  uint32_t rows_;
-  DeviceBuffer<f16> queries_, result_;
-  uint32_t per_item_, max_items_ = 0, num_dense_ = 0;
-  DeviceQueries view_;
-  CudaLookupArgs lookup_ = {};
-  DeviceBuffer<AttentionItem> dense_items_, items_;
-  DeviceBuffer<uint32_t> dense_begin_, item_begin_, num_items_, list_, row_counts_;
-  DeviceBuffer<float> out_, max_, sum_, scratch_, scores_, thresholds_;
-  DeviceBuffer<uint8_t> selected_;
-};
-
-// A step of one token by row codes.
-class RowStep {
- public:
-  RowStep(const Layer& layer, double share)
-      : layer_(layer),
-        stream_(layer.stream),
-        groups_((layer.context + kGroupRows - 1) / kGroupRows),
-        queries_(Random(stream_, size_t{layer.heads} * layer.group * kDim, 4)),
-        means_(Random(stream_, size_t{layer.heads} * groups_ * kDim, 7)) {
-    lookup_.codes = Codes();
-    lookup_.queries = {queries_.data(), Dtype::kF16, queries_.size(), 1, layer.heads,
-                       layer.group,     kDim};
-    lookup_.scale = kScale;
-    const auto all_rows = static_cast<double>(lookup_.codes.all_rows);
-    lookup_.num_wanted = static_cast<uint32_t>(share / 2 * all_rows);
-    lookup_.num_refined = 4 * lookup_.num_wanted;
-    rows_ = Make<uint32_t>(stream_, lookup_.num_wanted);
-    counts_ = Make<uint32_t>(stream_, layer.heads);
-    const size_t queries = size_t{layer.heads} * layer.group;
-    scratch_ = Make<float>(stream_, CudaRowLookupScratch(lookup_.codes, layer.group));
-    masses_ = Make<float>(stream_, queries * (3 + groups_));
-    lookup_.first_row = places_.data();  // heads are as far apart here as there
-    lookup_.scratch = scratch_.data();
-    lookup_.rows = rows_.data();
-    lookup_.counts = counts_.data();
-    lookup_.lse = masses_.data();
-    lookup_.tail_lse = masses_.data() + queries;
-    lookup_.tail = masses_.data() + 3 * queries;
-    PrepareAttention();
-    PrepareEvidence();
-  }
-  void Lookup() { Check(CudaRowLookup(stream_, lookup_)); }
-  void Attend() {
-    Check(CudaCutItems(stream_, cut_));
-    Check(CudaAttend(stream_, attend_));
-    Check(CudaJoin(stream_, join_));
-  }
-  void Evidence() { Check(CudaKeySquares(stream_, squares_args_)); }
-
- private:
-  static constexpr uint32_t kGroupRows = 320;
-
-  DeviceBuffer<uint8_t> Bytes(size_t size) {
-    std::mt19937 engine(6);
-    std::vector<uint8_t> bytes(size);
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(engine());
-    return Put(stream_, bytes);
-  }
-  DeviceRowCodes Codes() {
-    const uint32_t heads = layer_.heads, context = layer_.context;
-    const size_t all_rows = size_t{heads} * context;
-    std::mt19937 engine(5);
-    std::uniform_real_distribution<float> uniform(0.01f, 0.1f);
-    std::vector<float> factors(all_rows);
-    for (float& factor : factors) factor = uniform(engine);
-    std::vector<uint32_t> clusters, places;
-    for (uint32_t i = 0; i < all_rows; ++i) {
-      clusters.push_back(std::min(i % context / kClusterRows, layer_.num_clusters - 1));
-    }
-    for (uint32_t h = 0; h < heads; ++h) places.push_back(h * context);
-    places.insert(places.end(), heads, context);
-    for (uint32_t h = 0; h < heads; ++h) {
-      for (uint32_t g = 0; g <= groups_; ++g) places.push_back(std::min(g * kGroupRows, context));
-    }
-    planes_ = Bytes(all_rows * kDim / 8);
-    fine_planes_ = Bytes(all_rows * kDim / 8 * 3);
-    factors_ = Put(stream_, factors);
-    clusters_ = Put(stream_, clusters);
-    places_ = Put(stream_, places);
-    rotation_ = Put(stream_, std::vector<uint32_t>(2 * kDim / 32, 0x5A3C96E1));
-    return {.planes = planes_.data(),
-            .factors = factors_.data(),
-            .fine_planes = fine_planes_.data(),
-            .fine_factors = factors_.data(),
-            .clusters = clusters_.data(),
-            .row_begin = places_.data(),
-            .num_rows = places_.data() + heads,
-            .group_begin = places_.data() + 2 * heads,
-            .centroids = layer_.centroids.data(),
-            .cluster_begin = layer_.cluster_begin.data(),
-            .rotation = rotation_.data(),
-            .num_kv_heads = heads,
-            .most_rows = context,
-            .most_groups = groups_,
-            .most_clusters = layer_.num_clusters,
-            .all_rows = all_rows,
-            .plane_bytes = kDim / 8};
-  }
-  // Over what was listed, and the tail.
-  void PrepareAttention() {
-    const uint32_t heads = layer_.heads, group = layer_.group;
-    const uint64_t entries = lookup_.num_wanted + uint64_t{heads} * groups_;
-    const uint32_t per_item =
-        AttentionRowsPerItem(entries, group, stream_.device().num_multiprocessors);
-    const auto max_items =
-        static_cast<uint32_t>(MostAttentionItems(entries, uint64_t{2} * heads, per_item));
-    std::vector<ExtraRange> tails;
-    for (uint32_t h = 0; h < heads; ++h) tails.push_back({1, h * groups_, (h + 1) * groups_});
-    tails_ = Put(stream_, tails);
-    items_ = Make<AttentionItem>(stream_, max_items);
-    item_begin_ = Make<uint32_t>(stream_, heads + 2);
-    out_ = Make<float>(stream_, size_t{max_items} * group * kDim);
-    states_ = Make<float>(stream_, size_t{2} * max_items * group);
-    result_ = Make<f16>(stream_, queries_.size());
-    cut_ = {.heads = nullptr,
-            .counts = counts_.data(),
-            .extra = tails_.data(),
-            .num_extra = 1,
-            .num_kv_heads = heads,
-            .rows_per_item = per_item,
-            .max_items = max_items,
-            .items = items_.data(),
-            .item_begin = item_begin_.data(),
-            .num_items = item_begin_.data() + heads + 1};
-    attend_.queries = lookup_.queries;
-    attend_.scale = kScale;
-    attend_.num_sources = 2;
-    attend_.sources[0].keys = layer_.keys.data();
-    attend_.sources[0].values = layer_.values.data();
-    attend_.sources[0].rows = rows_.data();
-    attend_.sources[1].values = means_.data();
-    attend_.sources[1].logits = lookup_.tail;
-    attend_.sources[1].logits_stride = groups_;
-    attend_.items = items_.data();
-    attend_.num_items = cut_.num_items;
-    attend_.max_items = max_items;
-    attend_.states = {out_.data(), states_.data(), states_.data() + size_t{max_items} * group};
-    join_.lists[0] = {attend_.states, item_begin_.data()};
-    join_.num_lists = 1;
-    join_.num_tokens = 1;
-    join_.num_kv_heads = heads;
-    join_.group = group;
-    join_.head_dim = kDim;
-    join_.dtype = Dtype::kF16;
-    join_.output = result_.data();
-    join_.lse = masses_.data() + size_t{2} * heads * group;
-  }
-  void PrepareEvidence() {
-    std::vector<uint32_t> positions;
-    for (uint32_t i = 0; i < layer_.heads * layer_.context; ++i) {
-      positions.push_back(i % layer_.context);
-    }
-    positions_ = Put(stream_, positions);
-    squares_ = Put(stream_, std::vector<uint64_t>(layer_.context));
-    squares_args_ = {.queries = lookup_.queries,
-                     .scale = kScale,
-                     .source = attend_.sources[0],
-                     .counts = counts_.data(),
-                     .most_entries = std::min(layer_.context, lookup_.num_wanted),
-                     .lse = join_.lse,
-                     .positions = positions_.data(),
-                     .squares = squares_.data(),
-                     .least = 1e-6f};
-  }
-
-  const Layer& layer_;
-  CudaStream& stream_;
-  const uint32_t groups_;
-  DeviceBuffer<f16> queries_, means_, result_;
-  DeviceBuffer<uint8_t> planes_, fine_planes_;
-  DeviceBuffer<float> factors_, scratch_, masses_, out_, states_;  // LSEs, of tails, of all; tails
-  DeviceBuffer<uint32_t> rotation_, clusters_, places_, rows_, counts_, item_begin_, positions_;
-  DeviceBuffer<ExtraRange> tails_;
-  DeviceBuffer<AttentionItem> items_;
+  const uint32_t num_rows_;  // of a kv head
+  DeviceBuffer<f16> queries_;
+  const DeviceQueries view_;
+  DeviceBuffer<f16> result_;
+  DeviceBuffer<float> lse_, lookup_lse_, scratch_, weights_, tail_;
+  uint32_t num_chosen_ = 0, num_wanted_ = 0, num_refined_ = 0, per_item_ = 0;
+  Parts dense_, chosen_parts_;
+  DeviceBuffer<uint32_t> dense_begin_, chosen_begin_, chosen_, listed_, counts_;
   DeviceBuffer<uint64_t> squares_;
-  CudaRowLookupArgs lookup_ = {};
-  CudaCutItemsArgs cut_ = {};
-  CudaAttendArgs attend_ = {};
-  CudaJoinArgs join_ = {};
-  CudaKeySquaresArgs squares_args_ = {};
 };
 
-// Kernels that a row step launches with its evidence, whatever the shape: as the emulation counts.
-uint64_t CountRowLaunches() {
-  const CudaKernels& kernels = *lectern_cuda_kernels();
+constexpr Shape kSmallShape = {2, 2};
+constexpr uint32_t kSmallContext = 640, kSmallQuestion = 20;
+
+// Where all rows are listed, a step finds what dense attention does.
+void CheckSteps(CudaStream& stream) {
+  const Layer layer(stream, kSmallShape, kSmallContext);
+  for (const uint32_t tokens : {1u, kSmallQuestion}) {
+    Step step(layer, tokens);
+    step.Dense();
+    const std::vector<f16> dense = step.Result();
+    step.Choose(2, tokens);
+    step.Lookup();
+    step.Attend();
+    const std::vector<f16> chosen = step.Result();
+    float most = 0;
+    for (size_t i = 0; i < dense.size(); ++i) {
+      most = std::fmax(most, std::fabs(ToFloat(chosen[i]) - ToFloat(dense[i])));
+    }
+    if (most <= 1e-3f) continue;
+    std::fprintf(stderr, "cuda_bench: a step of %u tokens is off by %g\n", tokens, most);
+    std::exit(1);
+  }
+}
+
+// Kernels that a step launches with its evidence, whatever the shape: as the emulation counts.
+unsigned long long CountLaunches(uint32_t num_tokens) {
   CudaStream stream;
-  Check(CudaStream::Create(kernels, 0, stream));
-  const Layer layer(stream, {2, 1}, 640);
-  RowStep step(layer, 0.1);
+  Check(CudaStream::Create(*lectern_cuda_kernels(), 0, stream));
+  const Layer layer(stream, kSmallShape, kSmallContext);
+  Step step(layer, num_tokens);
+  step.Choose(0.1, num_tokens);
   const uint64_t before = cuda_emulation::NumLaunches();
   step.Lookup();
   step.Attend();
@@ -458,46 +456,42 @@ int Run(bool is_emulated) {
   Check(ListCudaDevices(*kernels, devices));
   CudaStream stream;
   Check(CudaStream::Create(*kernels, devices[0].index, stream));
+  CheckSteps(stream);
   using Sizes = std::vector<uint32_t>;
   for (const Shape& shape : {Shape{32, 1}, Shape{8, 4}}) {
     std::printf(
         "%s, one layer, %u kv heads of %u query heads, head_dim %u, f16, clusters of %u\n\n",
         devices[0].name, shape.heads, shape.group, kDim, kClusterRows);
     std::printf(
-        "| context | tokens | kept | dense us | lookup us | sparse us | times | read | "
-        "row lookup us | row step us | times | evidence us |\n"
-        "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+        "| context | tokens | rows that choose | kept | dense us | lookup us | step us | times | "
+        "evidence us |\n"
+        "|---|---|---|---|---|---|---|---|---|\n");
     for (const uint32_t context : is_emulated ? Sizes{640} : Sizes{32768, 131072, 524288}) {
       const Layer layer(stream, shape, context);
       for (const uint32_t tokens : is_emulated ? Sizes{1, 20} : Sizes{1, 1024, 4096}) {
         Step step(layer, tokens);
         const double dense = Time(stream, is_emulated, [&] { step.Dense(); });
-        for (const double keep : {0.3, 0.1}) {
-          step.Keep(keep);
-          const double lookup = Time(stream, is_emulated, [&] { step.Lookup(); });
-          const double sparse = Time(stream, is_emulated, [&] { step.Sparse(); });
-          std::printf("| %u | %u | %.0f %% | %.1f | %.1f | %.1f | %.2f | %.3f | ", context, tokens,
-                      100 * keep, dense, lookup, sparse, dense / sparse, step.ReadShare());
-          if (tokens == 1) {
-            RowStep rows(layer, keep);
-            const double row_lookup = Time(stream, is_emulated, [&] { rows.Lookup(); });
-            const double row_step = Time(stream, is_emulated, [&] {
-              rows.Lookup();
-              rows.Attend();
+        const Sizes of_question = is_emulated ? Sizes{16, 20} : Sizes{16, 64};
+        for (const uint32_t choosing : tokens == 1 ? Sizes{shape.group} : of_question) {
+          for (const double keep : {0.3, 0.1}) {
+            step.Choose(keep, choosing);
+            const double lookup = Time(stream, is_emulated, [&] { step.Lookup(); });
+            const double all = Time(stream, is_emulated, [&] {
+              step.Lookup();
+              step.Attend();
             });
-            std::printf("%.1f | %.1f | %.2f | %.1f |\n", row_lookup, row_step, dense / row_step,
-                        Time(stream, is_emulated, [&] { rows.Evidence(); }));
-          } else {
-            std::printf("– | – | – | – |\n");
+            const double evidence = Time(stream, is_emulated, [&] { step.Evidence(); });
+            std::printf("| %u | %u | %u | %.0f %% | %.1f | %.1f | %.1f | %.2f | %.1f |\n", context,
+                        tokens, choosing, 100 * keep, dense, lookup, all, dense / all, evidence);
+            std::fflush(stdout);
           }
-          std::fflush(stdout);
         }
       }
     }
     std::printf("\n");
   }
-  std::printf("A row step with its evidence is %llu kernels.\n",
-              static_cast<unsigned long long>(CountRowLaunches()));
+  std::printf("With its evidence a token's step is %llu kernels, a question's %llu.\n",
+              CountLaunches(1), CountLaunches(kSmallQuestion));
   return 0;
 }
 
