@@ -85,7 +85,6 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
     launch_with(kernel, grid, shared, pass);
   };
   const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
-  const uint32_t table_bytes = codes.plane_bytes * 32;
   launch(kernels.row_queries,
          {.x = num_queries + (codes.most_clusters - 1) / kRowTileCentroids + 1,
           .y = heads,
@@ -99,7 +98,8 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   turns.x = std::min(select.num_tiles, (at_once + heads - 1) / heads);
   CudaGrid of_queries = turns;
   of_queries.z = (num_queries + kRowQueries - 1) / kRowQueries;
-  launch(kernels.row_logits, of_queries, kRowSharedBytes + kRowQueries * table_bytes);
+  launch(kernels.row_logits, of_queries,
+         kRowSharedBytes + RowTableBytes(kRowQueries, codes.plane_bytes));
   // Scores by the logits as they are, and where their best are.
   const auto find_cut = [&] {
     constexpr uint32_t kShared = kRowSharedBytes + kRowDigitValues * sizeof(uint32_t);
@@ -112,7 +112,8 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   };
   find_cut();
   launch(kernels.row_refine, turns,
-         kRowSharedBytes + num_queries * table_bytes + kRowTile * uint32_t{sizeof(uint32_t)});
+         kRowSharedBytes + RowTableBytes(num_queries, codes.plane_bytes) +
+             kRowTile * uint32_t{sizeof(uint32_t)});
   select.is_refined = 1;
   find_cut();
   launch_with(kernels.row_list, tiles, kRowSharedBytes, select);

@@ -16,33 +16,53 @@ __device__ __forceinline__ float Softcapped(const CudaRowLookupArgs& args, float
   return args.softcap > 0 ? args.softcap * tanhf(logit / args.softcap) : logit;
 }
 
-// The tables of `count` query rows of a head from `first` on, into shared memory: [bytes of a
-// plane] [stride][32], so that an index into a table of one query row serves for all.
+// The tables of `count` query rows of a head from `first` on, into shared memory: [kRowQueries of
+// them at a time][bytes of a plane][kTableWords].
 __device__ __forceinline__ const unsigned char* LoadTables(const CudaRowLookupPass& pass,
                                                            uint32_t head, uint32_t first,
-                                                           uint32_t count, uint32_t stride) {
-  constexpr uint32_t kWords = 32 / sizeof(uint32_t);
-  const uint32_t plane_bytes = pass.lookup.codes.plane_bytes;
-  const size_t query = size_t{head} * pass.num_queries + first;
-  const auto* const from =
-      reinterpret_cast<const uint32_t*>(pass.tables + query * plane_bytes * 32);
+                                                           uint32_t count) {
+  const uint32_t num_entries = pass.lookup.codes.plane_bytes * kTableWords;  // of a query row
+  const uint8_t* const from =
+      pass.tables + (size_t{head} * pass.num_queries + first) * num_entries;
   auto* const to = reinterpret_cast<uint32_t*>(MoreShared());
-  for (uint32_t i = threadIdx.x; i < count * plane_bytes * kWords; i += kRowThreads) {
-    const uint32_t table = i / kWords, q = table / plane_bytes, b = table % plane_bytes;
-    to[(b * stride + q) * kWords + i % kWords] = from[i];
+  for (uint32_t i = threadIdx.x; i < (count + kRowQueries - 1) / kRowQueries * num_entries;
+       i += kRowThreads) {
+    const uint32_t query = i / num_entries * kRowQueries;
+    uint32_t word = 0;
+#pragma unroll
+    for (uint32_t q = 0; q < kRowQueries; ++q) {
+      if (query + q < count) word |= from[(query + q) * num_entries + i % num_entries] << (8 * q);
+    }
+    to[i] = word;
   }
   __syncthreads();
   return MoreShared();
 }
-// Bits of four bytes in two parts, each an index into a table: as bytes.
+// Bits of four bytes in two parts, each a place in a table: as bytes.
 struct Nibbles {
   uint32_t low, high;
   __device__ __forceinline__ explicit Nibbles(uint32_t bytes)
-      : low(bytes & 0x0F0F0F0F), high(bytes >> 4 & 0x0F0F0F0F) {}
-  // Of byte i.
-  __device__ __forceinline__ uint32_t Sum(const unsigned char* table, uint32_t i) const {
-    return static_cast<uint32_t>(table[low >> (8 * i) & 0xFF] +
-                                 table[16 + (high >> (8 * i) & 0xFF)]);
+      : low(bytes << 2 & 0x3C3C3C3C), high(bytes >> 2 & 0x3C3C3C3C) {}
+  // Of byte i: of each query row a byte.
+  __device__ __forceinline__ uint32_t Entries(const unsigned char* table, uint32_t i) const {
+    const unsigned char* const lower = table + (low >> (8 * i) & 0xFF);
+    const unsigned char* const upper = table + kTableWords / 2 * 4 + (high >> (8 * i) & 0xFF);
+    return *reinterpret_cast<const uint32_t*>(lower) + *reinterpret_cast<const uint32_t*>(upper);
+  }
+};
+constexpr uint32_t kTableBytes = kTableWords * 4;
+static_assert(4 * kLargestEntry <= 0xFF, "entries of two bytes are summed as bytes");
+// Sums of kRowQueries query rows, 16 bits each: of all entries of three planes at most.
+struct QuerySums {
+  static constexpr uint32_t kMostPlaneBytes = 32;
+  static_assert(kRowQueries == 4 && 7 * 2 * kMostPlaneBytes * kLargestEntry <= kLargestSum);
+  uint32_t even = 0, odd = 0;
+  __device__ __forceinline__ void Add(uint32_t entries, uint32_t times) {
+    even += times * (entries & 0x00FF00FF);
+    odd += times * (entries >> 8 & 0x00FF00FF);
+  }
+  __device__ __forceinline__ float Of(uint32_t query) const {
+    return static_cast<float>((query % 2 == 0 ? even : odd) >> (query / 2 * 16) & 0xFFFF);
   }
 };
 
@@ -122,7 +142,7 @@ __device__ void StoreLse(const CudaRowLookupPass& pass, uint32_t head, uint32_t 
 
 // ---- Logits of rows with some query rows, by row codes; the last block of a head finds the LSEs
 
-// Of a thread's rows. kQueries: of a block, whose sums are kept in registers.
+// Of a thread's rows. kQueries: of a block.
 template <uint32_t kQueries>
 __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32_t head,
                                            uint32_t first_query, uint32_t num_queries,
@@ -137,8 +157,8 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
   float factors[kRowsPerThread];
   LoadFour(codes.clusters + row, clusters);
   LoadFour(codes.factors + row, factors);
-  uint32_t sums[kQueries][kRowsPerThread] = {};
-  constexpr uint32_t kAtOnce = kQueries > 1 ? 4 : 8;  // words that are under way together
+  QuerySums sums[kRowsPerThread];
+  constexpr uint32_t kAtOnce = 8;  // words that are under way together
   for (uint32_t first = 0; first < codes.plane_bytes; first += kAtOnce) {
     uint32_t bits[kAtOnce];
 #pragma unroll
@@ -148,17 +168,16 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
           is_byte ? *reinterpret_cast<const uint32_t*>(plane + (first + k) * kSignBlockRows) : 0;
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k) {
+    for (uint32_t k = 0; k < kAtOnce; k += 2) {
       if (first + k >= codes.plane_bytes) continue;
-      const Nibbles of_rows(bits[k]);
-      const unsigned char* const table = tables + (first + k) * kQueries * 32;
+      const bool is_pair = first + k + 1 < codes.plane_bytes;
+      const Nibbles of_rows(bits[k]), next_of_rows(bits[k + 1]);
+      const unsigned char* const table = tables + (first + k) * kTableBytes;
 #pragma unroll
-      for (uint32_t q = 0; q < kQueries; ++q) {
-        if (q > 0 && q >= num_queries) continue;
-#pragma unroll
-        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-          sums[q][i] += of_rows.Sum(table + q * 32, i);
-        }
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        uint32_t entries = of_rows.Entries(table, i);
+        if (is_pair) entries += next_of_rows.Entries(table + kTableBytes, i);
+        sums[i].Add(entries, 1);
       }
     }
   }
@@ -171,7 +190,7 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
       if (i >= rows.count) continue;
-      const float dot = step * static_cast<float>(sums[q][i]) + offset;
+      const float dot = step * sums[i].Of(q) + offset;
       logits[q][i] = Softcapped(pass.lookup, centroids[clusters[i]] + factors[i] * dot);
     }
   }
@@ -183,7 +202,7 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
   const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
   const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
   const uint32_t num_rows = pass.lookup.codes.num_rows[head], num_tiles = TilesOf(num_rows);
-  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries, kQueries);
+  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries);
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
     const ThreadRows rows = RowsOf(tile, num_rows);
     float logits[kQueries][kRowsPerThread] = {};
@@ -252,19 +271,19 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
   const float factor = codes.fine_factors[row];
   const uint32_t cluster = codes.clusters[row];
   for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
-    uint32_t sums[kRowQueries] = {};
+    QuerySums sums;
+    const unsigned char* const table = tables + first / kRowQueries * bytes * kTableBytes;
     // Of four bytes, or one, of each plane.
-    const auto add = [&](uint32_t b, uint32_t signs, uint32_t low, uint32_t high, uint32_t count) {
-      const Nibbles of_signs(signs), of_low(low), of_high(high);
+    const auto add = [&](uint32_t b, const uint32_t(&bits)[3], uint32_t count) {
 #pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        if (i >= count) continue;
-        const unsigned char* const table = tables + ((b + i) * pass.num_queries + first) * 32;
+      for (uint32_t p = 0; p < 3; ++p) {
+        const Nibbles of_plane(bits[p]);
 #pragma unroll
-        for (uint32_t q = 0; q < kRowQueries; ++q) {
-          if (q > 0 && first + q >= pass.num_queries) continue;
-          const unsigned char* const its = table + q * 32;
-          sums[q] += 4 * of_signs.Sum(its, i) + of_low.Sum(its, i) + 2 * of_high.Sum(its, i);
+        for (uint32_t i = 0; i < 4; i += 2) {
+          if (i >= count) continue;
+          uint32_t entries = of_plane.Entries(table + (b + i) * kTableBytes, i);
+          if (i + 1 < count) entries += of_plane.Entries(table + (b + i + 1) * kTableBytes, i + 1);
+          sums.Add(entries, p == 0 ? 4 : p);
         }
       }
     };
@@ -272,29 +291,30 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
       constexpr uint32_t kAtOnce = 4;  // of each plane under way together
       const auto* const words = reinterpret_cast<const uint32_t*>(planes);
       for (uint32_t w = 0; w < bytes / 4; w += kAtOnce) {
-        uint32_t bits[3][kAtOnce];
+        uint32_t bits[kAtOnce][3];
 #pragma unroll
         for (uint32_t p = 0; p < 3; ++p) {
 #pragma unroll
           for (uint32_t k = 0; k < kAtOnce; ++k) {
-            bits[p][k] = w + k < bytes / 4 ? words[p * (bytes / 4) + w + k] : 0;
+            bits[k][p] = w + k < bytes / 4 ? words[p * (bytes / 4) + w + k] : 0;
           }
         }
 #pragma unroll
         for (uint32_t k = 0; k < kAtOnce; ++k) {
-          if (w + k < bytes / 4) add(4 * (w + k), bits[0][k], bits[1][k], bits[2][k], 4);
+          if (w + k < bytes / 4) add(4 * (w + k), bits[k], 4);
         }
       }
     } else {
-      for (uint32_t b = 0; b < bytes; ++b)
-        add(b, planes[b], planes[bytes + b], planes[2 * bytes + b], 1);
+      for (uint32_t b = 0; b < bytes; ++b) {
+        add(b, {planes[b], planes[bytes + b], planes[2 * bytes + b]}, 1);
+      }
     }
 #pragma unroll
     for (uint32_t q = 0; q < kRowQueries; ++q) {
       if (first + q >= pass.num_queries) continue;
       const size_t query = size_t{head} * pass.num_queries + first + q;
       const float dot =
-          pass.scales[2 * query] * static_cast<float>(sums[q]) + 7 * pass.scales[2 * query + 1];
+          pass.scales[2 * query] * sums.Of(q) + 7 * pass.scales[2 * query + 1];
       const float centroid = pass.centroid_logits[query * codes.most_clusters + cluster];
       LogitsOf(pass, head, first + q)[of_head] = Softcapped(pass.lookup, centroid + factor * dot);
     }
@@ -306,9 +326,9 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head], num_tiles = TilesOf(num_rows);
-  const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries, pass.num_queries);
+  const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries);
   auto* const listed = reinterpret_cast<uint32_t*>(
-      MoreShared() + pass.num_queries * codes.plane_bytes * 32);  // [kRowTile]
+      MoreShared() + RowTableBytes(pass.num_queries, codes.plane_bytes));  // [kRowTile]
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
     const ThreadRows rows = RowsOf(tile, num_rows);
     const BestRows best = FindBest(pass.select, head, tile, rows);

@@ -14,6 +14,14 @@ constexpr uint32_t kRowHeadCounters = 4;  // of a head: as many as there are par
 constexpr uint32_t kRowTileCentroids = 128;
 constexpr uint32_t kRowSharedBytes = 512;  // of a block, for sums
 
+// Tables of sums of signs: their largest entry for which no sum overflows (kernels/sign_logits.cc).
+// In shared memory the entries of kRowQueries query rows are side by side, a word.
+constexpr uint32_t kLargestEntry = 63, kLargestSum = 65535;
+constexpr uint32_t kTableWords = 32;  // of a byte of a plane: 16 of its lower half, 16 of its upper
+constexpr uint32_t RowTableBytes(uint32_t num_queries, uint32_t plane_bytes) {
+  return (num_queries + kRowQueries - 1) / kRowQueries * plane_bytes * kTableWords * 4;
+}
+
 // The bits of a score in digits, the highest first.
 constexpr uint32_t kRowDigits = 3;
 constexpr uint32_t RowDigitBits(uint32_t digit) { return digit < 2 ? 11 : 10; }

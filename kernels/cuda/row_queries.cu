@@ -8,9 +8,6 @@
 namespace lectern {
 namespace {
 
-// Largest table entry for which no sum overflows: kernels/sign_logits.cc.
-constexpr uint32_t kLargestEntry = 63, kLargestSum = 65535;
-
 // A query row, scaled and rotated, as tables: what MakeSignTables makes.
 template <typename T>
 __device__ void MakeTables(const CudaRowLookupPass& pass, uint32_t head, uint32_t row) {
