@@ -270,6 +270,8 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
   const uint8_t* const planes = codes.fine_planes + row * 3 * bytes;
   const float factor = codes.fine_factors[row];
   const uint32_t cluster = codes.clusters[row];
+  const bool is_by_four =
+      bytes % 16 == 0 && reinterpret_cast<uintptr_t>(codes.fine_planes) % 16 == 0;
   for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
     QuerySums sums;
     const unsigned char* const table = tables + first / kRowQueries * bytes * kTableBytes;
@@ -292,11 +294,19 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
       const auto* const words = reinterpret_cast<const uint32_t*>(planes);
       for (uint32_t w = 0; w < bytes / 4; w += kAtOnce) {
         uint32_t bits[kAtOnce][3];
+        if (is_by_four) {
 #pragma unroll
-        for (uint32_t p = 0; p < 3; ++p) {
+          for (uint32_t p = 0; p < 3; ++p) {
+            const auto four = *reinterpret_cast<const uint4*>(words + p * (bytes / 4) + w);
+            bits[0][p] = four.x, bits[1][p] = four.y, bits[2][p] = four.z, bits[3][p] = four.w;
+          }
+        } else {
 #pragma unroll
-          for (uint32_t k = 0; k < kAtOnce; ++k) {
-            bits[k][p] = w + k < bytes / 4 ? words[p * (bytes / 4) + w + k] : 0;
+          for (uint32_t p = 0; p < 3; ++p) {
+#pragma unroll
+            for (uint32_t k = 0; k < kAtOnce; ++k) {
+              bits[k][p] = w + k < bytes / 4 ? words[p * (bytes / 4) + w + k] : 0;
+            }
           }
         }
 #pragma unroll
