@@ -33,9 +33,17 @@ const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   return nullptr;
 }
 
-// Four blocks run at a time on a multiprocessor; two rounds of them even out unequal ends.
+// Three blocks run at a time on a multiprocessor, or six where heads are of 64; two rounds of three
+// even out unequal ends.
 uint64_t WantedBlocks(uint32_t num_multiprocessors) {
-  return uint64_t{8} * std::max(num_multiprocessors, 1u);
+  return uint64_t{6} * std::max(num_multiprocessors, 1u);
+}
+
+// Blocks that run at a time on a device, by their shared memory.
+uint32_t BlocksAtOnce(const CudaDeviceInfo& device, uint32_t shared_bytes) {
+  constexpr uint32_t kOfRuntime = 1 << 10;  // besides, of each block
+  const uint32_t fit = device.shared_bytes_per_block / (shared_bytes + kOfRuntime);
+  return std::max(fit, 1u) * device.num_multiprocessors;
 }
 
 const char* WrongAttend(const CudaAttendArgs& args) {
@@ -65,14 +73,14 @@ CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
   const uint32_t num_rows = args.queries.num_tokens * args.queries.group;
   if (args.max_items == 0) return {};
   // Where the number of items is the device's to know, enough blocks to fill it take them in turn.
-  constexpr uint32_t kBlocksPerMultiprocessor = 4;
-  const uint32_t at_once = kBlocksPerMultiprocessor * stream.device().num_multiprocessors;
+  const uint32_t shared_bytes = AttendSharedBytes(num_rows, args.queries.head_dim);
+  const uint32_t at_once = BlocksAtOnce(stream.device(), shared_bytes);
   const uint32_t tile_rows = QueryTileRows(num_rows);
   const CudaGrid grid{
       .x = args.num_items == nullptr ? args.max_items : std::min(args.max_items, at_once),
       .y = (num_rows + tile_rows - 1) / tile_rows,
       .threads = kTileThreads,
-      .shared_bytes = AttendSharedBytes(num_rows, args.queries.head_dim)};
+      .shared_bytes = shared_bytes};
   if (grid.y > kMostGridY) return Refused(kName, "too many query rows");
   if (!HasShared(stream, grid)) return Refused(kName, kTooWide);
   return stream.kernels().attend(stream.handle(), grid, args);

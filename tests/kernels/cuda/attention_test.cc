@@ -641,7 +641,7 @@ TEST(CutAttentionTest, ItemsAreOfAFixedNumberOfRows) {
 TEST(CutAttentionTest, RowsPerItemFollowFromTheShapes) {
   EXPECT_EQ(AttentionRowsPerItem(0, 4, 132), 256u);
   EXPECT_EQ(AttentionRowsPerItem(8 * 3200, 4, 132), 256u);
-  EXPECT_EQ(AttentionRowsPerItem(1 << 20, 4, 132), 1024u);         // 1,056 items
+  EXPECT_EQ(AttentionRowsPerItem(1 << 20, 4, 132), 1344u);         // 781 items
   EXPECT_GE(AttentionRowsPerItem(1 << 20, 4096, 132), 64u << 10);  // enough query tiles already
 }
 
