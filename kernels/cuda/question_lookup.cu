@@ -442,6 +442,7 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
   LoadFour(codes.clusters + row, clusters);
   LoadFour(codes.factors + row, factors);
   float s[2][kColumns / 8][4] = {};
+  __syncwarp();  // products are of whole warps
 #pragma unroll
   for (uint32_t pair = 0; pair < kBytes / 2; ++pair) {
     uint32_t signs[kRowsPerThread];
@@ -625,6 +626,7 @@ __device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t 
                 (size_t{pass.select.refined_begin[head]} + at) * pass.num_columns;
   }
   float s[1][kColumns / 8][4] = {}, rests[1][kColumns / 8][4] = {};
+  __syncwarp();  // products are of whole warps
 #pragma unroll
   for (uint32_t pair = 0; pair < kBytes / 2; ++pair) {
 #pragma unroll

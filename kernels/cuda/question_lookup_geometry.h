@@ -29,7 +29,7 @@ constexpr uint32_t QuestionClusterBytes(uint32_t head_dim) {
 // So many blocks a multiprocessor runs at once, by their registers: as many are started.
 constexpr uint32_t QuestionCodeBlocks(uint32_t columns, uint32_t width) {
   if (columns == kFewRows) return width < 256 ? 7 : 5;
-  return width < 256 ? 4 : 3;
+  return 3;
 }
 constexpr uint32_t QuestionFineBlocks(uint32_t columns, uint32_t width) {
   if (columns == kFewRows) return width < 128 ? 7 : width < 256 ? 5 : 4;
