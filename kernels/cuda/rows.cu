@@ -201,8 +201,22 @@ __device__ __forceinline__ void PlaceUnit(const CudaPlaceRowsArgs& args,
   static_cast<Unit*>(array.to)[args.places[row] * units + i % units] =
       static_cast<const Unit*>(array.from)[i];
 }
+// An index of arguments that is not known beforehand makes a copy of them.
+__device__ __forceinline__ CudaPlaceRowsArgs::Array PlacedArray(const CudaPlaceRowsArgs& args) {
+  static_assert(CudaPlaceRowsArgs::kMostArrays == 4);
+  switch (blockIdx.y) {
+    case 0:
+      return args.arrays[0];
+    case 1:
+      return args.arrays[1];
+    case 2:
+      return args.arrays[2];
+    default:
+      return args.arrays[3];
+  }
+}
 __global__ void PlaceRowsKernel(const CudaPlaceRowsArgs args) {
-  const CudaPlaceRowsArgs::Array& array = args.arrays[blockIdx.y];
+  const CudaPlaceRowsArgs::Array array = PlacedArray(args);
   if (PlacedUnit(array.row_bytes) == sizeof(uint4)) {
     PlaceUnit<uint4>(args, array);
   } else {
