@@ -48,7 +48,8 @@ TEST_P(CudaDeviceTest, GraphsRunAgainWhatWasRecorded) {
   EXPECT_EQ(CudaGraph::Begin(stream_).code, CudaCode::kInvalidArgument);
   Expect(CudaAdd(stream_, add));
   Expect(CudaAdd(stream_, add));
-  Expect(CudaGraph::End(stream_, graph));
+  const CudaStatus recorded = CudaGraph::End(stream_, graph);
+  ASSERT_TRUE(recorded.ok()) << CudaMessage(recorded);
   EXPECT_EQ(Download(rows), std::vector<float>(64, 1));  // nothing has run
   for (int i = 0; i < 3; ++i) Expect(graph.Launch(stream_));
   EXPECT_EQ(Download(rows), std::vector<float>(64, 4));

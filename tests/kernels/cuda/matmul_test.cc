@@ -29,8 +29,9 @@ TEST_P(CudaMatMulTest, IsInputTimesTransposedWeight) {
         for (size_t n = 0; n < 9; ++n) {
           double expected = accumulate ? double{before[m][n]} : 0;
           for (size_t k = 0; k < 72; ++k) expected += double{x[m][k]} * w[n][k];
-          const double rounding = out_type == Dtype::kF32 ? 1e-5 : 0x1p-8 * std::abs(expected);
-          EXPECT_NEAR(LoadElement(got.data(), out_type, 12 * m + n), expected, rounding + 1e-5);
+          const double rounding = out_type == Dtype::kF32 ? 0 : 0x1p-8 * std::abs(expected);
+          EXPECT_NEAR(LoadElement(got.data(), out_type, 12 * m + n), expected,
+                      rounding + 1e-4);  // tensor cores truncate sums
         }
         EXPECT_NEAR(LoadElement(got.data(), out_type, 12 * m + 9), before[m][9], 0.02);  // a gap
       }
