@@ -88,9 +88,11 @@ template <typename T>
 class DeviceArray {
  public:
   // Room for `size` elements at least; what was there is lost where it grows. kOutOfMemory says
-  // what it is for, and leaves it empty.
+  // what it is for, and leaves it empty. kIoError: not while the stream records, for which others
+  // may wait who have to give memory back first.
   Status Reserve(DeviceStream& stream, size_t size, const char* what) {
     if (size <= buffer_.size()) return {};
+    if (stream.is_recording()) return {Code::kIoError, "memory is wanted while a step is recorded"};
     buffer_ = DeviceBuffer<T>();
     share_ = RamLimit::Share();
     LECTERN_ASSIGN(share_, stream.device().memory()->Reserve(

@@ -188,6 +188,20 @@ TEST_P(DeviceStepTest, TokensThatCannotBeRecordedAreTheSame) {
   EXPECT_TRUE(device->CheckAlive().ok());
 }
 
+TEST_P(DeviceStepTest, NoMemoryIsTakenWhileAStepIsRecorded) {
+  const auto device = OpenDevice();
+  const auto stream = DeviceStream::Create(device);
+  ASSERT_TRUE(stream.ok());
+  CudaGraph graph;
+  DeviceArray<float> numbers;
+  const auto reserve = [&] { return numbers.Reserve(**stream, 100, "numbers"); };
+  EXPECT_EQ((*stream)->Record(graph, reserve).code(), Code::kIoError);
+  EXPECT_TRUE(numbers.empty());
+  EXPECT_TRUE(device->CheckAlive().ok());
+  EXPECT_TRUE(reserve().ok());
+  EXPECT_TRUE((*stream)->Record(graph, reserve).ok());  // there is room
+}
+
 TEST_P(DeviceStepTest, ATokenWaitsForTheDeviceAFewTimes) {
   if (GetParam() == Machine::kGpu) GTEST_SKIP() << "counted by the emulation";
   const std::vector<int32_t> tokens = TextTokens(2620);
