@@ -360,30 +360,37 @@ __global__ __launch_bounds__(kSelectThreads) void SelectRowsKernel(const CudaSel
   auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
   uint32_t listed = rows.list_begin + num_exact;
   const uint32_t end = args.cluster_begin[head + 1];
-  for (uint32_t first = args.cluster_begin[head]; first < end; first += kSelectThreads) {
-    const uint32_t cluster = first + threadIdx.x;
-    uint32_t row = 0, size = 0;
-    if (cluster < end) {
+  for (uint32_t first = args.cluster_begin[head]; first < end;
+       first += kSelectThreads * kSelectClusters) {
+    uint32_t row[kSelectClusters] = {}, size[kSelectClusters] = {}, of_thread = 0, total = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kSelectClusters; ++i) {
+      const uint32_t cluster = first + threadIdx.x * kSelectClusters + i;
+      if (cluster >= end) continue;
       const bool is_selected = args.selected[cluster] != 0;
       if (is_selected) {
-        row = args.row_begin[cluster];
-        size = args.row_end[cluster] - row;
+        row[i] = args.row_begin[cluster];
+        size[i] = args.row_end[cluster] - row[i];
+        of_thread += size[i];
       }
       if (args.tail_bias != nullptr) {
         args.tail_bias[cluster] = is_selected ? NegativeInfinity() : args.log_counts[cluster];
       }
     }
-    uint32_t total = 0;
-    const uint32_t at = listed + BlockScan(size, of_warps, total);
-    // The lanes of a warp write one cluster after the other together.
-    for (uint32_t left = __ballot_sync(kAllLanes, size > 0); left != 0; left &= left - 1) {
-      const int from = __ffs(static_cast<int>(left)) - 1;
-      const uint32_t its_row = __shfl_sync(kAllLanes, row, from);
-      const uint32_t its_size = __shfl_sync(kAllLanes, size, from);
-      const uint32_t its_place = __shfl_sync(kAllLanes, at, from);
-      for (uint32_t i = lane; i < its_size; i += kWarpSize) {
-        if (its_place + i < rows.list_end) args.rows[its_place + i] = its_row + i;
+    uint32_t at = listed + BlockScan(of_thread, of_warps, total);
+#pragma unroll
+    for (uint32_t i = 0; i < kSelectClusters; ++i) {
+      // The lanes of a warp write one cluster after the other together.
+      for (uint32_t left = __ballot_sync(kAllLanes, size[i] > 0); left != 0; left &= left - 1) {
+        const int from = __ffs(static_cast<int>(left)) - 1;
+        const uint32_t its_row = __shfl_sync(kAllLanes, row[i], from);
+        const uint32_t its_size = __shfl_sync(kAllLanes, size[i], from);
+        const uint32_t its_place = __shfl_sync(kAllLanes, at, from);
+        for (uint32_t k = lane; k < its_size; k += kWarpSize) {
+          if (its_place + k < rows.list_end) args.rows[its_place + k] = its_row + k;
+        }
       }
+      at += size[i];
     }
     listed += total;
   }

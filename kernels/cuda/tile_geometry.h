@@ -37,7 +37,8 @@ constexpr uint32_t kTokenTileKeys = 128;
 constexpr uint32_t kScoreTiles = 8, kScoreThreads = 256;
 constexpr uint32_t kPartTiles = 8;
 
-constexpr uint32_t kSelectThreads = 256, kMostSelectHeads = 1024;
+constexpr uint32_t kSelectThreads = 1024, kSelectClusters = 4;  // that a thread lists at a time
+constexpr uint32_t kMostSelectHeads = 1024;
 
 }  // namespace lectern
 

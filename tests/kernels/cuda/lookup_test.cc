@@ -274,7 +274,7 @@ struct Selection {
 };
 
 TEST_P(CudaLookupTest, SelectedRowsAreListedAscendingAndCutIntoItems) {
-  const Selection s({600, 1, 0, 257});
+  const Selection s({600, 1, 0, 4257});
   const auto selected = Upload(s.selected);
   const auto row_begin = Upload(s.row_begin), row_end = Upload(s.row_end);
   const auto cluster_begin = Upload(s.cluster_begin);
