@@ -435,7 +435,9 @@ enum lectern_offset_units {
 };
 
 /* `document`: id, name, or empty: the only one (LECTERN_AMBIGUOUS lists them). The first session of
- * a model takes as long as opening it does, and, where it is new to the store, hashing it. */
+ * a model takes as long as opening it does, and, where it is new to the store, hashing it. A document
+ * stays open, verified where it was read and on its GPU, while one of its sessions lives: where each
+ * question has a session of its own, another one that is never asked keeps it. */
 LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
                                               size_t document_len, lectern_session** session,
                                               lectern_error** error);

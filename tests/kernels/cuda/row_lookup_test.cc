@@ -335,7 +335,7 @@ class CudaRowLookupTest : public CudaTest {
         }
       }
     }
-    EXPECT_GE(least, most * (1 - 1e-5));
+    EXPECT_GE(least, most * (1 - 1e-4));  // tensor cores truncate
   }
 };
 
