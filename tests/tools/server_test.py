@@ -867,7 +867,7 @@ class SessionTest(ServerCase):
         self.assert_error(server.ask(question="Who?", session=session), 404, "not_found", "session")
 
     def test_a_document_stays_open_for_the_next_question(self):
-        """Until it is removed, idle for too long, or another one needs the memory."""
+        """Until it is removed or idle for too long."""
         store = os.path.join(self.folder.name, "kept")
         for name in ("first", "second"):
             index(store, name, TEXT + name)
@@ -921,6 +921,8 @@ class SessionTest(ServerCase):
             thread.join()
         self.assertEqual([answer[0] for answer in answers], [200] * len(threads))
         self.assertLess(small.metric("lectern_sessions"), len(names))
+        ids = [small.call("GET", "/v1/documents/" + name)[2]["document"] for name in names]
+        self.assertLess(sum(len(small.generations_open(i)) for i in ids), len(names))
         # What never fits waits for nobody.
         smaller = Server(store, "--model", MODEL, "--max-ram", "9MiB", "--wait-seconds", "3600")
         self.addCleanup(smaller.stop)

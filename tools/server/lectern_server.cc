@@ -95,8 +95,10 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "Open at a time (else 32); the one that was idle longest goes for a new one")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 100000));
-  app.AddOption("--session-timeout", flags.service.answering.sessions.idle_seconds,
-                "Seconds after which an idle session goes (else 600)")
+  app.AddOption(
+         "--session-timeout", flags.service.answering.sessions.idle_seconds,
+         "Seconds after which an idle session, or a document kept for questions without, goes "
+         "(else 600)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 86400));
   app.AddOption("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")

@@ -1,0 +1,65 @@
+// What the kernels of question_lookup.h share, and how they are chosen by type, width and columns.
+#ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_CUH_
+#define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_CUH_
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/question_lookup_geometry.h"
+#include "kernels/cuda/row_select.cuh"
+#include "kernels/cuda/tile.cuh"
+
+namespace lectern {
+
+using QuestionPass = CudaQuestionLookupPass;
+
+// All logits that a lane has: one branch for them, as most models have no cap.
+template <uint32_t kCount>
+__device__ __forceinline__ void SoftcapAll(const QuestionPass& pass, float (&logits)[kCount][4]) {
+  const float cap = pass.lookup.softcap;
+  if (!(cap > 0)) return;
+#pragma unroll
+  for (uint32_t n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) logits[n][i] = cap * tanhf(logits[n][i] / cap);
+  }
+}
+__device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head, uint32_t column) {
+  const CudaQuestionLookupArgs& args = pass.lookup;
+  if (args.known_lse == nullptr || column >= args.num_chosen) return NegativeInfinity();
+  return args.known_lse[size_t{head} * pass.num_queries + args.chosen[column]];
+}
+__device__ __forceinline__ uint32_t GroupOf(const QuestionPass& pass, uint32_t head,
+                                            uint32_t group) {
+  return head * (pass.lookup.codes.most_groups + 1) + group;
+}
+
+// Kernel<T, kHeadDim, kColumns>::kFunction.
+using QuestionFunction = void (*)(CudaQuestionLookupPass);
+template <template <typename, uint32_t, uint32_t> class Kernel>
+struct ForQuestion {
+  static CudaStatus Run(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
+                        const QuestionPass& pass) {
+    const bool is_few = QuestionColumns(pass.lookup.num_chosen) == kFewRows;
+    if (pass.lookup.queries.dtype == Dtype::kF16) {
+      return is_few ? RunOf<f16, kFewRows>(stream, grid, name, pass)
+                    : RunOf<f16, kManyRows>(stream, grid, name, pass);
+    }
+    return is_few ? RunOf<bf16, kFewRows>(stream, grid, name, pass)
+                  : RunOf<bf16, kManyRows>(stream, grid, name, pass);
+  }
+  template <typename T, uint32_t kColumns>
+  static CudaStatus RunOf(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
+                          const QuestionPass& pass) {
+    switch (TileWidth(pass.lookup.queries.head_dim)) {
+      case 64:
+        return Launch(stream, grid, name, Kernel<T, 64, kColumns>::kFunction, pass);
+      case 128:
+        return Launch(stream, grid, name, Kernel<T, 128, kColumns>::kFunction, pass);
+      default:
+        return Launch(stream, grid, name, Kernel<T, 256, kColumns>::kFunction, pass);
+    }
+  }
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_CUH_
