@@ -88,7 +88,7 @@ struct Product {
 // Sums of 16 products in float, added to d: the hardware's order of additions is not documented.
 template <typename T>
 void MultiplyAddLanes(void* const* lanes) {
-  float a[16][16], b[8][16];
+  float a[16][16], b[16][8], sums[16][8] = {};
   const auto half = [](uint32_t pair, int i) {
     return FloatOf(T{static_cast<uint16_t>(pair >> (16 * i))});
   };
@@ -99,17 +99,18 @@ void MultiplyAddLanes(void* const* lanes) {
       for (int k = 0; k < 4; ++k) {
         a[g + 8 * (k % 2)][2 * t + 8 * (k / 2) + i] = half(product.a[k], i);
       }
-      for (int k = 0; k < 2; ++k) b[g][2 * t + 8 * k + i] = half(product.b[k], i);
+      for (int k = 0; k < 2; ++k) b[2 * t + 8 * k + i][g] = half(product.b[k], i);
+    }
+  }
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16; ++k) {
+      for (int col = 0; col < 8; ++col) sums[row][col] += a[row][k] * b[k][col];
     }
   }
   for (int lane = 0; lane < 32; ++lane) {
     const auto& product = *static_cast<Product*>(lanes[lane]);
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane / 4 + 8 * (i / 2), col = 2 * (lane % 4) + i % 2;
-      float sum = 0;
-      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[col][k];
-      product.d[i] += sum;
-    }
+    for (int i = 0; i < 4; ++i)
+      product.d[i] += sums[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2];
   }
 }
 

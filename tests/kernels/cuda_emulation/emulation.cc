@@ -1,8 +1,8 @@
 #include "tests/kernels/cuda_emulation/emulation.h"
 
 #include <atomic>
+#include <bit>
 #include <boost/context/fiber.hpp>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -88,6 +88,7 @@ struct Copy {
   void* to;
   const void* from;
   size_t bytes;
+  uint64_t group;  // the how manieth to be committed
 };
 
 struct Thread {
@@ -98,8 +99,27 @@ struct Thread {
   dim3 index;
   const char* waits_for = "its turn";
   bool is_done = false;
-  std::vector<Copy> open_copies;              // not committed
-  std::deque<std::vector<Copy>> copy_groups;  // committed, oldest first
+  std::vector<Copy> copies;  // that have not arrived, oldest first
+  uint64_t num_groups = 0;   // committed
+};
+
+// Lanes of a warp that can go on, first come first.
+class Ready {
+ public:
+  bool empty() const { return count_ == 0; }
+  uint32_t count() const { return count_; }
+  void Add(size_t lane) { lanes_[(begin_ + count_++) % kWarp] = static_cast<uint8_t>(lane); }
+  // The `drawn`th, with which the first changes places.
+  size_t Take(size_t drawn) {
+    uint8_t& first = lanes_[begin_];
+    std::swap(first, lanes_[(begin_ + drawn) % kWarp]);
+    begin_ = (begin_ + 1) % kWarp, --count_;
+    return first;
+  }
+
+ private:
+  uint8_t lanes_[kWarp];
+  uint32_t begin_ = 0, count_ = 0;
 };
 
 struct Meeting {
@@ -128,12 +148,7 @@ class Block {
       for (uint64_t& rank : ranks_) rank = Draw(~uint64_t{0});
     }
     for (size_t i = 0; i < count; ++i) Start(i, body);
-    while (num_ready_ > 0 && report_.empty()) {
-      const size_t i = TakeReady();
-      current_ = i;
-      threadIdx = threads_[i].index;
-      Resume(threads_[i]);
-    }
+    RunThreads();
     if (report_.empty()) FindDeadlock();
     if (report_.empty()) CheckCanaries();
     if (!report_.empty()) Abandon();
@@ -163,7 +178,7 @@ class Block {
     if (first + kWarp > threads_.size() && mask >> (threads_.size() - first) != 0) {
       return Fail(std::string(name) + ": the mask holds lanes that the block does not have");
     }
-    if (meeting.mask != mask || std::strcmp(meeting.name, name) != 0) {
+    if (meeting.mask != mask || (meeting.name != name && std::strcmp(meeting.name, name) != 0)) {
       return Fail(std::string("lanes of a warp diverged: some wait for ") + meeting.name +
                   ", another for " + name);
     }
@@ -189,22 +204,19 @@ class Block {
     const auto addresses = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     if (addresses % 16 != 0 && bytes > 0) return Fail("cp.async of an address that is not aligned");
     std::memset(to, 0xFF, 16);
-    threads_[current_].open_copies.push_back({to, from, bytes});
-  }
-  void CommitCopies() {
     Thread& thread = threads_[current_];
-    thread.copy_groups.push_back(std::move(thread.open_copies));
-    thread.open_copies.clear();
+    thread.copies.push_back({to, from, bytes, thread.num_groups});
   }
+  void CommitCopies() { ++threads_[current_].num_groups; }
   void WaitCopies(int groups_left) {
     Thread& thread = threads_[current_];
-    while (thread.copy_groups.size() > static_cast<size_t>(groups_left)) {
-      for (const Copy& copy : thread.copy_groups.front()) {
-        std::memset(copy.to, 0, 16);
-        std::memcpy(copy.to, copy.from, copy.bytes);
-      }
-      thread.copy_groups.pop_front();
+    auto copy = thread.copies.begin();
+    for (; copy != thread.copies.end(); ++copy) {
+      if (copy->group + static_cast<uint64_t>(groups_left) >= thread.num_groups) break;
+      std::memset(copy->to, 0, 16);
+      std::memcpy(copy->to, copy->from, copy->bytes);
     }
+    thread.copies.erase(thread.copies.begin(), copy);
   }
 
  private:
@@ -215,8 +227,8 @@ class Block {
                     index / blockDim.x / blockDim.y};
     thread.fiber = context::fiber(std::allocator_arg, PoolAllocator{&pool_, &thread.stack_bottom},
                                   [this, i, &body](context::fiber&& scheduler) {
-                                    FinishSwitch(true);
-                                    scheduler_ = std::move(scheduler);
+                                    if (scheduler) scheduler_ = std::move(scheduler);
+                                    FinishSwitch(nullptr);
                                     body();
                                     return End(i);
                                   });
@@ -226,17 +238,20 @@ class Block {
 
   context::fiber End(size_t i) {
     Thread& thread = threads_[i];
-    bool left = !thread.open_copies.empty();
-    for (const auto& group : thread.copy_groups) left |= !group.empty();
-    if (left && report_.empty()) report_ = "a thread ended before its copies had arrived";
+    if (!thread.copies.empty() && report_.empty()) {
+      report_ = "a thread ended before its copies had arrived";
+    }
     thread.is_done = true;
-    StartSwitchToScheduler(nullptr);
-    return std::move(scheduler_);
+    if (!GoesOn()) {
+      StartSwitchToScheduler(nullptr);
+      return std::move(scheduler_);
+    }
+    return std::move(StartSwitchTo(TakeReady(), nullptr).fiber);
   }
 
   void MakeReady(size_t i) {
-    ready_[i / kWarp].push_back(i);
-    ++num_ready_;
+    ready_[i / kWarp].Add(i % kWarp);
+    ready_warps_ |= 1u << i / kWarp;
   }
   // Below `end`; 0 where nothing is drawn.
   uint64_t Draw(uint64_t end) {
@@ -247,51 +262,56 @@ class Block {
   // In half of the blocks some warps are always before others: what all threads in turn would
   // rarely show, as that a warp is done before another has begun.
   size_t DrawWarp() {
-    std::vector<size_t>& warps = warps_that_are_ready_;
-    warps.clear();
-    for (size_t w = 0; w < ready_.size(); ++w) {
-      if (!ready_[w].empty()) warps.push_back(w);
+    uint32_t warps = ready_warps_;
+    if (ranks_.empty()) {
+      for (uint64_t drawn = Draw(std::popcount(warps)); drawn > 0; --drawn) warps &= warps - 1;
+      return std::countr_zero(warps);
     }
-    if (ranks_.empty()) return warps[Draw(warps.size())];
-    return *std::max_element(warps.begin(), warps.end(),
-                             [&](size_t a, size_t b) { return ranks_[a] < ranks_[b]; });
+    size_t first = std::countr_zero(warps);
+    for (; warps != 0; warps &= warps - 1) {
+      const size_t warp = std::countr_zero(warps);
+      if (ranks_[warp] > ranks_[first]) first = warp;
+    }
+    return first;
   }
   size_t TakeReady() {
-    std::deque<size_t>& lanes = ready_[DrawWarp()];
-    --num_ready_;
-    std::swap(lanes.front(), lanes[Draw(lanes.size())]);
-    const size_t thread = lanes.front();
-    lanes.pop_front();
-    return thread;
+    const size_t warp = DrawWarp();
+    Ready& lanes = ready_[warp];
+    const size_t lane = lanes.Take(Draw(lanes.count()));
+    if (lanes.empty()) ready_warps_ &= ~(1u << warp);
+    return warp * kWarp + lane;
   }
 
-  // ---- Switches. Sanitizers are told which stack they are on.
+  // ---- Switches, from a thread to the next one without a detour. Sanitizers are told which stack
+  // they are on.
 
-  void Resume(Thread& thread) {
-#if defined(__SANITIZE_ADDRESS__)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, thread.stack_bottom, kStackBytes);
-#endif
+  bool GoesOn() const { return ready_warps_ != 0 && report_.empty(); }
+  void RunThreads() {
 #if defined(LECTERN_TSAN_FIBERS)
     scheduler_fiber_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(thread.tsan_fiber, 0);
 #endif
-    thread.fiber = std::move(thread.fiber).resume();
+    if (!GoesOn()) return;
+    void* fake = nullptr;
+    Thread& first = StartSwitchTo(TakeReady(), &fake);
+    context::fiber last = std::move(first.fiber).resume();  // empty where it has ended
+    threads_[current_].fiber = std::move(last);
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
   }
-  void FinishSwitch(bool is_first) {
+  Thread& StartSwitchTo(size_t i, void** fake) {
+    current_ = i;
+    Thread& next = threads_[i];
+    threadIdx = next.index;
 #if defined(__SANITIZE_ADDRESS__)
-    const void* bottom = nullptr;
-    size_t size = 0;
-    __sanitizer_finish_switch_fiber(is_first ? nullptr : threads_[current_].fake_stack, &bottom,
-                                    &size);
-    scheduler_bottom_ = bottom;
-    scheduler_size_ = size;
+    __sanitizer_start_switch_fiber(fake, next.stack_bottom, kStackBytes);
 #else
-    (void)is_first;
+    (void)fake;
 #endif
+#if defined(LECTERN_TSAN_FIBERS)
+    __tsan_switch_to_fiber(next.tsan_fiber, 0);
+#endif
+    return next;
   }
   void StartSwitchToScheduler(void** fake) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -301,6 +321,18 @@ class Block {
 #endif
 #if defined(LECTERN_TSAN_FIBERS)
     __tsan_switch_to_fiber(scheduler_fiber_, 0);
+#endif
+  }
+  void FinishSwitch(void* fake) {
+#if defined(__SANITIZE_ADDRESS__)
+    const void* bottom = nullptr;
+    size_t size = 0;
+    __sanitizer_finish_switch_fiber(fake, &bottom, &size);
+    if (scheduler_bottom_ != nullptr) return;  // the first switch is from there
+    scheduler_bottom_ = bottom;
+    scheduler_size_ = size;
+#else
+    (void)fake;
 #endif
   }
   void Wait(const char* what) {
@@ -313,9 +345,20 @@ class Block {
     Switch();
   }
   void Switch() {
-    StartSwitchToScheduler(&threads_[current_].fake_stack);
-    scheduler_ = std::move(scheduler_).resume();
-    FinishSwitch(false);
+    Thread& self = threads_[current_];
+    if (!GoesOn()) {
+      StartSwitchToScheduler(&self.fake_stack);
+      scheduler_ = std::move(scheduler_).resume();
+    } else {
+      const size_t next = TakeReady();
+      if (next == current_) return;
+      std::move(StartSwitchTo(next, &self.fake_stack).fiber)
+          .resume_with([&](context::fiber&& left) {
+            self.fiber = std::move(left);
+            return context::fiber();
+          });
+    }
+    FinishSwitch(self.fake_stack);
   }
 
   // ---- What went wrong
@@ -358,10 +401,9 @@ class Block {
   unsigned char *shared_begin_, *shared_end_;
   std::vector<Thread> threads_;
   std::vector<Meeting> warps_;
-  std::vector<std::deque<size_t>> ready_;  // per warp
-  size_t num_ready_ = 0;
+  std::vector<Ready> ready_;     // per warp
+  uint32_t ready_warps_ = 0;     // a bit of each that has any
   std::vector<uint64_t> ranks_;  // of warps; empty: all have their turn
-  std::vector<size_t> warps_that_are_ready_;
   std::vector<size_t> at_barrier_;
   size_t num_at_barrier_ = 0, current_ = 0;
   context::fiber scheduler_;
