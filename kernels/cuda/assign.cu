@@ -44,6 +44,7 @@ __device__ __forceinline__ void MultiplySlab(const float* points, const float* c
 }
 
 __global__ __launch_bounds__(kAssignThreads) void AssignKernel(const CudaAssignArgs args) {
+  WaitForEarlierKernels();
   auto* const points = reinterpret_cast<float*>(SharedMemory());
   float* const centroids = points + kAssignCols * kAssignStride;
   const uint32_t first_point = blockIdx.x * kAssignTile;

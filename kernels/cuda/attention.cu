@@ -327,6 +327,7 @@ class Attention {
 // Blocks take items in turn: their number may be known to the device alone.
 template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, bool kIsQ8>
 __global__ __launch_bounds__(kTileThreads) void AttendKernel(const CudaAttendArgs args) {
+  WaitForEarlierKernels();
   const uint32_t num_items = args.num_items != nullptr ? *args.num_items : args.max_items;
   for (uint32_t item = blockIdx.x; item < num_items; item += gridDim.x) {
     Attention<T, kHeadDim, kRowWarps, kIsQ8>(args, item).Run();
@@ -337,6 +338,7 @@ __global__ __launch_bounds__(kTileThreads) void AttendKernel(const CudaAttendArg
 // turn, so that the many items of a token's few rows are not read one after the other.
 template <typename T>
 __global__ void JoinKernel(const CudaJoinArgs args) {
+  WaitForEarlierKernels();
   const uint32_t row = blockIdx.x, kv_head = blockIdx.y, num_rows = args.num_tokens * args.group;
   const uint32_t cols = JoinCols(args.head_dim), num_parts = blockDim.x / cols;
   const uint32_t part = threadIdx.x / cols, col = threadIdx.x % cols;

@@ -57,7 +57,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 6;
+inline constexpr uint32_t kCudaKernelsVersion = 7;
 struct CudaKernels {
   uint32_t version;
 
@@ -72,6 +72,9 @@ struct CudaKernels {
   void (*release_pinned)(void* data);
   CudaStatus (*create_stream)(int device, CudaStreamHandle** stream);
   void (*free_stream)(CudaStreamHandle* stream);
+  // Whether its kernels come while those before them end, where the device can; from the start they
+  // do. For benches: no result depends on it.
+  void (*set_overlap)(CudaStreamHandle* stream, bool is_wanted);
   void (*free_graph)(CudaGraphHandle* graph);
 
   // Enqueue, but for wait.

@@ -28,6 +28,7 @@ __device__ void LoadKey(const DeviceKv& kv, uint32_t dim, size_t row, uint32_t l
 
 template <typename T>
 __global__ __launch_bounds__(kKeyLogitsThreads) void KeyLogitsKernel(const CudaKeyLogitsArgs args) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarp;
   const KeyLogitsHead at = args.heads[head];
   const DeviceQueries& q = args.queries;

@@ -58,6 +58,7 @@ __device__ __forceinline__ void AddUnits(uint64_t* to, float x) {
 // Blocks take tiles of keys in turn; a warp has a quarter of one.
 template <typename T, uint32_t kHeadDim, bool kIsQ8>
 __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySquaresArgs args) {
+  WaitForEarlierKernels();
   constexpr uint32_t kWarpKeys = kTileKeys / 4;
   const DeviceQueries& q = args.queries;
   const DeviceKv& source = args.source;

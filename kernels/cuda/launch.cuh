@@ -13,6 +13,7 @@ struct CudaStreamHandle {
   cudaStream_t stream;
   void* blas = nullptr;  // cuBLAS's handle, and memory for it, from the first product on
   void* workspace = nullptr;
+  bool overlaps = false;  // see Launch
 };
 // For what waits for the whole device, as cublasDestroy and cudaFree do: that is not permitted while
 // any stream of it records a graph, and ends the recording. Not for the thread that records.
@@ -27,6 +28,8 @@ class WhileNobodyRecords {
 };
 
 void FinishMatMul(CudaStreamHandle* handle);
+// Whether this device runs code in which kernels wait for earlier ones themselves.
+bool KernelsCanOverlap();
 
 inline CudaStatus ToStatus(cudaError_t error, const char* during) {
   switch (error) {
@@ -43,7 +46,10 @@ inline CudaStatus ToStatus(cudaError_t error, const char* during) {
   }
 }
 
-// Kernels take their arguments as one struct. A block's shared memory is all dynamic.
+// Kernels take their arguments as one struct. A block's shared memory is all dynamic. Where a stream
+// overlaps (compute capability 9.0 on, "programmatic dependent launch"), a kernel's blocks are brought
+// while the one before ends, and wait (WaitForEarlierKernels): a decode step is hundreds of kernels
+// of a few microseconds, and what lies between two of them is as long. In a graph it stays so.
 template <typename Args>
 CudaStatus Launch(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
                   void (*kernel)(Args), const Args& args) {
@@ -59,6 +65,11 @@ CudaStatus Launch(CudaStreamHandle* stream, const CudaGrid& grid, const char* na
   config.blockDim = dim3{grid.threads, 1, 1};
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = stream->stream;
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = stream->overlaps ? 1 : 0;
   return ToStatus(cudaLaunchKernelEx(&config, kernel, args), name);
 }
 

@@ -67,6 +67,7 @@ __device__ __forceinline__ void CopyCentroids(unsigned char* tile, const CudaLoo
 
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void MassesKernel(const CudaLookupPass pass) {
+  WaitForEarlierKernels();
   constexpr uint32_t kWarpKeys = kTokenTileKeys / 4;
   const CudaLookupArgs& args = pass.lookup;
   const uint32_t head = blockIdx.y, tile = blockIdx.x;
@@ -143,6 +144,7 @@ __global__ __launch_bounds__(kTileThreads) void MassesKernel(const CudaLookupPas
 // What a mass of each of kScoreTiles tiles counts in S, per row: w_r exp(max of tile - LSE_r). The
 // denominators are found again by every block: few numbers, and all blocks in the same order.
 __global__ __launch_bounds__(kScoreThreads) void ScoresKernel(const CudaLookupPass pass) {
+  WaitForEarlierKernels();
   const CudaLookupArgs& args = pass.lookup;
   const uint32_t head = blockIdx.y, first_tile = blockIdx.x * kScoreTiles;
   const uint32_t begin = args.clusters.begin[head], end = args.clusters.begin[head + 1];
@@ -191,6 +193,7 @@ __global__ __launch_bounds__(kScoreThreads) void ScoresKernel(const CudaLookupPa
 
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void PartsKernel(const CudaLookupPass pass) {
+  WaitForEarlierKernels();
   constexpr uint32_t kTile = kTileKeys * kHeadDim * 2;
   const CudaLookupArgs& args = pass.lookup;
   const uint32_t head = blockIdx.z, part = blockIdx.y, first_row = blockIdx.x * kManyRows;
@@ -258,6 +261,7 @@ __global__ __launch_bounds__(kTileThreads) void PartsKernel(const CudaLookupPass
 }
 
 __global__ __launch_bounds__(kTileThreads) void LseKernel(const CudaLookupPass pass) {
+  WaitForEarlierKernels();
   const CudaLookupArgs& args = pass.lookup;
   const uint32_t num_rows = args.queries.num_tokens * args.queries.group;
   const uint32_t row = blockIdx.x * kTileThreads + threadIdx.x, head = blockIdx.y;
@@ -284,6 +288,7 @@ __global__ __launch_bounds__(kTileThreads) void LseKernel(const CudaLookupPass p
 
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void SumsKernel(const CudaLookupPass pass) {
+  WaitForEarlierKernels();
   constexpr uint32_t kTile = kManyRows * kHeadDim * 2;
   const CudaLookupArgs& args = pass.lookup;
   const uint32_t head = blockIdx.y, end = args.clusters.begin[head + 1];
@@ -351,6 +356,7 @@ __global__ __launch_bounds__(kTileThreads) void SumsKernel(const CudaLookupPass 
 
 // A block lists the rows of one kv head.
 __global__ __launch_bounds__(kSelectThreads) void SelectRowsKernel(const CudaSelectRowsArgs args) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.x, lane = threadIdx.x % kWarpSize;
   const HeadRows rows = args.heads[head];
   const uint32_t num_exact = rows.exact_end - rows.exact_begin;
@@ -403,6 +409,7 @@ __device__ __forceinline__ uint32_t ItemsOf(uint32_t begin, uint32_t end, uint32
 
 // One block, a thread a kv head.
 __global__ __launch_bounds__(kMostSelectHeads) void CutItemsKernel(const CudaCutItemsArgs args) {
+  WaitForEarlierKernels();
   const uint32_t head = threadIdx.x, size = args.rows_per_item;
   auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
   const bool is_head = head < args.num_kv_heads;

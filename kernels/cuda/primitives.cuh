@@ -42,6 +42,17 @@ __device__ __forceinline__ bf16 FromFloat<bf16>(float x) {
   return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
 }
 
+// ---- griddepcontrol (9.7.13.13): a launch that may overlap (launch.cuh) has its blocks come while
+// those of the kernel before it still run, one kernel ahead at most: as soon as all of those have
+// begun. What kernels before this one wrote is there after the wait, nothing of it earlier. The first
+// thing that every kernel does.
+__device__ __forceinline__ void WaitForEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- cp.async (PTX ISA 9.7.9.25): 16 bytes from global to shared memory, both aligned to 16. Of
 // fewer `bytes` the rest is zero; of 0 nothing is read.
 __device__ __forceinline__ void CopyAsync16(void* to, const void* from, uint32_t bytes) {

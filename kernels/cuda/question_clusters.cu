@@ -20,6 +20,7 @@ __device__ __forceinline__ uint32_t DimensionAt(uint32_t column) {
 // A column a block. Also counters of the launches that follow, to 0.
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void QuestionQueriesKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
   const CudaQuestionLookupArgs& args = pass.lookup;
   const uint32_t column = blockIdx.x, head = blockIdx.y;
   const uint32_t block = head * gridDim.x + column, num_blocks = gridDim.x * gridDim.y;
@@ -153,6 +154,7 @@ __device__ __forceinline__ void StoreReference(const QuestionPass& pass, uint32_
 // A tile of queries and the clusters of a part's groups. First all queries, then those that choose.
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
   constexpr uint32_t kTile = kTileKeys * kHeadDim * 2;
   const CudaQuestionLookupArgs& args = pass.lookup;
   const DeviceRowCodes& codes = args.codes;

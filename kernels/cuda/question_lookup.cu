@@ -213,6 +213,7 @@ template <typename T, uint32_t kHeadDim, uint32_t kColumns>
 __global__ __launch_bounds__(
     kTileThreads,
     QuestionCodeBlocks(kColumns, kHeadDim)) void QuestionCodesKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
   uint32_t* const digits = ClearDigits(MoreShared());
@@ -404,6 +405,7 @@ template <typename T, uint32_t kHeadDim, uint32_t kColumns>
 __global__ __launch_bounds__(
     kTileThreads,
     QuestionFineBlocks(kColumns, kHeadDim)) void QuestionFineCodesKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
   unsigned char* const queries = MoreShared();
@@ -457,6 +459,7 @@ __global__ __launch_bounds__(
 // ---- What refined rows draw, by their fine codes: four lanes a row
 
 __global__ __launch_bounds__(kRowThreads) void QuestionScoresKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
   constexpr uint32_t kRows = kRowThreads / 4;
   const uint32_t head = blockIdx.y, t = threadIdx.x % 4;
   auto* const weights = reinterpret_cast<float*>(MoreShared() + kRowDigitValues * 4);
@@ -560,6 +563,7 @@ __device__ __forceinline__ void FindLeft(const QuestionPass& pass, uint32_t head
 
 // A part's groups.
 __global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
   const CudaQuestionLookupArgs& args = pass.lookup;
   const uint32_t most_groups = args.codes.most_groups;
   const uint32_t head = blockIdx.y, first_group = blockIdx.x * kQuestionGroups;

@@ -7,6 +7,7 @@ namespace {
 
 // A warp has a row.
 __global__ void RowCosinesKernel(const CudaRowCosinesArgs args) {
+  WaitForEarlierKernels();
   const uint32_t lane = threadIdx.x % kWarpSize;
   const size_t row = size_t{blockIdx.x} * (blockDim.x / kWarpSize) + threadIdx.x / kWarpSize;
   if (row >= args.before.num_rows) return;

@@ -199,6 +199,7 @@ __device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32
 // Blocks of a head take its tiles in turn.
 template <uint32_t kQueries>
 __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
   const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
   const uint32_t num_rows = pass.lookup.codes.num_rows[head], num_tiles = TilesOf(num_rows);
@@ -224,6 +225,7 @@ __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupP
 
 // Scores, and their highest digits. Blocks of a head take its tiles in turn.
 __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
   const CudaRowLookupArgs& args = pass.lookup;
   const uint32_t head = blockIdx.y, num_rows = NumRows(pass.select, head), num_tiles = TilesOf(num_rows);
   uint32_t* const digits = ClearDigits(MoreShared());
@@ -334,6 +336,7 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
 // Of each tile the best rows are numbered, then shared out to the threads; where there are any, its
 // states are made anew. Blocks of a head take its tiles in turn.
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head], num_tiles = TilesOf(num_rows);
   const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries);
@@ -396,6 +399,7 @@ __device__ void StoreTailLse(const CudaRowLookupPass& pass, size_t query) {
 
 // A warp a group: the log mass of those of its rows that are not listed.
 __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
   const CudaRowLookupArgs& args = pass.lookup;
   const DeviceRowCodes& codes = args.codes;
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarpSize;

@@ -95,6 +95,7 @@ __device__ __forceinline__ void ClearCounts(const CudaRowLookupPass& pass, uint3
 // Of each head first a block for each query row, then one for each tile of centroids.
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void QueriesKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.y;
   if (blockIdx.x < pass.num_queries) {
     ClearCounts(pass, head * pass.num_queries + blockIdx.x);

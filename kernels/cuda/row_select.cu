@@ -8,6 +8,7 @@ namespace {
 
 // Of the scores that begin as the cut does the next digit.
 __global__ __launch_bounds__(kRowThreads) void DigitsKernel(const CudaRowSelectPass pass) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head), num_tiles = TilesOf(num_rows);
   uint32_t* const digits = ClearDigits(MoreShared());
   const uint32_t shift = RowDigitShift(pass.digit), bits = RowDigitBits(pass.digit);
@@ -76,6 +77,7 @@ __device__ __forceinline__ void AddHeads(const CudaRowSelectPass& pass) {
 }
 
 __global__ __launch_bounds__(kRowThreads) void CountsKernel(const CudaRowSelectPass pass) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head), num_tiles = TilesOf(num_rows);
   const uint32_t cut = pass.cut->prefix;
   for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
@@ -101,6 +103,7 @@ __global__ __launch_bounds__(kRowThreads) void CountsKernel(const CudaRowSelectP
 
 // Lists the best rows of a tile, each thread's after those of the threads before.
 __global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowSelectPass pass) {
+  WaitForEarlierKernels();
   const uint32_t head = blockIdx.y, num_rows = NumRows(pass, head);
   if (blockIdx.x >= TilesOf(num_rows)) return;  // the whole block
   const ThreadRows rows = RowsOf(blockIdx.x, num_rows);

@@ -14,6 +14,7 @@ __device__ __forceinline__ float4 Load4(const float* from) {
 // L2 (a row is at most some tens of KiB).
 template <typename Out, uint32_t kRowThreads>
 __global__ void RmsNormKernel(const CudaRmsNormArgs args) {
+  WaitForEarlierKernels();
   const uint32_t lane = threadIdx.x % kRowThreads;
   const size_t row = size_t{blockIdx.x} * (blockDim.x / kRowThreads) + threadIdx.x / kRowThreads;
   const size_t num_cols = args.input.num_cols;
@@ -60,6 +61,7 @@ __device__ __forceinline__ T* At(const DeviceRows& rows, size_t row, size_t col)
 // A thread turns one pair; where a head has columns past its pairs, two of them.
 template <typename Out>
 __global__ void RopeKernel(const CudaRopeArgs args) {
+  WaitForEarlierKernels();
   const size_t pairs = args.heads.num_cols / 2, i = ThreadIndex();
   const size_t row = i / pairs;
   if (row >= args.heads.num_rows) return;
@@ -100,6 +102,7 @@ __device__ __forceinline__ float StoredElement(const void* row, Dtype dtype, siz
 }
 
 __global__ void EmbedKernel(const CudaEmbedArgs args) {
+  WaitForEarlierKernels();
   const size_t row = blockIdx.x;
   const int32_t id = args.ids[row];
   const bool is_known = id >= 0 && static_cast<uint32_t>(id) < args.vocabulary;
@@ -122,6 +125,7 @@ __device__ __forceinline__ float Activated(float x, Activation activation) {
 // A thread has four neighbours of a row: 16 bytes a load where rows are aligned.
 template <typename Out>
 __global__ void GluKernel(const CudaGluArgs args) {
+  WaitForEarlierKernels();
   const size_t fours = (args.gate.num_cols + 3) / 4, i = ThreadIndex();
   const size_t row = i / fours, first = i % fours * 4;
   if (row >= args.gate.num_rows) return;
@@ -149,6 +153,7 @@ __global__ void GluKernel(const CudaGluArgs args) {
 }
 
 __global__ void SoftcapKernel(const CudaSoftcapArgs args) {
+  WaitForEarlierKernels();
   const size_t i = ThreadIndex(), row = i / args.logits.num_cols;
   if (row >= args.logits.num_rows) return;
   float* const logit = At<float>(args.logits, row, i % args.logits.num_cols);
@@ -156,6 +161,7 @@ __global__ void SoftcapKernel(const CudaSoftcapArgs args) {
 }
 
 __global__ void AddKernel(const CudaAddArgs args) {
+  WaitForEarlierKernels();
   const size_t i = ThreadIndex(), row = i / args.to.num_cols, col = i % args.to.num_cols;
   if (row >= args.to.num_rows) return;
   *At<float>(args.to, row, col) += args.from[row * args.from_stride + col];
@@ -171,6 +177,7 @@ __device__ __forceinline__ size_t StoredPlace(const CudaStoreRowsArgs& args, siz
 
 template <typename Out>
 __global__ void StoreRowsKernel(const CudaStoreRowsArgs args) {
+  WaitForEarlierKernels();
   const size_t i = ThreadIndex(), row = i / args.input.num_cols, col = i % args.input.num_cols;
   if (row >= args.input.num_rows) return;
   static_cast<Out*>(args.output)[StoredPlace(args, row, col)] =
@@ -179,6 +186,7 @@ __global__ void StoreRowsKernel(const CudaStoreRowsArgs args) {
 
 // A warp has a block of 32 elements: head_dim, and so a row, is a multiple of it.
 __global__ void StoreQ8RowsKernel(const CudaStoreRowsArgs args) {
+  WaitForEarlierKernels();
   const size_t i = ThreadIndex(), row = i / args.input.num_cols, col = i % args.input.num_cols;
   if (row >= args.input.num_rows) return;  // the whole warp
   const float x = *At<float>(args.input, row, col);
@@ -216,6 +224,7 @@ __device__ __forceinline__ CudaPlaceRowsArgs::Array PlacedArray(const CudaPlaceR
   }
 }
 __global__ void PlaceRowsKernel(const CudaPlaceRowsArgs args) {
+  WaitForEarlierKernels();
   const CudaPlaceRowsArgs::Array array = PlacedArray(args);
   if (PlacedUnit(array.row_bytes) == sizeof(uint4)) {
     PlaceUnit<uint4>(args, array);
@@ -273,6 +282,16 @@ CudaStatus LaunchSoftcap(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaSoftcapArgs& args) {
   return Launch(stream, grid, "softcap", SoftcapKernel, args);
 }
+// Of machine code from PTX below 9.0 it cannot, whatever the device: there is no wait in it.
+bool KernelsCanOverlap() {
+  cudaFuncAttributes attributes;
+  if (cudaFuncGetAttributes(&attributes, AddKernel) == cudaSuccess) {
+    return attributes.ptxVersion >= 90;
+  }
+  (void)cudaGetLastError();
+  return false;
+}
+
 CudaStatus LaunchAdd(CudaStreamHandle* stream, const CudaGrid& grid, const CudaAddArgs& args) {
   return Launch(stream, grid, "add", AddKernel, args);
 }

@@ -84,6 +84,9 @@ void ReleasePinned(void* data) {
   (void)cudaFreeHost(data);
 }
 
+void SetOverlap(CudaStreamHandle* handle, bool is_wanted) {
+  handle->overlaps = is_wanted && cudaSetDevice(handle->device) == cudaSuccess && KernelsCanOverlap();
+}
 void FreeStream(CudaStreamHandle* handle) {
   const WhileNobodyRecords alone;
   if (cudaSetDevice(handle->device) == cudaSuccess) {
@@ -101,7 +104,10 @@ CudaStatus CreateStream(int device, CudaStreamHandle** handle) {
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return ToStatus(error, "create a stream");
   *handle = new (std::nothrow) CudaStreamHandle{device, stream};
-  if (*handle != nullptr) return {};
+  if (*handle != nullptr) {
+    (*handle)->overlaps = KernelsCanOverlap();
+    return {};
+  }
   (void)cudaStreamDestroy(stream);
   return {CudaCode::kFailed, "create a stream", "no memory"};
 }
@@ -185,6 +191,7 @@ CudaKernels MakeTable() {
   table.release_pinned = ReleasePinned;
   table.create_stream = CreateStream;
   table.free_stream = FreeStream;
+  table.set_overlap = SetOverlap;
   table.free_graph = FreeGraph;
   table.copy_to_device = CopyToDevice;
   table.copy_from_device = CopyFromDevice;

@@ -19,8 +19,10 @@ struct Args {
   int mistake = 0;
 };
 
-// Turns 128 numbers around by way of shared memory. Mistake 1: no barrier.
+// Turns 128 numbers around by way of shared memory. Mistake 1: no barrier. 2: a thread does not
+// wait for earlier kernels.
 __global__ void ReverseKernel(const Args args) {
+  if (args.mistake != 2 || threadIdx.x != 64) WaitForEarlierKernels();
   auto* const shared = reinterpret_cast<float*>(SharedMemory());
   shared[threadIdx.x] = args.in[threadIdx.x];
   if (args.mistake != 1) __syncthreads();
@@ -30,6 +32,7 @@ __global__ void ReverseKernel(const Args args) {
 // Mistake 1: half of the block does not come. 2: lanes of a warp part ways. 3: a shuffle without
 // its upper half. 4: a write past shared memory.
 __global__ void BarrierKernel(const Args args) {
+  WaitForEarlierKernels();
   if (args.mistake == 1 && threadIdx.x >= 64) return;
   if (args.mistake == 2 && threadIdx.x == 5) {
     (void)__ballot_sync(0xFFFFFFFFu, true);
@@ -43,6 +46,7 @@ __global__ void BarrierKernel(const Args args) {
 // 512 numbers by cp.async. Mistake 1: not waited for; 2: waited for, but others' are read without
 // a barrier; 3: read before the wait; 4: not aligned.
 __global__ void CopyKernel(const Args args) {
+  WaitForEarlierKernels();
   auto* const shared = reinterpret_cast<float*>(SharedMemory());
   CopyAsync16(shared + 4 * threadIdx.x, args.in + 4 * threadIdx.x + (args.mistake == 4 ? 1 : 0),
               16);
@@ -106,6 +110,11 @@ TEST_F(EmulationTest, ThreadsThatWaitForeverAreReported) {
             "block (0, 0, 0): deadlock: 64 threads ended, 64 wait for __syncthreads");
 }
 
+TEST_F(EmulationTest, ThreadsThatDoNotWaitForEarlierKernelsAreReported) {
+  EXPECT_EQ(Run(ReverseKernel, 0), "");
+  EXPECT_EQ(Run(ReverseKernel, 2), "block (0, 0, 0): a thread did not wait for earlier kernels");
+}
+
 TEST_F(EmulationTest, LanesThatDivergeAreReported) {
   EXPECT_EQ(Run(BarrierKernel, 2),
             "block (0, 0, 0): lanes of a warp diverged: some wait for shuffle, another for ballot");
@@ -144,6 +153,7 @@ struct ProductArgs {
   float* d;      // [16][8]
 };
 __global__ void ProductKernel(const ProductArgs args) {
+  WaitForEarlierKernels();
   auto* const shared = reinterpret_cast<f16*>(SharedMemory());
   const uint32_t lane = threadIdx.x;
   for (uint32_t i = lane; i < 256; i += 32) shared[i] = args.a[i];

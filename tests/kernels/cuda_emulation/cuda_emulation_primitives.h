@@ -28,6 +28,8 @@ inline bf16 FromFloat<bf16>(float x) {
   return ToBf16(x);
 }
 
+inline void WaitForEarlierKernels() { cuda_emulation::WaitForEarlierKernels(); }
+
 inline void CopyAsync16(void* to, const void* from, uint32_t bytes) {
   cuda_emulation::CopyAsync(to, from, bytes);
 }

@@ -45,6 +45,7 @@ unsigned char* SharedBytes();
 void CopyAsync(void* to, const void* from, size_t bytes);  // 16 bytes; the rest of them zero
 void CommitCopies();
 void WaitCopies(int groups_left);
+void WaitForEarlierKernels();  // what every thread of a launch that may overlap must do first
 
 template <typename T>
 struct Shuffle {
@@ -188,10 +189,23 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+union cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes = 0;
   cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+struct cudaFuncAttributes {
+  int ptxVersion;
 };
 namespace cuda_emulation {
 cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
@@ -203,6 +217,11 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Args... args) {
   return cuda_emulation::Launch(*config, reinterpret_cast<const void*>(kernel),
                                 [=] { kernel(args...); });
+}
+template <typename Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel*) {
+  *attributes = {90};
+  return cudaSuccess;
 }
 template <typename Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {

@@ -98,6 +98,7 @@ struct Thread {
   void* tsan_fiber = nullptr;  // ThreadSanitizer's
   dim3 index;
   const char* waits_for = "its turn";
+  bool has_waited = false;  // for the kernels before this one
   bool is_done = false;
   std::vector<Copy> copies;  // that have not arrived, oldest first
   uint64_t num_groups = 0;   // committed
@@ -193,6 +194,8 @@ class Block {
     meeting.arrived = 0;
   }
 
+  void WaitForEarlierKernels() { threads_[current_].has_waited = true; }
+
   int lane() const { return static_cast<int>(current_ % kWarp); }
   unsigned char* shared() const { return shared_begin_; }
 
@@ -240,6 +243,9 @@ class Block {
     Thread& thread = threads_[i];
     if (!thread.copies.empty() && report_.empty()) {
       report_ = "a thread ended before its copies had arrived";
+    }
+    if (!thread.has_waited && report_.empty()) {
+      report_ = "a thread did not wait for earlier kernels";
     }
     thread.is_done = true;
     if (!GoesOn()) {
@@ -469,6 +475,7 @@ void SyncThreads() { block->SyncThreads(); }
 void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
   block->MeetWarp(mask, name, argument, run);
 }
+void WaitForEarlierKernels() { block->WaitForEarlierKernels(); }
 int Lane() { return block->lane(); }
 unsigned char* SharedBytes() { return block->shared(); }
 void CopyAsync(void* to, const void* from, size_t bytes) { block->CopyAsync(to, from, bytes); }
@@ -559,7 +566,7 @@ namespace cuda_emulation {
 
 cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
                    std::function<void()> body) {
-  const auto& [grid, threads, shared, stream] = config;
+  const auto& [grid, threads, shared, stream, attributes, num_attributes] = config;
   const size_t count = size_t{threads.x} * threads.y * threads.z;
   const std::lock_guard lock(Global().mutex);
   const auto allowed = Global().shared_allowed.find(kernel);

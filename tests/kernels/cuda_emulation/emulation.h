@@ -6,7 +6,8 @@
 // first), blocks run in a drawn order, shared and device memory begin as NaN, and what cp.async
 // copies is NaN until it is waited for. Found and reported as a failed launch: threads that wait
 // for each other forever, lanes of a warp that meet in different instructions, writes past shared
-// memory, copies nobody waited for, more shared memory than was allowed. Reads past device memory
+// memory, copies nobody waited for, threads that never wait for the kernels before theirs (launches
+// may overlap; here they do not), more shared memory than was allowed. Reads past device memory
 // are AddressSanitizer's to find. Not found: a missing barrier between threads that no order of
 // whole stretches between barriers can show; and what needs blocks that run at the same time, as a
 // missing fence between what one block writes and another reads.

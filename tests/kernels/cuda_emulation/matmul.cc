@@ -20,6 +20,7 @@ struct Element {
 };
 
 void MatMulKernel(const CudaMatMulArgs args) {
+  WaitForEarlierKernels();
   constexpr Element kElement;
   for (size_t m = 0; m < args.input.num_rows; ++m) {
     for (size_t n = 0; n < args.weight.num_rows; ++n) {
