@@ -168,7 +168,7 @@ Status KvStaging::EnqueueRows(DeviceStream& stream) {
 
 bool HasDeviceAttention(const Device& device, Dtype dtype, size_t head_dim) {
   return dtype != Dtype::kF32 && head_dim % 8 == 0 && head_dim <= 256 &&
-         AttendSharedBytes(kManyRows, static_cast<uint32_t>(head_dim)) <=
+         AttendSharedBytes(kMostRows, static_cast<uint32_t>(head_dim)) <=
              device.info().shared_bytes_per_block;
 }
 

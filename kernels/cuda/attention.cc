@@ -33,8 +33,8 @@ const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   return nullptr;
 }
 
-// Three blocks run at a time on a multiprocessor, or six where heads are of 64; two rounds of three
-// even out unequal ends.
+// Two or three blocks run at a time on a multiprocessor, or more where heads are of 64; a few
+// rounds even out unequal ends.
 uint64_t WantedBlocks(uint32_t num_multiprocessors) {
   return uint64_t{6} * std::max(num_multiprocessors, 1u);
 }
@@ -75,7 +75,7 @@ CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
   // Where the number of items is the device's to know, enough blocks to fill it take them in turn.
   const uint32_t shared_bytes = AttendSharedBytes(num_rows, args.queries.head_dim);
   const uint32_t at_once = BlocksAtOnce(stream.device(), shared_bytes);
-  const uint32_t tile_rows = QueryTileRows(num_rows);
+  const uint32_t tile_rows = QueryTileRows(num_rows, args.queries.head_dim);
   const CudaGrid grid{
       .x = args.num_items == nullptr ? args.max_items : std::min(args.max_items, at_once),
       .y = (num_rows + tile_rows - 1) / tile_rows,
@@ -133,7 +133,8 @@ AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t n
 uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
                               uint32_t num_multiprocessors) {
   const uint64_t wanted = WantedBlocks(num_multiprocessors);
-  const uint32_t tile_rows = QueryTileRows(num_query_rows);
+  constexpr uint32_t kNarrow = 64;  // wide heads have smaller tiles: more blocks then
+  const uint32_t tile_rows = QueryTileRows(num_query_rows, kNarrow);
   const uint64_t query_tiles = std::max(1u, (num_query_rows + tile_rows - 1) / tile_rows);
   const uint64_t items = std::max<uint64_t>(1, wanted / query_tiles);
   const uint64_t tiles = (num_rows / items + kTileKeys - 1) / kTileKeys;
@@ -147,7 +148,7 @@ uint64_t MostAttentionItems(uint32_t num_multiprocessors) {
 }
 
 uint64_t MostAttentionStates(uint32_t num_multiprocessors) {
-  return WantedBlocks(num_multiprocessors) * kManyRows;
+  return WantedBlocks(num_multiprocessors) * kMostRows;
 }
 
 }  // namespace lectern

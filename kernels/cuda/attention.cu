@@ -4,7 +4,7 @@
 namespace lectern {
 namespace {
 
-// What a lane holds of a warp's 16 rows: rows lane / 4 and + 8, of every 8 columns two.
+// What a lane holds of 16 of a warp's rows: rows lane / 4 and + 8, of every 8 columns two.
 template <uint32_t kHeadDim>
 struct RowState {
   float out[kHeadDim / 8][4];
@@ -21,13 +21,16 @@ struct RowState {
   }
 };
 
-// Four warps: kRowWarps of 16 query rows each, times as many shares of a tile's keys as are left.
-template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, bool kIsQ8>
+// Four warps: kRowWarps of kRowTiles times 16 query rows each, times as many shares of a tile's keys as
+// are left. What a warp loads of keys and values, which is what holds it up, serves all of its rows.
+template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, uint32_t kRowTiles, bool kIsQ8>
 class Attention {
  public:
-  static constexpr uint32_t kRows = 16 * kRowWarps;
+  static constexpr uint32_t kWarpRows = 16 * kRowTiles, kRows = kWarpRows * kRowWarps;
   static constexpr uint32_t kKeyWarps = 4 / kRowWarps;
   static constexpr uint32_t kWarpKeys = kTileKeys / kKeyWarps;
+  // So many at a time: their weights with all of a warp's rows are in registers.
+  static constexpr uint32_t kStepKeys = kRowTiles == 1 ? kWarpKeys : kWarpKeys / 2;
   static constexpr uint32_t kKeyTileBytes = kTileKeys * kHeadDim * 2;
   static constexpr uint32_t kQueryTileBytes = kRows * kHeadDim * 2;
 
@@ -42,7 +45,7 @@ class Attention {
         num_rows_(args.queries.num_tokens * args.queries.group),
         lane_(threadIdx.x % kWarpSize),
         warp_(threadIdx.x / kWarpSize),
-        warp_row_(warp_ % kRowWarps * 16),
+        warp_row_(warp_ % kRowWarps * kWarpRows),
         warp_key_(warp_ / kRowWarps * kWarpKeys) {}
 
   __device__ void Run() {
@@ -50,7 +53,7 @@ class Attention {
     next_row_ = FindRow(begin_);
     queries_ = SharedMemory();
     stages_ = queries_ + kQueryTileBytes;
-    state_.Reset();
+    for (State& state : states_) state.Reset();
     CopyQueries<kHeadDim, kRows>(queries_, args_.queries, item_.kv_head, first_row_);
     if (begin_ < end_) LoadTile(begin_, 0);
     CommitCopies();
@@ -60,7 +63,11 @@ class Attention {
       CommitCopies();   // a group each time, even if empty, so that one is left under way
       WaitCopies<1>();  // this tile's own copies are here,
       __syncthreads();  // and everyone else's
-      Attend(key, Keys(stage), Values(stage));
+      const bool is_plain = IsPlain(key);
+#pragma unroll 1
+      for (uint32_t step = 0; step < kWarpKeys; step += kStepKeys) {
+        Attend(key, warp_key_ + step, is_plain, Keys(stage), Values(stage));
+      }
       __syncthreads();  // all have read the stage that the next round writes
     }
     WaitCopies<0>();  // of queries, where there was no tile
@@ -75,6 +82,9 @@ class Attention {
   }
 
  private:
+  using State = RowState<kHeadDim>;
+  using Products = float[kStepKeys / 8][4];  // of 16 rows
+
   __device__ __forceinline__ unsigned char* Keys(uint32_t stage) const {
     return stages_ + stage * 2 * kKeyTileBytes;
   }
@@ -121,16 +131,43 @@ class Attention {
     CopyHeldRows<kHeadDim>(Values(stage), head_dim, kv_.values, held);
   }
 
-  __device__ void Attend(uint32_t key, const unsigned char* keys, const unsigned char* values) {
-    float s[kWarpKeys / 8][4] = {};
+  // Entries [key + of_tile, + kStepKeys).
+  __device__ void Attend(uint32_t key, uint32_t of_tile, bool is_plain, const unsigned char* keys,
+                         const unsigned char* values) {
+    Products s[kRowTiles] = {};
+    float scale = 1;  // of logits times log2(e)
     if (kv_.logits == nullptr) {
-      TileProducts<T, kHeadDim, kWarpKeys>(queries_, warp_row_, keys, warp_key_, s);
-      ToLogits(key, s);
+      TileProducts<T, kHeadDim, kStepKeys, kRowTiles>(queries_, warp_row_, keys, of_tile, s);
+      if (is_plain) {
+        scale = args_.scale * kLog2E;
+      } else {
+#pragma unroll
+        for (uint32_t t = 0; t < kRowTiles; ++t) {
+          ToLogits(key + of_tile, warp_row_ + 16 * t, s[t]);
+        }
+      }
     } else {
-      LoadLogits(key, s);
+#pragma unroll
+      for (uint32_t t = 0; t < kRowTiles; ++t) {
+        LoadLogits(key + of_tile, warp_row_ + 16 * t, s[t]);
+      }
     }
-    Rescale(s);
-    AddValues(values, s);
+#pragma unroll
+    for (uint32_t t = 0; t < kRowTiles; ++t) Rescale(scale, s[t], states_[t]);
+    AddValues(values, of_tile, s);
+  }
+
+  // Whether all rows of the block see all of a tile's entries, and logits are products times a scale
+  // alone.
+  __device__ __forceinline__ bool IsPlain(uint32_t key) const {
+    if (args_.softcap > 0 || kv_.bias != nullptr || key + kTileKeys > end_) return false;
+    if (kv_.rows_per_head == 0) return true;
+    const uint32_t position = key - item_.kv_head * kv_.rows_per_head;
+    const uint32_t group = args_.queries.group, last_row = min(first_row_ + kRows, num_rows_) - 1;
+    const uint32_t first_token = first_position_ + first_row_ / group;
+    const uint32_t last_token = first_position_ + last_row / group;
+    return position + kTileKeys - 1 <= first_token &&
+           (kv_.window == 0 || last_token - position < kv_.window);
   }
 
   // Whether row `row` of this block sees entry `entry`, which is one.
@@ -141,14 +178,15 @@ class Attention {
     return position <= token && (kv_.window == 0 || token - position < kv_.window);
   }
 
-  __device__ void ToLogits(uint32_t key, float (&s)[kWarpKeys / 8][4]) const {
+  // Of 16 rows from `first_row` of the block on, as below.
+  __device__ void ToLogits(uint32_t key, uint32_t first_row, Products& s) const {
     const LogitScale scale{args_.scale, args_.softcap};
 #pragma unroll
-    for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+    for (uint32_t n = 0; n < kStepKeys / 8; ++n) {
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t entry = key + warp_key_ + 8 * n + 2 * (lane_ % 4) + i % 2;
-        const uint32_t row = warp_row_ + lane_ / 4 + 8 * (i / 2);
+        const uint32_t entry = key + 8 * n + 2 * (lane_ % 4) + i % 2;
+        const uint32_t row = first_row + lane_ / 4 + 8 * (i / 2);
         float logit = NegativeInfinity();
         if (entry < end_ && Sees(row, entry)) {
           logit = scale(s[n][i]);
@@ -159,82 +197,101 @@ class Attention {
     }
   }
 
-  __device__ void LoadLogits(uint32_t key, float (&s)[kWarpKeys / 8][4]) const {
-    const uint32_t entry = key + warp_key_ + 2 * (lane_ % 4);  // of column 0 of s[0]
+  __device__ void LoadLogits(uint32_t key, uint32_t first_row, Products& s) const {
+    const uint32_t entry = key + 2 * (lane_ % 4);  // of column 0 of s[0]
 #pragma unroll
     for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * half;
+      const uint32_t row = first_row_ + first_row + lane_ / 4 + 8 * half;
       const uint32_t count = row < num_rows_ && entry < end_ ? end_ - entry : 0;
       const float* const logits =
           kv_.logits + (size_t{item_.kv_head} * num_rows_ + row) * kv_.logits_stride +
           (entry - item_.kv_head * kv_.logits_stride);
 #pragma unroll
-      for (uint32_t i = 0; i < 2 * (kWarpKeys / 8); ++i) {
+      for (uint32_t i = 0; i < 2 * (kStepKeys / 8); ++i) {
         const uint32_t at = i / 2 * 8 + i % 2;
         s[i / 2][2 * half + i % 2] = at < count ? logits[at] * kLog2E : NegativeInfinity();
       }
     }
   }
 
-  // Logits become weights under the new maximum, and what was summed before is brought to it.
-  __device__ void Rescale(float (&s)[kWarpKeys / 8][4]) {
+  // Products times `scale`, which are logits times log2(e), become weights under the new maximum,
+  // and what was summed before is brought to it.
+  __device__ void Rescale(float scale, Products& s, State& state) {
+    float factors[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float most = state_.max[half];
+      float most = NegativeInfinity();
 #pragma unroll
-      for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+      for (uint32_t n = 0; n < kStepKeys / 8; ++n) {
         most = fmaxf(most, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
       }
-      most = LaneMax<4>(most);  // the four lanes of a row
+      // The four lanes of a row.
+      most = fmaxf(state.max[half], LaneMax<4>(most) * scale);
       // Of a row that has seen nothing: any finite number, so that no infinities are subtracted.
       const float base = most == NegativeInfinity() ? 0 : most;
-      const float factor = exp2f(state_.max[half] - base);
-      state_.max[half] = most;
-      float sum = state_.sum[half] * factor;
+      factors[half] = Exp2(state.max[half] - base);
+      state.max[half] = most;
+      float sum = state.sum[half] * factors[half];
 #pragma unroll
-      for (uint32_t n = 0; n < kWarpKeys / 8; ++n) {
+      for (uint32_t n = 0; n < kStepKeys / 8; ++n) {
 #pragma unroll
         for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          s[n][i] = exp2f(s[n][i] - base);
+          s[n][i] = Exp2(fmaf(s[n][i], scale, -base));
           sum += s[n][i];
         }
       }
-      state_.sum[half] = sum;
+      state.sum[half] = sum;
+    }
+    // After the first tiles maxima rarely change.
+    if (__ballot_sync(kAllLanes, factors[0] != 1 || factors[1] != 1) == 0) return;
 #pragma unroll
-      for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
-        state_.out[n][2 * half] *= factor;
-        state_.out[n][2 * half + 1] *= factor;
-      }
+    for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) state.out[n][i] *= factors[i / 2];
     }
   }
 
   // The weights are where a product leaves them, which is where the next wants its left side.
-  __device__ void AddValues(const unsigned char* values, const float (&s)[kWarpKeys / 8][4]) {
+  __device__ void AddValues(const unsigned char* values, uint32_t of_tile,
+                            const Products (&s)[kRowTiles]) {
 #pragma unroll
-    for (uint32_t step = 0; step < kWarpKeys / 16; ++step) {
-      const uint32_t weights[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
-                                   Pack<T>(s[2 * step][2], s[2 * step][3]),
-                                   Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
-                                   Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
+    for (uint32_t step = 0; step < kStepKeys / 16; ++step) {
+      uint32_t weights[kRowTiles][4];
+#pragma unroll
+      for (uint32_t t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) {
+          const float* const pair = s[t][2 * step + i / 2] + 2 * (i % 2);
+          weights[t][i] = Pack<T>(pair[0], pair[1]);
+        }
+      }
 #pragma unroll
       for (uint32_t n = 0; n < kHeadDim / 16; ++n) {
         uint32_t right[4];
         LoadTransposedMatrices(
             right,
-            values + TileOffset<kHeadDim>(warp_key_ + 16 * step + lane_ % 16, 2 * n + lane_ / 16));
-        MultiplyAdd<T>(state_.out[2 * n], weights, right[0], right[1]);
-        MultiplyAdd<T>(state_.out[2 * n + 1], weights, right[2], right[3]);
+            values + TileOffset<kHeadDim>(of_tile + 16 * step + lane_ % 16, 2 * n + lane_ / 16));
+#pragma unroll
+        for (uint32_t t = 0; t < kRowTiles; ++t) {
+          MultiplyAdd<T>(states_[t].out[2 * n], weights[t], right[0], right[1]);
+          MultiplyAdd<T>(states_[t].out[2 * n + 1], weights[t], right[2], right[3]);
+        }
       }
     }
   }
 
   __device__ __forceinline__ void SumLanes() {
-    state_.sum[0] = LaneSum<4>(state_.sum[0]);
-    state_.sum[1] = LaneSum<4>(state_.sum[1]);
+#pragma unroll
+    for (State& state : states_) {
+      state.sum[0] = LaneSum<4>(state.sum[0]);
+      state.sum[1] = LaneSum<4>(state.sum[1]);
+    }
   }
 
   // Every warp has seen other keys of the same 16 rows. Their sums are added in the warps' order.
   __device__ void JoinWarps() {
+    static_assert(kKeyWarps == 1 || kRowTiles == 1, "rows that several warps hold");
+    const State& state = states_[0];
     // Over keys and values, which nobody reads any more.
     auto* const out = reinterpret_cast<float*>(stages_);   // [warps][16][kHeadDim]
     auto* const max = reinterpret_cast<float*>(queries_);  // [warps][16]
@@ -243,13 +300,13 @@ class Attention {
     for (uint32_t half = 0; half < 2; ++half) {
       const uint32_t row = lane_ / 4 + 8 * half;
       if (lane_ % 4 == 0) {
-        max[warp_ * 16 + row] = state_.max[half];
-        sum[warp_ * 16 + row] = state_.sum[half];
+        max[warp_ * 16 + row] = state.max[half];
+        sum[warp_ * 16 + row] = state.sum[half];
       }
 #pragma unroll
       for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
         *reinterpret_cast<float2*>(out + (warp_ * 16 + row) * kHeadDim + 8 * n + 2 * (lane_ % 4)) =
-            float2{state_.out[n][2 * half], state_.out[n][2 * half + 1]};
+            float2{state.out[n][2 * half], state.out[n][2 * half + 1]};
       }
     }
     __syncthreads();
@@ -275,17 +332,18 @@ class Attention {
 
   __device__ void Store() const {
 #pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * half;
+    for (uint32_t of_warp = 0; of_warp < 2 * kRowTiles; ++of_warp) {
+      const State& state = states_[of_warp / 2];
+      const uint32_t row = first_row_ + warp_row_ + lane_ / 4 + 8 * of_warp, half = of_warp % 2;
       if (row >= num_rows_) continue;
-      if (lane_ % 4 == 0) StoreRow(row, state_.max[half], state_.sum[half]);
+      if (lane_ % 4 == 0) StoreRow(row, state.max[half], state.sum[half]);
 #pragma unroll
       for (uint32_t n = 0; n < kHeadDim / 8; ++n) {
 #pragma unroll
         for (uint32_t i = 0; i < 2; ++i) {
           const uint32_t col = 8 * n + 2 * (lane_ % 4) + i;
           if (col < args_.queries.head_dim) {
-            StoreValue(row, col, state_.out[n][2 * half + i], state_.sum[half]);
+            StoreValue(row, col, state.out[n][2 * half + i], state.sum[half]);
           }
         }
       }
@@ -321,16 +379,16 @@ class Attention {
   const uint32_t first_position_, index_, first_row_, num_rows_, lane_, warp_, warp_row_, warp_key_;
   uint32_t begin_ = 0, end_ = 0, next_row_ = kNoRow;
   unsigned char *queries_ = nullptr, *stages_ = nullptr;
-  RowState<kHeadDim> state_;
+  State states_[kRowTiles];
 };
 
 // Blocks take items in turn: their number may be known to the device alone.
-template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, bool kIsQ8>
+template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, uint32_t kRowTiles, bool kIsQ8>
 __global__ __launch_bounds__(kTileThreads) void AttendKernel(const CudaAttendArgs args) {
   WaitForEarlierKernels();
   const uint32_t num_items = args.num_items != nullptr ? *args.num_items : args.max_items;
   for (uint32_t item = blockIdx.x; item < num_items; item += gridDim.x) {
-    Attention<T, kHeadDim, kRowWarps, kIsQ8>(args, item).Run();
+    Attention<T, kHeadDim, kRowWarps, kRowTiles, kIsQ8>(args, item).Run();
   }
 }
 
@@ -401,14 +459,25 @@ CudaStatus LaunchAttend(CudaStreamHandle* stream, const CudaGrid& grid,
     // Rows of q8 meet queries of f16 alone.
     constexpr bool kMayBeQ8 = std::is_same_v<T, f16>;
     const bool is_q8 = kMayBeQ8 && args.sources[0].dtype == Dtype::kQ8;
-    if (args.queries.num_tokens * args.queries.group <= kFewRows) {
-      return Launch(
-          stream, grid, "attend",
-          is_q8 ? AttendKernel<T, kWidth, 1, kMayBeQ8> : AttendKernel<T, kWidth, 1, false>, args);
+    const auto launch = [&](auto row_warps, auto row_tiles) {
+      constexpr uint32_t kRowWarps = decltype(row_warps)::value;
+      constexpr uint32_t kRowTiles = decltype(row_tiles)::value;
+      return Launch(stream, grid, "attend",
+                    is_q8 ? AttendKernel<T, kWidth, kRowWarps, kRowTiles, kMayBeQ8>
+                          : AttendKernel<T, kWidth, kRowWarps, kRowTiles, false>,
+                    args);
+    };
+    using One = std::integral_constant<uint32_t, 1>;
+    using Four = std::integral_constant<uint32_t, 4>;
+    constexpr uint32_t kMostTiles = QueryTileRows(kMostRows, kWidth) / kManyRows;
+    switch (QueryTileRows(args.queries.num_tokens * args.queries.group, kWidth)) {
+      case kFewRows:
+        return launch(One(), One());
+      case kManyRows:
+        return launch(Four(), One());
+      default:
+        return launch(Four(), std::integral_constant<uint32_t, kMostTiles>());
     }
-    return Launch(stream, grid, "attend",
-                  is_q8 ? AttendKernel<T, kWidth, 4, kMayBeQ8> : AttendKernel<T, kWidth, 4, false>,
-                  args);
   });
 }
 

@@ -90,9 +90,9 @@ struct CudaAttendArgs {
   void* output = nullptr;
   float* lse = nullptr;
 };
-// Reads each key and value once per tile of query rows (16 of a token's, else 64). Finished outputs
-// lie within 2^-9 (f16; bf16: 2^-6) * max|v| of AttendScalar on the rounded queries: products of
-// the weights are of the queries' type. No shape but the above is refused.
+// Reads each key and value once per tile of query rows (16 of a token's, else 64 or 128). Finished
+// outputs lie within 2^-9 (f16; bf16: 2^-6) * max|v| of AttendScalar on the rounded queries:
+// products of the weights are of the queries' type. No shape but the above is refused.
 CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args);
 
 struct JoinList {

@@ -94,7 +94,7 @@ __global__ __launch_bounds__(kTileThreads) void KeySquaresKernel(const CudaKeySq
       WaitCopies<0>();
       __syncthreads();
       float s[kWarpKeys / 8][4] = {};
-      TileProducts<T, kHeadDim, kWarpKeys>(queries, 0, keys, warp * kWarpKeys, s);
+      TileProducts<T, kHeadDim, kWarpKeys>(queries, 0, keys, warp * kWarpKeys, &s);
 #pragma unroll
       for (uint32_t half = 0; half < 2; ++half) {
         const uint32_t row = first_row + lane / 4 + 8 * half;

@@ -87,7 +87,7 @@ __global__ __launch_bounds__(kTileThreads) void MassesKernel(const CudaLookupPas
   WaitCopies<0>();
   __syncthreads();
   float s[kWarpKeys / 8][4] = {};
-  TileProducts<T, kHeadDim, kWarpKeys>(queries, 0, keys, warp * kWarpKeys, s);
+  TileProducts<T, kHeadDim, kWarpKeys>(queries, 0, keys, warp * kWarpKeys, &s);
 
   const uint32_t cluster = first + warp * kWarpKeys + 2 * (lane % 4);  // of column 0 of s[0]
   const float norms[2] = {NormOf(args, head, lane / 4), NormOf(args, head, lane / 4 + 8)};
@@ -218,7 +218,7 @@ __global__ __launch_bounds__(kTileThreads) void PartsKernel(const CudaLookupPass
     WaitCopies<1>();
     __syncthreads();
     float s[kTileKeys / 8][4] = {};
-    TileProducts<T, kHeadDim, kTileKeys>(queries, 16 * warp, stages + stage * kTile, 0, s);
+    TileProducts<T, kHeadDim, kTileKeys>(queries, 16 * warp, stages + stage * kTile, 0, &s);
     __syncthreads();  // the next round writes the other stage's successor: this one
     float of_tile[2] = {most[0], most[1]};
 #pragma unroll
@@ -313,7 +313,7 @@ __global__ __launch_bounds__(kTileThreads) void SumsKernel(const CudaLookupPass 
     WaitCopies<1>();
     __syncthreads();
     float s[kTileKeys / 8][4] = {};
-    TileProducts<T, kHeadDim, kTileKeys>(stages + stage * kTile, 16 * warp, keys, 0, s);
+    TileProducts<T, kHeadDim, kTileKeys>(stages + stage * kTile, 16 * warp, keys, 0, &s);
     __syncthreads();  // all have read the stage that the next round writes
 #pragma unroll
     for (uint32_t half = 0; half < 2; ++half) {

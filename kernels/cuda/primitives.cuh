@@ -70,6 +70,13 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
 }
 
+// ---- ex2.approx.ftz (9.7.3.21): within 2^-22 of 2^x relatively; 0 below 2^-126.
+__device__ __forceinline__ float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // ---- ldmatrix (9.7.15.5.15): four 8x8 matrices of 16-bit elements; lane l holds the address of
 // row l % 8 of matrix l / 8. r[i] of a lane: elements (lane / 4, 2 (lane % 4) + {0, 1}) of matrix
 // i; of its transpose by the second function.

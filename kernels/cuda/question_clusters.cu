@@ -218,7 +218,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
       FindNorms<T, kHeadDim>(queries, 16 * warp + lane / 4, args.scale, norms);
     }
     float s[kTileKeys / 8][4] = {};
-    TileProducts<T, kHeadDim, kTileKeys>(queries, 16 * warp, stages + stage * kTile, 0, s);
+    TileProducts<T, kHeadDim, kTileKeys>(queries, 16 * warp, stages + stage * kTile, 0, &s);
 #pragma unroll
     for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll

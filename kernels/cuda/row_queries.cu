@@ -70,7 +70,7 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
   WaitCopies<0>();
   __syncthreads();
   float s[kWarpCentroids / 8][4] = {};
-  TileProducts<T, kHeadDim, kWarpCentroids>(queries, 0, centroids, warp * kWarpCentroids, s);
+  TileProducts<T, kHeadDim, kWarpCentroids>(queries, 0, centroids, warp * kWarpCentroids, &s);
 #pragma unroll
   for (uint32_t n = 0; n < kWarpCentroids / 8; ++n) {
 #pragma unroll

@@ -130,24 +130,31 @@ __device__ __forceinline__ void CopyQueries(unsigned char* tile, const DeviceQue
   });
 }
 
-// s[n][.] += rows [row, row + 16) of tile `a` times rows [key + 8 n, + 8) of tile `b`: what a lane
-// holds of a [16, 8] product (primitives.cuh).
-template <typename T, uint32_t kHeadDim, uint32_t kKeys>
+// s[t][n][.] += rows [row + 16 t, + 16) of tile `a` times rows [key + 8 n, + 8) of tile `b`, for t
+// below kTiles: what a lane holds of a [16, 8] product (primitives.cuh).
+template <typename T, uint32_t kHeadDim, uint32_t kKeys, uint32_t kTiles = 1>
 __device__ __forceinline__ void TileProducts(const unsigned char* a, uint32_t row,
                                              const unsigned char* b, uint32_t key,
-                                             float (&s)[kKeys / 8][4]) {
+                                             float (*s)[kKeys / 8][4]) {
   const uint32_t lane = threadIdx.x % kWarpSize;
 #pragma unroll
   for (uint32_t step = 0; step < kHeadDim / 16; ++step) {
-    uint32_t left[4];
-    LoadMatrices(left, a + TileOffset<kHeadDim>(row + lane % 16, 2 * step + lane / 16));
+    uint32_t left[kTiles][4];
+#pragma unroll
+    for (uint32_t t = 0; t < kTiles; ++t) {
+      LoadMatrices(left[t],
+                   a + TileOffset<kHeadDim>(row + 16 * t + lane % 16, 2 * step + lane / 16));
+    }
 #pragma unroll
     for (uint32_t n = 0; n < kKeys / 16; ++n) {
       uint32_t right[4];  // keys 0 … 7, their first and second 8 columns; then keys 8 … 15
       LoadMatrices(right, b + TileOffset<kHeadDim>(key + 16 * n + lane / 16 * 8 + lane % 8,
                                                    2 * step + lane / 8 % 2));
-      MultiplyAdd<T>(s[2 * n], left, right[0], right[1]);
-      MultiplyAdd<T>(s[2 * n + 1], left, right[2], right[3]);
+#pragma unroll
+      for (uint32_t t = 0; t < kTiles; ++t) {
+        MultiplyAdd<T>(s[t][2 * n], left[t], right[0], right[1]);
+        MultiplyAdd<T>(s[t][2 * n + 1], left[t], right[2], right[3]);
+      }
     }
   }
 }

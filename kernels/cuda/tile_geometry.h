@@ -9,7 +9,8 @@ namespace lectern {
 constexpr uint32_t kTileThreads = 128;  // four warps
 constexpr uint32_t kTileKeys = 64;
 constexpr uint32_t kFewRows = 16;   // query rows of a tile: of a token's group,
-constexpr uint32_t kManyRows = 64;  // of a question or a document
+constexpr uint32_t kManyRows = 64;  // of a question or a document,
+constexpr uint32_t kMostRows = 128;  // of a long one where attention's rows are not too wide
 
 // Kernels are made for these widths; others run as the next one, with columns of zeros.
 constexpr uint32_t TileWidth(uint32_t head_dim) {
@@ -18,13 +19,15 @@ constexpr uint32_t TileWidth(uint32_t head_dim) {
 constexpr uint32_t TileBytes(uint32_t num_rows, uint32_t head_dim) {
   return num_rows * TileWidth(head_dim) * 2;
 }
-constexpr uint32_t QueryTileRows(uint32_t num_rows) {
-  return num_rows <= kFewRows ? kFewRows : kManyRows;
+constexpr uint32_t QueryTileRows(uint32_t num_rows, uint32_t head_dim) {
+  if (num_rows <= kFewRows) return kFewRows;
+  return num_rows <= kManyRows || TileWidth(head_dim) > 128 ? kManyRows : kMostRows;
 }
 
 // Attention: queries, two stages of keys and of values.
 constexpr uint32_t AttendSharedBytes(uint32_t num_query_rows, uint32_t head_dim) {
-  return TileBytes(QueryTileRows(num_query_rows), head_dim) + 4 * TileBytes(kTileKeys, head_dim);
+  return TileBytes(QueryTileRows(num_query_rows, head_dim), head_dim) +
+         4 * TileBytes(kTileKeys, head_dim);
 }
 
 // The join: threads of a part of a block, which go along a head; and how many parts there are.

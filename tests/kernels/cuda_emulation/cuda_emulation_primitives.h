@@ -30,6 +30,8 @@ inline bf16 FromFloat<bf16>(float x) {
 
 inline void WaitForEarlierKernels() { cuda_emulation::WaitForEarlierKernels(); }
 
+inline float Exp2(float x) { return x < -126 ? 0 : exp2f(x); }
+
 inline void CopyAsync16(void* to, const void* from, uint32_t bytes) {
   cuda_emulation::CopyAsync(to, from, bytes);
 }
