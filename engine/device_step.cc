@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/attention_probabilities.h"
 #include "kernels/cuda/key_squares.h"
 #include "kernels/cuda/question_lookup.h"
 #include "kernels/cuda/row_lookup.h"
@@ -12,9 +13,6 @@ namespace lectern {
 namespace {
 
 constexpr const char* kStepUse = "a step's attention";
-
-// As AddProbabilities of the host leaves out: engine/document_attention.cc.
-constexpr float kLeastSquares = 1e-8f;
 
 enum PartOf : size_t { kConversation, kExact, kSelected };
 // Of lse_: of all, and of the conversation alone, [kv heads][R]; of the tail, and of all that the
@@ -462,7 +460,7 @@ Status DeviceStep::Observe(DeviceStream& stream, uint32_t number) {
                              .positions = document.positions.data(),
                              .squares = plan_->has_squares ? squares_.data() : nullptr,
                              .masses = plan_->has_masses ? masses_.data() : nullptr,
-                             .least = kLeastSquares};
+                             .least = kNegligibleSquares};
   args.queries.data = query_rows_.data() + last * queries_.stride;
   args.queries.num_tokens = 1;
   if (layer.is_sparse) args.source.rows = Place(layer.exact_rows);

@@ -125,13 +125,6 @@ struct ClusterAttentionArgs {
 // kChecksumMismatch, kCancelled.
 Status AttendClusters(const ClusterAttentionArgs& args);
 
-// Adds to mass[position] the attention probability that the observed queries of a kv head give to
-// every row that was read, given each query's total log-sum-exp over everything attended, and to
-// squared_mass[position] its square. Either may be empty: not wanted. The logits are used up.
-void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
-                      uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
-                      std::span<double> mass, std::span<double> squared_mass);
-
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_DOCUMENT_ATTENTION_H_

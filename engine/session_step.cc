@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/ask.h"
+#include "engine/attention_probabilities.h"
 #include "index/window_attention.h"
 
 namespace lectern {
