@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.cuh"
@@ -113,6 +116,24 @@ TEST_F(EmulationTest, ThreadsThatWaitForeverAreReported) {
 TEST_F(EmulationTest, ThreadsThatDoNotWaitForEarlierKernelsAreReported) {
   EXPECT_EQ(Run(ReverseKernel, 0), "");
   EXPECT_EQ(Run(ReverseKernel, 2), "block (0, 0, 0): a thread did not wait for earlier kernels");
+}
+
+// What runs before the wait would read what kernels before have not written yet, on a GPU alone.
+TEST_F(EmulationTest, EveryKernelBeginsWithTheWait) {
+  int num_kernels = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(LECTERN_SOURCE_DIR "/kernels/cuda")) {
+    if (entry.path().extension() != ".cu") continue;
+    std::stringstream file;
+    file << std::ifstream(entry.path()).rdbuf();
+    const std::string text = file.str();
+    for (size_t at = 0; (at = text.find("__global__", at)) != std::string::npos; ++num_kernels) {
+      at = text.find_first_not_of(" \n", text.find(") {\n", at) + 3);
+      EXPECT_TRUE(text.substr(at).starts_with("WaitForEarlierKernels();"))
+          << entry.path() << ": " << text.substr(at, 60);
+    }
+  }
+  EXPECT_GE(num_kernels, 36);
 }
 
 TEST_F(EmulationTest, LanesThatDivergeAreReported) {
