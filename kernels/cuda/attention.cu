@@ -21,12 +21,12 @@ struct RowState {
   }
 };
 
-// Four warps: kRowWarps of kRowTiles times 16 query rows each, times as many shares of a tile's keys as
-// are left. What a warp loads of keys and values, which is what holds it up, serves all of its rows.
+// Four warps: kRowWarps of kRowTiles times 16 query rows each, times as many shares of a tile's keys
+// as are left. What a warp loads of keys and values from shared memory serves all of its rows.
 template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, uint32_t kRowTiles, bool kIsQ8>
 class Attention {
  public:
-  static constexpr uint32_t kWarpRows = 16 * kRowTiles, kRows = kWarpRows * kRowWarps;
+  static constexpr uint32_t kWarpQueryRows = 16 * kRowTiles, kRows = kWarpQueryRows * kRowWarps;
   static constexpr uint32_t kKeyWarps = 4 / kRowWarps;
   static constexpr uint32_t kWarpKeys = kTileKeys / kKeyWarps;
   // So many at a time: their weights with all of a warp's rows are in registers.
@@ -45,7 +45,7 @@ class Attention {
         num_rows_(args.queries.num_tokens * args.queries.group),
         lane_(threadIdx.x % kWarpSize),
         warp_(threadIdx.x / kWarpSize),
-        warp_row_(warp_ % kRowWarps * kWarpRows),
+        warp_row_(warp_ % kRowWarps * kWarpQueryRows),
         warp_key_(warp_ / kRowWarps * kWarpKeys) {}
 
   __device__ void Run() {
