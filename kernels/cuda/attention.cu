@@ -21,8 +21,8 @@ struct RowState {
   }
 };
 
-// Four warps: kRowWarps of kRowTiles times 16 query rows each, times as many shares of a tile's keys
-// as are left. What a warp loads of keys and values from shared memory serves all of its rows.
+// Four warps: kRowWarps of kRowTiles times 16 query rows each, times as many shares of a tile's
+// keys as are left. What a warp loads of keys and values from shared memory serves all of its rows.
 template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, uint32_t kRowTiles, bool kIsQ8>
 class Attention {
  public:
@@ -157,8 +157,8 @@ class Attention {
     AddValues(values, of_tile, s);
   }
 
-  // Whether all rows of the block see all of a tile's entries, and logits are products times a scale
-  // alone.
+  // Whether all rows of the block see all of a tile's entries, and logits are products times a
+  // scale alone.
   __device__ __forceinline__ bool IsPlain(uint32_t key) const {
     if (args_.softcap > 0 || kv_.bias != nullptr || key + kTileKeys > end_) return false;
     if (kv_.rows_per_head == 0) return true;

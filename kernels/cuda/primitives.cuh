@@ -44,8 +44,8 @@ __device__ __forceinline__ bf16 FromFloat<bf16>(float x) {
 
 // ---- griddepcontrol (9.7.13.13): a launch that may overlap (launch.cuh) has its blocks come while
 // those of the kernel before it still run, one kernel ahead at most: as soon as all of those have
-// begun. What kernels before this one wrote is there after the wait, nothing of it earlier. The first
-// thing that every kernel does.
+// begun. What kernels before this one wrote is there after the wait, nothing of it earlier. The
+// first thing that every kernel does.
 __device__ __forceinline__ void WaitForEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -85,7 +85,8 @@ void ReleasePinned(void* data) {
 }
 
 void SetOverlap(CudaStreamHandle* handle, bool is_wanted) {
-  handle->overlaps = is_wanted && cudaSetDevice(handle->device) == cudaSuccess && KernelsCanOverlap();
+  handle->overlaps =
+      is_wanted && cudaSetDevice(handle->device) == cudaSuccess && KernelsCanOverlap();
 }
 void FreeStream(CudaStreamHandle* handle) {
   const WhileNobodyRecords alone;
