@@ -103,11 +103,12 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   is_led_ = true;
   if (running_.empty()) {
     attends_on_device_ = leader.own.attends_on_device;
-    const auto others = std::ranges::stable_partition(waiting_, [&](const Step* step) {
-      return step->own.attends_on_device == attends_on_device_;
-    });
-    running_.assign(waiting_.begin(), others.begin());
-    waiting_.erase(waiting_.begin(), others.begin());
+    const auto others =
+        std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Step* step) {
+          return step->own.attends_on_device == attends_on_device_;
+        });
+    running_.assign(waiting_.begin(), others);
+    waiting_.erase(waiting_.begin(), others);
     for (Step* step : running_) step->is_running = true;
     ++round_;
     num_due_ = 0;
