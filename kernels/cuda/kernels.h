@@ -57,7 +57,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 7;
+inline constexpr uint32_t kCudaKernelsVersion = 8;
 struct CudaKernels {
   uint32_t version;
 
@@ -110,16 +110,17 @@ struct CudaKernels {
   CudaLaunch<CudaKeyLogitsArgs>* key_logits;
   CudaLaunch<CudaKeySquaresArgs>* key_squares;
   CudaLaunch<CudaRowLookupPass>* row_queries;
+  CudaLaunch<CudaRowLookupPass>* row_clusters;
+  CudaLaunch<CudaRowLookupPass>* row_slots;
   CudaLaunch<CudaRowLookupPass>* row_logits;
   CudaLaunch<CudaRowLookupPass>* row_scores;
-  CudaLaunch<CudaRowSelectPass>* row_digits;
-  CudaLaunch<CudaRowSelectPass>* row_counts;
   CudaLaunch<CudaRowLookupPass>* row_refine;
-  CudaLaunch<CudaRowSelectPass>* row_list;
+  CudaLaunch<CudaRowListPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
   CudaLaunch<CudaQuestionLookupPass>* question_queries;
   CudaLaunch<CudaQuestionLookupPass>* question_clusters;
   CudaLaunch<CudaQuestionLookupPass>* question_codes;
+  CudaLaunch<CudaQuestionLookupPass>* question_refined;
   CudaLaunch<CudaQuestionLookupPass>* question_fine_codes;
   CudaLaunch<CudaQuestionLookupPass>* question_scores;
   CudaLaunch<CudaQuestionLookupPass>* question_tail;

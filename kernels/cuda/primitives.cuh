@@ -70,6 +70,18 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
 }
 
+// ---- ld.relaxed, st.relaxed (9.7.9.8, 9.7.9.11): a word by which blocks of a kernel tell each
+// other all there is to tell. What StoreLate stores others may see at any later time, or not.
+__device__ __forceinline__ uint64_t LoadRelaxed(const uint64_t* from) {
+  uint64_t value;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ __forceinline__ void StoreRelaxed(uint64_t* to, uint64_t value) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+__device__ __forceinline__ void StoreLate(uint64_t* to, uint64_t value) { StoreRelaxed(to, value); }
+
 // ---- ex2.approx.ftz (9.7.3.21): within 2^-22 of 2^x relatively; 0 below 2^-126.
 __device__ __forceinline__ float Exp2(float x) {
   float y;
@@ -180,6 +192,23 @@ __device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps
   }
   __syncthreads();
   return before + sum - value;
+}
+
+// The largest `value` of the threads before this one; of the first thread 0. As BlockScan.
+__device__ __forceinline__ uint32_t BlockMaxBefore(uint32_t value, uint32_t* of_warps) {
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  uint32_t most = value;
+#pragma unroll
+  for (uint32_t delta = 1; delta < kWarpSize; delta *= 2) {
+    most = max(most, __shfl_up_sync(kAllLanes, most, delta));  // of itself where there is none
+  }
+  if (lane == kWarpSize - 1) of_warps[warp] = most;
+  const uint32_t before = __shfl_up_sync(kAllLanes, most, 1);
+  __syncthreads();
+  most = lane > 0 ? before : 0;
+  for (uint32_t w = 0; w < warp; ++w) most = max(most, of_warps[w]);
+  __syncthreads();
+  return most;
 }
 
 // Of a block, in a fixed order; every thread gets the result. As BlockScan.

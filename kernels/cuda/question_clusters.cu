@@ -1,5 +1,6 @@
 // What a question's lookup begins with: its queries as codes meet them, and clusters.
 #include "kernels/cuda/question_lookup.cuh"
+#include "kernels/cuda/row_clusters.cuh"
 #include "kernels/cuda/row_rotation.cuh"
 
 namespace lectern {
@@ -17,17 +18,15 @@ __device__ __forceinline__ uint32_t DimensionAt(uint32_t column) {
   return 8 * byte + 2 * (step % 4) + half;
 }
 
-// A column a block. Also counters of the launches that follow, to 0.
+// A column a block. Also what is 0 at first.
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void QuestionQueriesKernel(const QuestionPass pass) {
   WaitForEarlierKernels();
   const CudaQuestionLookupArgs& args = pass.lookup;
   const uint32_t column = blockIdx.x, head = blockIdx.y;
   const uint32_t block = head * gridDim.x + column, num_blocks = gridDim.x * gridDim.y;
-  for (uint32_t i = block * kTileThreads + threadIdx.x; i < pass.select.num_counts;
-       i += num_blocks * kTileThreads) {
-    pass.select.counts[i] = 0;
-  }
+  ClearWords(pass.zeroed, pass.num_zeroed, block, num_blocks);
+  ClearWords(args.counts, gridDim.y, block, num_blocks);
   auto* const x = reinterpret_cast<float*>(SharedMemory());  // [head_dim]
   const bool is_query = column < args.num_chosen;
   if (is_query) {
@@ -91,45 +90,6 @@ __device__ __forceinline__ void StoreGroup(const GroupState& state, uint32_t gro
   }
 }
 
-// Scaled norms of the lane's rows `row` and `row` + 8 of a tile.
-template <typename T, uint32_t kHeadDim>
-__device__ __forceinline__ void FindNorms(const unsigned char* tile, uint32_t row, float scale,
-                                          float (&norms)[2]) {
-#pragma unroll
-  for (uint32_t half = 0; half < 2; ++half) {
-    float squares = 0;
-#pragma unroll
-    for (uint32_t c = 0; c < kHeadDim / kChunk / 4; ++c) {
-      const auto* const chunk = reinterpret_cast<const T*>(
-          tile + TileOffset<kHeadDim>(row + 8 * half, 4 * c + threadIdx.x % 4));
-#pragma unroll
-      for (uint32_t i = 0; i < kChunk; ++i) {
-        const float x = ToFloat(chunk[i]);
-        squares += x * x;
-      }
-    }
-    norms[half] = scale * sqrtf(LaneSum<4>(squares));
-  }
-}
-
-__device__ __forceinline__ QuestionCluster ClusterOf(const CudaQuestionLookupArgs& args,
-                                                     uint32_t cluster, bool is_one) {
-  const float count = is_one ? args.cluster_counts[cluster] : 0;
-  if (!(count > 0)) return {NegativeInfinity(), 0, 0, 0};
-  const float log_count = logf(count);
-  if (args.cluster_deviations == nullptr) return {log_count, 0, 0, 0};
-  return {log_count, args.cluster_deviations[cluster], sqrtf(2 * fmaxf(log_count, 0.0f)), 0};
-}
-// The logit of a cluster's keys together, by that of its centroid.
-__device__ __forceinline__ float ClusterLogit(const QuestionPass& pass, float logit,
-                                              const QuestionCluster& cluster, float norm) {
-  if (pass.lookup.cluster_deviations == nullptr) return logit;  // else kernels/second_order.h
-  const float deviation = norm * cluster.deviation;
-  return logit + (deviation < cluster.most_deviations
-                      ? deviation * deviation / 2
-                      : deviation * cluster.most_deviations - fmaxf(cluster.log_count, 0.0f));
-}
-
 // log(exp(known) + sum of all parts), by a thread a column: parts are of other blocks.
 __device__ __forceinline__ void StoreReference(const QuestionPass& pass, uint32_t head,
                                                uint32_t column) {
@@ -165,7 +125,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   unsigned char* const queries = MoreShared();
   unsigned char* const stages = queries + kManyRows * kHeadDim * 2;
-  auto* const clusters = reinterpret_cast<QuestionCluster*>(stages + 2 * kTile);  // [2][kTileKeys]
+  auto* const clusters = reinterpret_cast<ClusterKeys*>(stages + 2 * kTile);  // [2][kTileKeys]
   auto* const ends =
       reinterpret_cast<uint32_t*>(clusters + 2 * kTileKeys);  // [kQuestionGroups + 1]
   auto* const masses = reinterpret_cast<float*>(ends + kQuestionGroups + 4);
@@ -175,7 +135,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
   }
   if (threadIdx.x <= kQuestionGroups) {
     const uint32_t group = min(first_group + threadIdx.x, codes.most_groups);
-    ends[threadIdx.x] = args.group_clusters[GroupOf(pass, head, group)];
+    ends[threadIdx.x] = codes.group_clusters[GroupOf(codes, head, group)];
   }
   __syncthreads();
   const uint32_t begin = ends[0], end = ends[kQuestionGroups];
@@ -210,11 +170,11 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
     CommitCopies();
     if (threadIdx.x < kTileKeys) {
       const uint32_t cluster = key + threadIdx.x;
-      clusters[stage * kTileKeys + threadIdx.x] = ClusterOf(args, of_head + cluster, cluster < end);
+      clusters[stage * kTileKeys + threadIdx.x] = KeysOf(codes, head, cluster);
     }
     WaitCopies<1>();
     __syncthreads();
-    if (key == begin && args.cluster_deviations != nullptr) {
+    if (key == begin && codes.deviations != nullptr) {
       FindNorms<T, kHeadDim>(queries, 16 * warp + lane / 4, args.scale, norms);
     }
     float s[kTileKeys / 8][4] = {};
@@ -224,7 +184,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
 #pragma unroll
       for (uint32_t i = 0; i < 2; ++i) {
         const uint32_t of_tile = 8 * n + 2 * (lane % 4) + i;
-        const QuestionCluster cluster = clusters[stage * kTileKeys + of_tile];
+        const ClusterKeys cluster = clusters[stage * kTileKeys + of_tile];
 #pragma unroll
         for (uint32_t half = 0; half < 2; ++half) {
           float& logit = s[n][2 * half + i];
@@ -235,7 +195,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
                                      pass.num_columns +
                                  column] = logit;
           }
-          logit = ClusterLogit(pass, logit, cluster, norms[half]);
+          logit = KeysLogit(codes, logit, cluster, norms[half]);
         }
       }
     }

@@ -25,8 +25,18 @@ size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint
   pass.num_parts = (codes.most_groups + kQuestionGroups - 1) / kQuestionGroups;
   const size_t columns = pass.num_columns, num_tiles = QuestionTiles(pass.num_columns);
   ScratchParts parts = {pass.lookup.scratch};
-  SetSelect(codes, heads * num_tiles, parts, pass.select);
-  pass.reference_counts = pass.select.counters + heads * kRowHeadCounters + 1;
+  pass.num_tiles = SlotTiles(codes.most_rows);
+  parts.Take(pass.zeroed, 0);
+  TakeZeroed(heads * pass.num_tiles, parts, pass.slots);
+  TakeZeroed(SlotTiles(num_refined), parts, pass.list.selection);
+  parts.Take(pass.counters, heads);
+  parts.Take(pass.reference_counts, heads * num_tiles);
+  pass.num_zeroed = static_cast<uint32_t>(parts.used);
+  TakeRest(parts, pass.slots);
+  TakeRest(parts, pass.list.selection);
+  TakeRefined(num_refined, parts, pass.list.refined);
+  parts.Take(pass.refined_begin, heads + 1);
+  parts.Take(pass.scores, heads * pass.num_tiles * kRowTile);
   float* tiles = nullptr;  // of halves as many
   parts.Take(tiles, heads * columns * TileWidth(codes.plane_bytes * 8) / 2);
   pass.tiles = tiles;
@@ -44,8 +54,7 @@ const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
   const DeviceRowCodes& codes = args.codes;
   if (const char* why = WrongQueries(args.queries)) return why;
   if (const char* why = WrongCodes(codes, args.queries)) return why;
-  if (args.cluster_counts == nullptr || args.group_clusters == nullptr || args.chosen == nullptr ||
-      args.weights == nullptr || args.scratch == nullptr || args.rows == nullptr ||
+  if (args.chosen == nullptr || args.weights == nullptr || args.scratch == nullptr || args.rows == nullptr ||
       args.counts == nullptr || args.lse == nullptr || args.tail == nullptr) {
     return "an array that is missing";
   }
@@ -80,12 +89,13 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
   pass.lookup = args;
   pass.num_queries = args.queries.num_tokens * args.queries.group;
   SetQuestionScratch(codes, args.num_chosen, args.num_refined, pass);
-  CudaRowSelectPass& select = pass.select;
-  select.num_refined = args.num_refined;
-  select.num_wanted = args.num_wanted;
-  select.first_row = args.first_row;
-  select.rows = args.rows;
-  select.listed = args.counts;
+  pass.slots.wanted = args.num_refined;
+  pass.list.selection.wanted = args.num_wanted;
+  pass.list.num_refined = args.num_refined;
+  pass.list.first_row = args.first_row;
+  pass.list.scores = pass.scores;
+  pass.list.rows = args.rows;
+  pass.list.counts = args.counts;
   const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
   const uint32_t columns = QuestionColumns(args.num_chosen);
   const uint32_t most_bytes = std::max(
@@ -112,29 +122,20 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
     const uint32_t at_once = per_multiprocessor * stream.device().num_multiprocessors;
     return CudaGrid{.x = std::clamp(at_once / heads, 1u, most), .y = heads, .threads = threads};
   };
-  constexpr uint32_t kDigitBytes = kRowSharedBytes + kRowDigitValues * sizeof(uint32_t);
   const uint32_t width = TileWidth(dim);
-  const CudaGrid tiles = turns(select.num_tiles, 8, kRowThreads);
-  // The scores' first digits are counted where they are found.
-  const auto find_best = [&] {
-    for (select.digit = 1; select.digit < kRowDigits; ++select.digit) {
-      launch(kernels.row_digits, tiles, kDigitBytes, select);
-    }
-    launch(kernels.row_counts, tiles, kRowSharedBytes, select);
-    launch(kernels.row_list, {.x = select.num_tiles, .y = heads, .threads = kRowThreads},
-           kRowSharedBytes, select);
-    select.digit = 0;
-  };
+  // The scores' buckets are counted where they are found.
   launch(kernels.question_codes,
          turns(codes.most_groups, QuestionCodeBlocks(columns, width), kTileThreads),
          QuestionCodeBytes(columns, dim), pass);
-  find_best();
+  launch(kernels.question_refined, {.x = heads * pass.num_tiles, .threads = kRowThreads},
+         kRowSharedBytes, pass);
   launch(kernels.question_fine_codes,
          turns(codes.most_groups, QuestionFineBlocks(columns, width), kTileThreads),
          QuestionFineBytes(columns, dim), pass);
-  select.is_refined = 1;
-  launch(kernels.question_scores, tiles, QuestionScoreBytes(pass.num_columns), pass);
-  find_best();
+  launch(kernels.question_scores, turns(pass.num_tiles, 8, kRowThreads),
+         QuestionScoreBytes(pass.num_columns), pass);
+  launch(kernels.row_list, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},
+         kRowSharedBytes, pass.list);
   launch(kernels.question_tail, {.x = pass.num_parts, .y = heads, .threads = kRowThreads},
          QuestionTailBytes(pass.num_columns), pass);
   return status;

@@ -108,28 +108,56 @@ __device__ __forceinline__ float SumOfWarps(const float* of_warps, uint32_t colu
   return sum;
 }
 
+// A lane's bytes of a plane, in pairs: in bytes 0 and 2.
+template <uint32_t kBytes>
+__device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, uint32_t num_bytes,
+                                          uint32_t (&pairs)[kBytes / 2]) {
+  if (kBytes >= 4 && num_bytes % 4 == 0) {  // words, as rows are then aligned to them
+#pragma unroll
+    for (uint32_t p = 0; p < kBytes / 2; p += 2) {
+      const uint32_t byte = first + 2 * p;
+      const uint32_t word = byte < num_bytes ? *reinterpret_cast<const uint32_t*>(plane + byte) : 0;
+      pairs[p] = BytePair(word, word >> 8);
+      if (p + 1 < kBytes / 2) pairs[p + 1] = BytePair(word >> 16, word >> 24);
+    }
+    return;
+  }
+  if (num_bytes % 2 == 0) {
+#pragma unroll
+    for (uint32_t p = 0; p < kBytes / 2; ++p) {
+      const uint32_t byte = first + 2 * p;
+      const uint32_t two = byte < num_bytes ? *reinterpret_cast<const uint16_t*>(plane + byte) : 0;
+      pairs[p] = BytePair(two, two >> 8);
+    }
+    return;
+  }
+#pragma unroll
+  for (uint32_t p = 0; p < kBytes / 2; ++p) {
+    const uint32_t byte = first + 2 * p;
+    pairs[p] =
+        BytePair(byte < num_bytes ? plane[byte] : 0, byte + 1 < num_bytes ? plane[byte + 1] : 0);
+  }
+}
+
 // ---- Row codes: what each row draws of the queries that choose, and how much each group
 
 // Rows [32 chunk, + 32) of a head, those in [begin, end) of them. Lane (g, t) of eight times four
-// has rows 4 g …: a word of a byte plane.
+// has a part of rows 4 g ….
 template <typename T, uint32_t kHeadDim, uint32_t kColumns>
 __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head, uint32_t chunk,
                                          uint32_t begin, uint32_t end, uint32_t first_column,
                                          const unsigned char* queries, const float2* columns,
-                                         float (&sums)[kColumns / 8][2], uint32_t* digits) {
+                                         float (&sums)[kColumns / 8][2], uint32_t* counts) {
   constexpr uint32_t kBytes = kHeadDim / 32;  // of each row, a lane's
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t lane = threadIdx.x % kWarpSize, t = lane % 4;
   const size_t first = size_t{codes.row_begin[head]} + 32 * chunk, row = first + lane / 4 * 4;
-  uint32_t words[kBytes], clusters[kRowsPerThread];
+  uint32_t signs[kRowsPerThread][kBytes / 2], clusters[kRowsPerThread];
   float factors[kRowsPerThread];
 #pragma unroll
-  for (uint32_t b = 0; b < kBytes; ++b) {
-    const uint32_t byte = t * kBytes + b;
-    words[b] = byte < codes.plane_bytes
-                   ? *reinterpret_cast<const uint32_t*>(codes.planes + first * codes.plane_bytes +
-                                                        byte * 32 + lane / 4 * 4)
-                   : 0;
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    LoadPairs<kBytes>(codes.planes + (row + i) * codes.plane_bytes, t * kBytes, codes.plane_bytes,
+                      signs[i]);
   }
   LoadFour(codes.clusters + row, clusters);
   LoadFour(codes.factors + row, factors);
@@ -137,18 +165,13 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
   __syncwarp();  // products are of whole warps
 #pragma unroll
   for (uint32_t pair = 0; pair < kBytes / 2; ++pair) {
-    uint32_t signs[kRowsPerThread];
-#pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      signs[i] = BytePair(words[2 * pair] >> (8 * i), words[2 * pair + 1] >> (8 * i));
-    }
 #pragma unroll
     for (uint32_t j = 0; j < 8; j += 2) {
       uint32_t a[2][4];
 #pragma unroll
       for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        a[i / 2][i % 2] = SignsOf<T>(signs[i], j);
-        a[i / 2][i % 2 + 2] = SignsOf<T>(signs[i], j + 1);
+        a[i / 2][i % 2] = SignsOf<T>(signs[i][pair], j);
+        a[i / 2][i % 2 + 2] = SignsOf<T>(signs[i][pair], j + 1);
       }
       StepProducts<T, kHeadDim, 2, kColumns>(a, queries, 4 * pair + j / 2, s);
     }
@@ -198,12 +221,12 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
   }
   const uint32_t of_head = 32 * chunk + lane;
   if (of_head < begin || of_head >= end) return;
-  float* const to = pass.select.scores + head * Stride(pass.select) + of_head;
+  float* const to = ScoresOf(pass, head) + of_head;
   if (first_column > 0) score += *to;  // by this thread itself
   const bool is_last = first_column + kColumns >= pass.num_columns;
   if (is_last) {
     score = ToScore(score);
-    atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
+    atomicAdd(counts + BucketOf(score), 1u);
   }
   *to = score;
 }
@@ -216,21 +239,21 @@ __global__ __launch_bounds__(
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, warp = threadIdx.x / kWarpSize;
-  uint32_t* const digits = ClearDigits(MoreShared());
-  unsigned char* const queries = MoreShared() + kRowDigitValues * 4;
+  uint32_t* const counts = ClearCounts(MoreShared());
+  unsigned char* const queries = MoreShared() + kCountBytes;
   auto* const columns = reinterpret_cast<float2*>(queries + kColumns * kHeadDim * 2);
   auto* const of_warps = reinterpret_cast<float*>(columns + kColumns);  // [2][warps][kColumns]
   for (uint32_t first = 0; first < pass.num_columns; first += kColumns) {
     LoadColumns<kHeadDim, kColumns>(pass, head, first, queries, columns);
     uint32_t turn = 0;
     for (uint32_t g = blockIdx.x; g < codes.most_groups; g += gridDim.x, turn ^= 1) {
-      const uint32_t* const begins = codes.group_begin + GroupOf(pass, head, g);
+      const uint32_t* const begins = codes.group_begin + GroupOf(codes, head, g);
       const uint32_t begin = begins[0], end = begins[1];
       float sums[kColumns / 8][2] = {};
       if (begin < end) {
         for (uint32_t chunk = begin / 32 + warp; 32 * chunk < end; chunk += kQuestionWarps) {
           AddCodes<T, kHeadDim, kColumns>(pass, head, chunk, begin, end, first, queries, columns,
-                                          sums, digits);
+                                          sums, counts);
         }
       }
       float* const of_turn = of_warps + turn * kQuestionWarps * kColumns;
@@ -242,7 +265,39 @@ __global__ __launch_bounds__(
       }
     }
   }
-  AddDigits<kTileThreads>(pass.select, digits);
+  AddCounts<kTileThreads>(pass.slots, gridDim.x * gridDim.y, counts);
+}
+
+// ---- Which rows are refined, as their head counts them
+
+__device__ __forceinline__ const uint32_t* RefinedOf(const QuestionPass& pass, uint32_t head) {
+  return pass.list.refined.rows + pass.refined_begin[head];
+}
+__device__ __forceinline__ uint32_t NumRefined(const QuestionPass& pass, uint32_t head) {
+  return pass.refined_begin[head + 1] - pass.refined_begin[head];
+}
+
+// Tiles of rows, head after head.
+__global__ __launch_bounds__(kRowThreads) void QuestionRefinedKernel(const QuestionPass pass) {
+  WaitForEarlierKernels();
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const RefinedRows& refined = pass.list.refined;
+  const uint32_t tile = TakeTile(pass.slots), head = tile / pass.num_tiles;
+  const ThreadRows rows = RowsOf(tile % pass.num_tiles, codes.num_rows[head]);
+  const float* const scores = ScoresOf(pass, head);
+  const BestRows best = FindBestRows(pass.slots, tile, scores + rows.first, rows.count);
+  if (threadIdx.x == 0 && tile % pass.num_tiles == 0) pass.refined_begin[head] = best.at;
+  if (threadIdx.x == 0 && tile == 0) {
+    pass.refined_begin[codes.num_kv_heads] = pass.lookup.num_refined;
+  }
+  uint32_t at = best.at;
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    if (best.taken[i] == 0) continue;
+    refined.rows[at] = rows.first + i;
+    refined.slots[at] = static_cast<uint32_t>(scores - pass.scores) + rows.first + i;
+    refined.heads[at++] = static_cast<uint16_t>(head);
+  }
 }
 
 // ---- Fine codes of the rows that were refined
@@ -250,8 +305,8 @@ __global__ __launch_bounds__(
 // How many of a head's refined rows, which ascend, are below `row`.
 __device__ __forceinline__ uint32_t RefinedBelow(const QuestionPass& pass, uint32_t head,
                                                  uint32_t row) {
-  const uint32_t* const refined = RefinedOf(pass.select, head);
-  uint32_t begin = 0, end = pass.select.refined_counts[head];
+  const uint32_t* const refined = RefinedOf(pass, head);
+  uint32_t begin = 0, end = NumRefined(pass, head);
   while (begin < end) {
     const uint32_t middle = begin + (end - begin) / 2;
     if (refined[middle] < row) {
@@ -261,28 +316,6 @@ __device__ __forceinline__ uint32_t RefinedBelow(const QuestionPass& pass, uint3
     }
   }
   return begin;
-}
-
-// A lane's bytes of a plane, in pairs: in bytes 0 and 2.
-template <uint32_t kBytes>
-__device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, uint32_t num_bytes,
-                                          uint32_t (&pairs)[kBytes / 2]) {
-  if (kBytes >= 4 && num_bytes % 4 == 0) {  // words, as rows are then aligned to them
-#pragma unroll
-    for (uint32_t p = 0; p < kBytes / 2; p += 2) {
-      const uint32_t byte = first + 2 * p;
-      const uint32_t word = byte < num_bytes ? *reinterpret_cast<const uint32_t*>(plane + byte) : 0;
-      pairs[p] = BytePair(word, word >> 8);
-      if (p + 1 < kBytes / 2) pairs[p + 1] = BytePair(word >> 16, word >> 24);
-    }
-    return;
-  }
-#pragma unroll
-  for (uint32_t p = 0; p < kBytes / 2; ++p) {
-    const uint32_t byte = first + 2 * p;
-    pairs[p] =
-        BytePair(byte < num_bytes ? plane[byte] : 0, byte + 1 < num_bytes ? plane[byte + 1] : 0);
-  }
 }
 
 // Refined rows [first, first + 16) of a head, those before `end`: lane (g, t) has two of them.
@@ -305,7 +338,7 @@ __device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t 
   for (uint32_t i = 0; i < 2; ++i) {
     const uint32_t at = first + lane / 4 * 2 + i;
     is_row[i] = at < end;
-    const uint32_t of_head = RefinedOf(pass.select, head)[is_row[i] ? at : first];
+    const uint32_t of_head = RefinedOf(pass, head)[is_row[i] ? at : first];
     const size_t row = size_t{codes.row_begin[head]} + of_head;
     const uint8_t* const planes = codes.fine_planes + row * 3 * num_bytes;
     LoadPairs<kBytes>(planes, t * kBytes, num_bytes, signs[i]);
@@ -316,7 +349,7 @@ __device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t 
     const size_t cluster = size_t{head} * codes.most_clusters + codes.clusters[row];
     centroids[i] = pass.centroid_logits + cluster * pass.num_columns + first_column + 2 * t;
     masses[i] = pass.fine_masses + first_column + 2 * t +
-                (size_t{pass.select.refined_begin[head]} + at) * pass.num_columns;
+                (size_t{pass.refined_begin[head]} + at) * pass.num_columns;
   }
   float s[1][kColumns / 8][4] = {}, rests[1][kColumns / 8][4] = {};
   __syncwarp();  // products are of whole warps
@@ -423,7 +456,7 @@ __global__ __launch_bounds__(
         const uint64_t group = g + uint64_t{threadIdx.x / 2} * gridDim.x;
         __syncthreads();  // all have read the batch before
         if (group < codes.most_groups) {
-          const uint32_t at = GroupOf(pass, head, static_cast<uint32_t>(group) + threadIdx.x % 2);
+          const uint32_t at = GroupOf(codes, head, static_cast<uint32_t>(group) + threadIdx.x % 2);
           places[threadIdx.x] = RefinedBelow(pass, head, codes.group_begin[at]);
         }
         __syncthreads();
@@ -443,7 +476,7 @@ __global__ __launch_bounds__(
       if (threadIdx.x >= kColumns) continue;
       float& coded = pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + first +
                                 threadIdx.x];
-      const uint32_t* const rows = codes.group_begin + GroupOf(pass, head, g);
+      const uint32_t* const rows = codes.group_begin + GroupOf(codes, head, g);
       const float by_fine = SumOfWarps<kColumns>(of_turn + kQuestionWarps * kColumns, threadIdx.x);
       const bool is_all = end - begin == rows[1] - rows[0];
       const float rest =
@@ -452,7 +485,7 @@ __global__ __launch_bounds__(
       coded = rest + by_fine > kQuestionRounding * coded ? rest + by_fine : by_fine;
     }
   }
-  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
+  if (!IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) return;
   StoreLses<kColumns>(pass, head, reinterpret_cast<double*>(of_warps));
 }
 
@@ -462,14 +495,14 @@ __global__ __launch_bounds__(kRowThreads) void QuestionScoresKernel(const Questi
   WaitForEarlierKernels();
   constexpr uint32_t kRows = kRowThreads / 4;
   const uint32_t head = blockIdx.y, t = threadIdx.x % 4;
-  auto* const weights = reinterpret_cast<float*>(MoreShared() + kRowDigitValues * 4);
+  auto* const weights = reinterpret_cast<float*>(MoreShared() + kCountBytes);
   for (uint32_t c = threadIdx.x; c < pass.num_columns; c += kRowThreads) {
     weights[c] = pass.score_weights[size_t{head} * pass.num_columns + c];
   }
-  uint32_t* const digits = ClearDigits(MoreShared());
-  const uint32_t num_rows = pass.select.refined_counts[head];
+  uint32_t* const counts = ClearCounts(MoreShared());
+  const uint32_t num_rows = NumRefined(pass, head);
   const float* const masses =
-      pass.fine_masses + size_t{pass.select.refined_begin[head]} * pass.num_columns;
+      pass.fine_masses + size_t{pass.refined_begin[head]} * pass.num_columns;
   for (uint32_t first = blockIdx.x * kRows; first < num_rows; first += gridDim.x * kRows) {
     const uint32_t row = first + threadIdx.x / 4;
     float score = 0;
@@ -482,10 +515,10 @@ __global__ __launch_bounds__(kRowThreads) void QuestionScoresKernel(const Questi
     }
     score = ToScore(LaneSum<4>(score));
     if (t > 0 || row >= num_rows) continue;
-    pass.select.refined_scores[head * Stride(pass.select) + row] = score;
-    atomicAdd(digits + (Bits(score) >> RowDigitShift(0)), 1u);
+    pass.list.refined.scores[pass.refined_begin[head] + row] = score;
+    atomicAdd(counts + BucketOf(score), 1u);
   }
-  AddDigits(pass.select, digits);
+  AddCounts(pass.list.selection, gridDim.x * gridDim.y, counts);
 }
 
 // ---- The tail
@@ -499,12 +532,12 @@ __device__ __forceinline__ ReadRows SumListed(const QuestionPass& pass, uint32_t
                                               uint32_t begin, uint32_t end, uint32_t column) {
   constexpr uint32_t kAtOnce = 4;
   const uint32_t lane = threadIdx.x % kWarpSize;
-  const float* const scores = pass.select.scores + head * Stride(pass.select);
+  const float* const scores = ScoresOf(pass, head);
   const float* const masses =
-      pass.fine_masses + size_t{pass.select.refined_begin[head]} * pass.num_columns + column;
+      pass.fine_masses + size_t{pass.refined_begin[head]} * pass.num_columns + column;
   ReadRows read = {};
   for (uint32_t first = begin; first < end; first += kWarpSize) {
-    const uint32_t row = first + lane < end ? RefinedOf(pass.select, head)[first + lane] : 0;
+    const uint32_t row = first + lane < end ? RefinedOf(pass, head)[first + lane] : 0;
     uint32_t listed = __ballot_sync(kAllLanes, first + lane < end && scores[row] < 0);
     read.count += static_cast<uint32_t>(__popc(listed));
     while (listed != 0) {
@@ -533,7 +566,7 @@ __device__ __forceinline__ ReadRows SumListed(const QuestionPass& pass, uint32_t
 __device__ __forceinline__ void FindLeft(const QuestionPass& pass, uint32_t head, uint32_t group,
                                          uint32_t begin, uint32_t end, float* lefts, float* share) {
   const CudaQuestionLookupArgs& args = pass.lookup;
-  const uint32_t* const rows = args.codes.group_begin + GroupOf(pass, head, group);
+  const uint32_t* const rows = args.codes.group_begin + GroupOf(args.codes, head, group);
   const float* const coded =
       pass.coded + (size_t{head} * args.codes.most_groups + group) * pass.num_columns;
   float left = 0, all = 0;
@@ -572,7 +605,7 @@ __global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const Question
   auto* const shares = reinterpret_cast<float*>(places + kQuestionGroups + 4);
   float* const lefts = shares + kQuestionGroups;  // [kQuestionGroups][num_columns]
   if (threadIdx.x <= num_groups) {
-    const uint32_t at = GroupOf(pass, head, first_group + threadIdx.x);
+    const uint32_t at = GroupOf(args.codes, head, first_group + threadIdx.x);
     places[threadIdx.x] = RefinedBelow(pass, head, args.codes.group_begin[at]);
   }
   __syncthreads();
@@ -604,7 +637,7 @@ __global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const Question
     for (uint32_t g = 0; g < num_groups; ++g) sum += lefts[g * pass.num_columns + c];
     pass.part_sum[(size_t{head} * pass.num_parts + blockIdx.x) * pass.num_columns + c] = sum;
   }
-  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
+  if (!IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) return;
   for (uint32_t c = threadIdx.x; c < args.num_chosen; c += kRowThreads) {
     const float* const parts = pass.part_sum + size_t{head} * pass.num_parts * pass.num_columns + c;
     float sum = 0;
@@ -633,6 +666,10 @@ struct QuestionFineCodes {
 CudaStatus LaunchQuestionCodes(CudaStreamHandle* stream, const CudaGrid& grid,
                                const CudaQuestionLookupPass& pass) {
   return ForQuestion<QuestionCodes>::Run(stream, grid, "question_codes", pass);
+}
+CudaStatus LaunchQuestionRefined(CudaStreamHandle* stream, const CudaGrid& grid,
+                                 const CudaQuestionLookupPass& pass) {
+  return Launch(stream, grid, "question_refined", QuestionRefinedKernel, pass);
 }
 CudaStatus LaunchQuestionFineCodes(CudaStreamHandle* stream, const CudaGrid& grid,
                                    const CudaQuestionLookupPass& pass) {

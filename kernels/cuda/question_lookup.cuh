@@ -27,9 +27,8 @@ __device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head
   if (args.known_lse == nullptr || column >= args.num_chosen) return NegativeInfinity();
   return args.known_lse[size_t{head} * pass.num_queries + args.chosen[column]];
 }
-__device__ __forceinline__ uint32_t GroupOf(const QuestionPass& pass, uint32_t head,
-                                            uint32_t group) {
-  return head * (pass.lookup.codes.most_groups + 1) + group;
+__device__ __forceinline__ float* ScoresOf(const QuestionPass& pass, uint32_t head) {
+  return pass.scores + size_t{head} * pass.num_tiles * kRowTile;
 }
 
 // Kernel<T, kHeadDim, kColumns>::kFunction.

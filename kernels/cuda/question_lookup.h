@@ -18,8 +18,8 @@
 // codes of refined rows; no logit of a row that is not refined is kept. A reference that is known
 // beforehand takes the place of an online softmax: masses only need sums. Ours.
 //
-// In 14 launches: queries, centroids, row codes, two for the cut that these began and two for its
-// list; fine codes, their scores, four for their cut and list, the tail.
+// In 8 launches: queries, centroids, row codes, which rows are refined; fine codes, their scores,
+// the list, the tail.
 #ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
 
@@ -31,12 +31,6 @@ constexpr uint32_t kMostChosenQueries = 512;
 
 struct CudaQuestionLookupArgs {
   DeviceRowCodes codes;
-  const float* cluster_counts = nullptr;  // [clusters of all heads]: keys of each; 0: left out
-  // [clusters of all heads]: square roots of variances; nullptr: centroids alone.
-  const float* cluster_deviations = nullptr;
-  // [num_kv_heads][most_groups + 1]: group g of head h has its head's clusters [.., the next
-  // one's). As in codes.group_begin, groups that a head does not have are empty ones.
-  const uint32_t* group_clusters = nullptr;
   DeviceQueries queries;                // R = num_tokens * group
   float scale = 0;                      // > 0
   float softcap = 0;                    // > 0: of the model's logits
@@ -70,11 +64,18 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
 // A column is a row that chooses; their number is filled up to whole tiles with zeros.
 struct CudaQuestionLookupPass {
   CudaQuestionLookupArgs lookup;
-  CudaRowSelectPass select;
-  uint32_t num_queries;        // R
-  uint32_t num_columns;        // of tiles of 16 or of 64
-  uint32_t num_parts;          // of kQuestionGroups groups
+  RowSelection slots;    // of all rows those that are refined
+  CudaRowListPass list;  // and of these those that are listed
+  uint32_t num_queries;  // R
+  uint32_t num_columns;  // of tiles of 16 or of 64
+  uint32_t num_parts;    // of kQuestionGroups groups
+  uint32_t num_tiles;    // of the head with the most rows
+  uint32_t num_zeroed;
+  uint32_t* zeroed;            // what is 0 at first
+  uint32_t* counters;          // [num_kv_heads]: blocks that have ended
   uint32_t* reference_counts;  // [num_kv_heads][tiles of 64 columns]: blocks that have ended
+  float* scores;               // [num_kv_heads][num_tiles * kRowTile]; < 0: listed
+  uint32_t* refined_begin;     // [num_kv_heads + 1]: where those of each head begin
   void* tiles;                 // [num_kv_heads][num_columns][TileWidth], of the queries' type
   float* centroid_logits;      // [num_kv_heads][most_clusters][num_columns]: scale q . C
   float *part_max, *part_sum;  // [num_kv_heads][num_parts][num_columns]

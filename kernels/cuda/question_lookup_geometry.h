@@ -17,13 +17,10 @@ constexpr uint32_t QuestionColumns(uint32_t num_chosen) {
 
 // Clusters: queries and two stages of centroids; what is known of a cluster, twice; where groups
 // end; and their masses.
-struct QuestionCluster {
-  float log_count, deviation, most_deviations, unused;
-};
 constexpr uint32_t kQuestionMassStride = kQuestionGroups + 1;  // meets no bank twice
 constexpr uint32_t QuestionClusterBytes(uint32_t head_dim) {
   return kRowSharedBytes + TileBytes(kManyRows + 2 * kTileKeys, head_dim) +
-         2 * kTileKeys * uint32_t{sizeof(QuestionCluster)} +
+         2 * kTileKeys * uint32_t{sizeof(ClusterKeys)} +
          (kQuestionGroups + 4 + kManyRows * kQuestionMassStride) * 4;
 }
 // So many blocks a multiprocessor runs at once, by their registers: as many are started.
@@ -35,17 +32,17 @@ constexpr uint32_t QuestionFineBlocks(uint32_t columns, uint32_t width) {
   if (columns == kFewRows) return width < 128 ? 7 : width < 256 ? 5 : 4;
   return width < 256 ? 3 : 2;
 }
-// Row codes: digits, queries, their references and weights, sums of each warp, twice.
+// Row codes: counts, queries, their references and weights, sums of each warp, twice.
 constexpr uint32_t QuestionCodeBytes(uint32_t columns, uint32_t head_dim) {
-  return kRowSharedBytes + kRowDigitValues * 4 + TileBytes(columns, head_dim) + columns * (8 + 32);
+  return kRowSharedBytes + kCountBytes + TileBytes(columns, head_dim) + columns * (8 + 32);
 }
 // Fine codes: queries, their references and weights, two sums of each warp, twice, and a batch.
 constexpr uint32_t QuestionFineBytes(uint32_t columns, uint32_t head_dim) {
   return kRowSharedBytes + TileBytes(columns, head_dim) + columns * (8 + 64) + kQuestionBatch * 8;
 }
-// Their scores: digits, and what each column counts.
+// Their scores: counts, and what each column counts.
 constexpr uint32_t QuestionScoreBytes(uint32_t num_columns) {
-  return kRowSharedBytes + (kRowDigitValues + num_columns) * 4;
+  return kRowSharedBytes + kCountBytes + num_columns * 4;
 }
 // The tail: where groups begin, what is left of them, and that of each column.
 constexpr uint32_t QuestionTailBytes(uint32_t num_columns) {

@@ -14,18 +14,41 @@ namespace {
 constexpr const char* kName = "row_lookup";
 
 // The parts of the scratch memory, into `pass`; how many floats they are.
-size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, CudaRowLookupPass& pass) {
+size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t num_coded,
+                  uint32_t num_refined, CudaRowLookupPass& pass) {
   ScratchParts parts = {pass.lookup.scratch};
-  SetSelect(codes, 0, parts, pass.select);
   pass.num_queries = num_queries;
-  const size_t queries = size_t{codes.num_kv_heads} * num_queries;
-  const size_t tiles = queries * pass.select.num_tiles;
+  const size_t heads = codes.num_kv_heads, queries = heads * num_queries;
+  const size_t clusters = codes.most_clusters, slot_tiles = SlotTiles(num_coded);
+  const size_t states = num_queries * (slot_tiles + heads);
+  parts.Take(pass.zeroed, 0);
+  TakeZeroed(heads * ClusterTiles(codes.most_clusters), parts, pass.clusters);
+  TakeZeroed(slot_tiles, parts, pass.slots);
+  TakeZeroed(SlotTiles(num_refined), parts, pass.list.selection);
+  parts.Take(pass.counters, heads);
+  pass.num_zeroed = static_cast<uint32_t>(parts.used);
+  TakeRest(parts, pass.clusters);
+  TakeRest(parts, pass.slots);
+  TakeRest(parts, pass.list.selection);
+  TakeRefined(num_refined, parts, pass.list.refined);
   parts.Take(pass.tables, queries * codes.plane_bytes * 32);
   parts.Take(pass.scales, queries * 2);
-  parts.Take(pass.centroid_logits, queries * codes.most_clusters);
-  parts.Take(pass.logits, tiles * kRowTile);
-  parts.Take(pass.tile_max, tiles);
-  parts.Take(pass.tile_sum, tiles);
+  parts.Take(pass.centroid_logits, queries * clusters);
+  parts.Take(pass.cluster_logits, queries * clusters);
+  parts.Take(pass.cluster_scores, heads * clusters);
+  parts.Take(pass.all_max, queries * CentroidTiles(codes.most_clusters));
+  parts.Take(pass.all_sum, queries * CentroidTiles(codes.most_clusters));
+  parts.Take(pass.rest_max, queries * ClusterTiles(codes.most_clusters));
+  parts.Take(pass.rest_sum, queries * ClusterTiles(codes.most_clusters));
+  parts.Take(pass.cluster_slots, heads * (clusters + 1));
+  parts.Take(pass.head_slots, heads + 1);
+  parts.Take(pass.tile_starts, slot_tiles);
+  parts.Take(pass.slot_rows, num_coded);
+  parts.Take(pass.logits, num_queries * slot_tiles * kRowTile);
+  parts.Take(pass.scores, slot_tiles * kRowTile);
+  parts.Take(pass.slot_max, states);
+  parts.Take(pass.slot_sum, states);
+  parts.Take(pass.group_sums, queries * codes.most_groups);
   return parts.used;
 }
 
@@ -43,7 +66,7 @@ const char* Wrong(const CudaRowLookupArgs& args) {
   }
   if (!(args.scale > 0)) return "a scale that is none";
   if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
-      args.num_refined > codes.all_rows) {
+      args.num_refined > args.num_coded || args.num_coded > codes.all_rows) {
     return "more rows than there are";
   }
   if (!(args.softcap >= 0)) return "a soft-cap that is none";
@@ -52,9 +75,10 @@ const char* Wrong(const CudaRowLookupArgs& args) {
 
 }  // namespace
 
-size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries) {
+size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t num_coded,
+                            uint32_t num_refined) {
   CudaRowLookupPass pass = {};
-  return SetScratch(codes, num_queries, pass);
+  return SetScratch(codes, num_queries, num_coded, num_refined, pass);
 }
 
 CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
@@ -63,64 +87,53 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   CudaRowLookupPass pass = {};
   pass.lookup = args;
   const uint32_t num_queries = args.queries.num_tokens * args.queries.group;
-  SetScratch(codes, num_queries, pass);
-  CudaRowSelectPass& select = pass.select;
-  select.num_refined = args.num_refined;
-  select.num_wanted = args.num_wanted;
-  select.first_row = args.first_row;
-  select.rows = args.rows;
-  select.listed = args.counts;
+  SetScratch(codes, num_queries, args.num_coded, args.num_refined, pass);
+  pass.clusters.wanted = args.num_coded;
+  pass.slots.wanted = args.num_refined;
+  pass.list.selection.wanted = args.num_wanted;
+  pass.list.num_refined = args.num_refined;
+  pass.list.first_row = args.first_row;
+  pass.list.scores = pass.scores;
+  pass.list.rows = args.rows;
+  pass.list.counts = args.counts;
   const CudaKernels& kernels = stream.kernels();
   CudaStatus status;
-  const auto launch_with = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {
+  const auto launch = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {
     if (!status.ok()) return;
     grid.shared_bytes = shared;
-    if (!HasShared(stream, grid)) {
-      status = Refused(kName, kTooWide);
-    } else {
-      status = kernel(stream.handle(), grid, with);
-    }
-  };
-  const auto launch = [&](CudaLaunch<CudaRowLookupPass>* kernel, CudaGrid grid, uint32_t shared) {
-    launch_with(kernel, grid, shared, pass);
+    status = HasShared(stream, grid) ? kernel(stream.handle(), grid, with)
+                                     : Refused(kName, kTooWide);
   };
   const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
+  const uint32_t cluster_tiles = ClusterTiles(codes.most_clusters);
+  const uint32_t slot_tiles = SlotTiles(args.num_coded);
   launch(kernels.row_queries,
-         {.x = num_queries + (codes.most_clusters - 1) / kRowTileCentroids + 1,
+         {.x = num_queries + CentroidTiles(codes.most_clusters),
           .y = heads,
           .threads = kTileThreads},
-         TileBytes(kFewRows + kRowTileCentroids, dim));  // tables need less
-  // Blocks that fill the device take tiles in turn: few load tables, and add to the counts of all.
-  constexpr uint32_t kBlocksPerMultiprocessor = 8;
-  const uint32_t at_once = kBlocksPerMultiprocessor * stream.device().num_multiprocessors;
-  const CudaGrid tiles{.x = select.num_tiles, .y = heads, .threads = kRowThreads};
-  CudaGrid turns = tiles;
-  turns.x = std::min(select.num_tiles, (at_once + heads - 1) / heads);
-  CudaGrid of_queries = turns;
-  of_queries.z = (num_queries + kRowQueries - 1) / kRowQueries;
-  launch(kernels.row_logits, of_queries,
-         kRowSharedBytes + RowTableBytes(kRowQueries, codes.plane_bytes));
-  // Scores by the logits as they are, and where their best are.
-  const auto find_cut = [&] {
-    constexpr uint32_t kShared = kRowSharedBytes + kRowDigitValues * sizeof(uint32_t);
-    select.digit = 0;
-    launch(kernels.row_scores, turns, kShared);
-    for (select.digit = 1; select.digit < kRowDigits; ++select.digit) {
-      launch_with(kernels.row_digits, turns, kShared, select);
-    }
-    launch_with(kernels.row_counts, turns, kRowSharedBytes, select);
-  };
-  find_cut();
-  launch(kernels.row_refine, turns,
-         kRowSharedBytes + RowTableBytes(num_queries, codes.plane_bytes) +
-             kRowTile * uint32_t{sizeof(uint32_t)});
-  select.is_refined = 1;
-  find_cut();
-  launch_with(kernels.row_list, tiles, kRowSharedBytes, select);
+         TileBytes(kFewRows + kRowTileCentroids, dim), pass);  // tables need less
+  const uint32_t score_bytes = kRowSharedBytes + kCountBytes + num_queries * sizeof(float);
+  launch(kernels.row_clusters, {.x = cluster_tiles, .y = heads, .threads = kRowThreads},
+         score_bytes, pass);
+  launch(kernels.row_slots, {.x = cluster_tiles * heads, .threads = kRowThreads}, kRowSharedBytes,
+         pass);
+  constexpr uint32_t kTileWords = kRowTile * sizeof(uint32_t);
+  launch(kernels.row_logits,
+         {.x = slot_tiles,
+          .z = (num_queries + kRowQueries - 1) / kRowQueries,
+          .threads = kRowThreads},
+         kRowSharedBytes + kTileWords + RowTableBytes(kRowQueries, codes.plane_bytes), pass);
+  launch(kernels.row_scores, {.x = slot_tiles + heads, .threads = kRowThreads}, score_bytes, pass);
+  launch(kernels.row_refine, {.x = slot_tiles, .threads = kRowThreads},
+         kRowSharedBytes + kCountBytes + kTileWords +
+             RowTableBytes(num_queries, codes.plane_bytes),
+         pass);
+  launch(kernels.row_list, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},
+         kRowSharedBytes, pass.list);
   constexpr uint32_t kGroups = kRowThreads / 32;  // of a block
   launch(kernels.row_tail,
          {.x = (codes.most_groups + kGroups - 1) / kGroups, .y = heads, .threads = kRowThreads},
-         kRowSharedBytes);
+         kRowSharedBytes, pass);
   return status;
 }
 

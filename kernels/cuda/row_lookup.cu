@@ -1,30 +1,70 @@
+// Logits, scores and masses of the rows that have slots, by row codes and fine codes.
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/primitives.cuh"
-#include "kernels/cuda/row_lookup_geometry.h"
-#include "kernels/cuda/row_select.cuh"
+#include "kernels/cuda/row_lookup.cuh"
 
 namespace lectern {
 namespace {
 
-constexpr uint32_t kSignBlockRows = 32;  // rows whose planes are packed together
-static_assert(kRowHeadCounters * kRowQueries >= kMostLookupQueries);
-__device__ __forceinline__ float* LogitsOf(const CudaRowLookupPass& pass, uint32_t head,
-                                           uint32_t query) {
-  return pass.logits + (size_t{head} * pass.num_queries + query) * Stride(pass.select);
+__device__ __forceinline__ float* LogitsOf(const CudaRowLookupPass& pass, uint32_t query) {
+  return pass.logits + query * SlotStride(pass);
 }
-__device__ __forceinline__ float Softcapped(const CudaRowLookupArgs& args, float logit) {
-  return args.softcap > 0 ? args.softcap * tanhf(logit / args.softcap) : logit;
+
+// What a row weighs of all that its query rows see.
+__device__ __forceinline__ float MassOf(float logit, float lse) {
+  constexpr float kMostExponent = 80;
+  return expf(fminf(logit - lse, kMostExponent));
+}
+
+// Of the slots of a tile that are one head's, with some query rows.
+template <uint32_t kQueries>
+__device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile,
+                            uint32_t first_query, uint32_t num_queries,
+                            const float (&logits)[kQueries][kRowsPerThread]) {
+  RowShared& shared = Shared();
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+#pragma unroll
+  for (uint32_t q = 0; q < kQueries; ++q) {
+    if (q >= num_queries) continue;
+    float most = NegativeInfinity(), sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) most = fmaxf(most, logits[q][i]);
+    most = LaneMax<kWarpSize>(most);
+    const float base = most == NegativeInfinity() ? 0 : most;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) sum += expf(logits[q][i] - base);
+    sum = LaneSum<kWarpSize>(sum);
+    if (lane > 0) continue;
+    shared.maxima[q][warp] = most;
+    shared.sums[q][warp] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x < num_queries) {
+    const uint32_t q = threadIdx.x;
+    float most = NegativeInfinity(), sum = 0;
+    for (uint32_t w = 0; w < kRowWarps; ++w) most = fmaxf(most, shared.maxima[q][w]);
+    const float base = most == NegativeInfinity() ? 0 : most;
+    for (uint32_t w = 0; w < kRowWarps; ++w) {
+      sum += shared.sums[q][w] * expf(shared.maxima[q][w] - base);
+    }
+    const uint32_t num_states =
+        SlotTiles(pass.lookup.num_coded) + pass.lookup.codes.num_kv_heads;
+    const size_t state = size_t{first_query + q} * num_states + tile + head;
+    pass.slot_max[state] = most;
+    pass.slot_sum[state] = sum;
+  }
+  __syncthreads();  // all have read what the next states are written to
 }
 
 // The tables of `count` query rows of a head from `first` on, into shared memory: [kRowQueries of
 // them at a time][bytes of a plane][kTableWords].
-__device__ __forceinline__ const unsigned char* LoadTables(const CudaRowLookupPass& pass,
-                                                           uint32_t head, uint32_t first,
-                                                           uint32_t count) {
+__device__ __forceinline__ void LoadTables(const CudaRowLookupPass& pass, uint32_t head,
+                                           uint32_t first, uint32_t count,
+                                           unsigned char* tables) {
   const uint32_t num_entries = pass.lookup.codes.plane_bytes * kTableWords;  // of a query row
   const uint8_t* const from =
       pass.tables + (size_t{head} * pass.num_queries + first) * num_entries;
-  auto* const to = reinterpret_cast<uint32_t*>(MoreShared());
+  auto* const to = reinterpret_cast<uint32_t*>(tables);
+  __syncthreads();  // all have read what was there
   for (uint32_t i = threadIdx.x; i < (count + kRowQueries - 1) / kRowQueries * num_entries;
        i += kRowThreads) {
     const uint32_t query = i / num_entries * kRowQueries;
@@ -36,7 +76,6 @@ __device__ __forceinline__ const unsigned char* LoadTables(const CudaRowLookupPa
     to[i] = word;
   }
   __syncthreads();
-  return MoreShared();
 }
 // Bits of four bytes in two parts, each a place in a table: as bytes.
 struct Nibbles {
@@ -66,368 +105,352 @@ struct QuerySums {
   }
 };
 
-// ---- States of a head's masses
-
-// Of a tile, with some query rows.
-template <uint32_t kQueries>
-__device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile,
-                            uint32_t first_query, uint32_t num_queries, uint32_t count,
-                            const float (&logits)[kQueries][kRowsPerThread]) {
-  RowShared& shared = Shared();
-  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-#pragma unroll
-  for (uint32_t q = 0; q < kQueries; ++q) {
-    if (q >= num_queries) continue;
-    float most = NegativeInfinity();
-#pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (i < count) most = fmaxf(most, logits[q][i]);
-    }
-    most = LaneMax<kWarpSize>(most);
-    if (lane == 0) shared.maxima[q][warp] = most;
+// Sixteen bytes of a plane of a row, from `first` on; zeros past its end.
+__device__ __forceinline__ uint4 LoadChunk(const uint8_t* plane, uint32_t first,
+                                           uint32_t plane_bytes) {
+  if (plane_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(plane) % 16 == 0) {
+    return *reinterpret_cast<const uint4*>(plane + first);
   }
-  __syncthreads();
+  uint32_t words[4] = {};
+  if (plane_bytes % 4 == 0) {  // rows are then aligned to words
 #pragma unroll
-  for (uint32_t q = 0; q < kQueries; ++q) {
-    if (q >= num_queries) continue;
-    float most = shared.maxima[q][0];
-    for (uint32_t w = 1; w < kRowWarps; ++w) most = fmaxf(most, shared.maxima[q][w]);
-    const float base = most == NegativeInfinity() ? 0 : most;
-    float sum = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (i < count) sum += expf(logits[q][i] - base);
+    for (uint32_t w = 0; w < 4; ++w) {
+      if (first + 4 * w >= plane_bytes) continue;
+      words[w] = *reinterpret_cast<const uint32_t*>(plane + first + 4 * w);
     }
-    sum = LaneSum<kWarpSize>(sum);
-    if (lane == 0) shared.sums[q][warp] = sum;
-    if (threadIdx.x == q) {
-      const size_t query = size_t{head} * pass.num_queries + first_query + q;
-      pass.tile_max[query * pass.select.num_tiles + tile] = most;
+  } else {
+#pragma unroll
+    for (uint32_t b = 0; b < 16; ++b) {
+      if (first + b < plane_bytes) words[b / 4] |= uint32_t{plane[first + b]} << (8 * (b % 4));
     }
   }
-  __syncthreads();
-  if (threadIdx.x < num_queries) {
-    float sum = 0;
-    for (uint32_t w = 0; w < kRowWarps; ++w) sum += shared.sums[threadIdx.x][w];
-    const size_t query = size_t{head} * pass.num_queries + first_query + threadIdx.x;
-    pass.tile_sum[query * pass.select.num_tiles + tile] = sum;
+  return {words[0], words[1], words[2], words[3]};
+}
+// Their sums, `times` so much.
+__device__ __forceinline__ void AddChunk(const uint4& chunk, uint32_t first, uint32_t plane_bytes,
+                                         const unsigned char* table, uint32_t times,
+                                         QuerySums& sums) {
+  const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+  for (uint32_t w = 0; w < 4; ++w) {
+    const uint32_t byte = first + 4 * w;
+    if (byte >= plane_bytes) continue;
+    const Nibbles nibbles(words[w]);
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i += 2) {
+      if (byte + i >= plane_bytes) continue;
+      uint32_t entries = nibbles.Entries(table + (byte + i) * kTableBytes, i);
+      if (byte + i + 1 < plane_bytes) {
+        entries += nibbles.Entries(table + (byte + i + 1) * kTableBytes, i + 1);
+      }
+      sums.Add(entries, times);
+    }
   }
-  __syncthreads();  // all have read what the next states are written to
 }
 
-// Of all tiles, which other blocks wrote, and of what is known besides. By all threads of a block.
-__device__ void StoreLse(const CudaRowLookupPass& pass, uint32_t head, uint32_t num_tiles,
-                         uint32_t of_head) {
-  const size_t query = size_t{head} * pass.num_queries + of_head;
-  auto* const of_warps = reinterpret_cast<float*>(Shared().of_warps);
-  const float* const maxima = pass.tile_max + query * pass.select.num_tiles;
-  const float* const sums = pass.tile_sum + query * pass.select.num_tiles;
-  const float known =
-      pass.lookup.known_lse != nullptr ? pass.lookup.known_lse[query] : NegativeInfinity();
-  float most = known;
-  for (uint32_t i = threadIdx.x; i < num_tiles; i += kRowThreads) {
-    most = fmaxf(most, __ldcg(maxima + i));
-  }
-  most = BlockMax(most, of_warps);
-  float sum = 0;
-  for (uint32_t i = threadIdx.x; i < num_tiles; i += kRowThreads) {
-    const float of_tile = __ldcg(maxima + i);
-    if (of_tile > NegativeInfinity()) sum += __ldcg(sums + i) * expf(of_tile - most);
-  }
-  sum = BlockSum(sum, of_warps);
-  if (threadIdx.x > 0) return;
-  if (known > NegativeInfinity()) sum += expf(known - most);
-  pass.lookup.lse[query] = sum > 0 ? most + logf(sum) : NegativeInfinity();
-}
+// ---- Which row a slot is
 
-// ---- Logits of rows with some query rows, by row codes; the last block of a head finds the LSEs
-
-// Of a thread's rows. kQueries: of a block.
-template <uint32_t kQueries>
-__device__ __forceinline__ void FindLogits(const CudaRowLookupPass& pass, uint32_t head,
-                                           uint32_t first_query, uint32_t num_queries,
-                                           const ThreadRows& rows, const unsigned char* tables,
-                                           float (&logits)[kQueries][kRowsPerThread]) {
+// Of the slots of a tile that are one head's, to shared memory: their clusters. `cluster`: of the
+// first of them, or one before it.
+__device__ __forceinline__ void FindClusters(const CudaRowLookupPass& pass, uint32_t head,
+                                             const HeadSlots& slots, uint32_t tile,
+                                             uint32_t cluster, uint32_t* clusters) {
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const size_t row = size_t{codes.row_begin[head]} + rows.first;
-  const unsigned char* const plane = codes.planes +
-                                     row / kSignBlockRows * kSignBlockRows * codes.plane_bytes +
-                                     row % kSignBlockRows;
-  uint32_t clusters[kRowsPerThread];
-  float factors[kRowsPerThread];
-  LoadFour(codes.clusters + row, clusters);
-  LoadFour(codes.factors + row, factors);
-  QuerySums sums[kRowsPerThread];
-  constexpr uint32_t kAtOnce = 8;  // words that are under way together
-  for (uint32_t first = 0; first < codes.plane_bytes; first += kAtOnce) {
-    uint32_t bits[kAtOnce];
-#pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k) {
-      const bool is_byte = first + k < codes.plane_bytes;
-      bits[k] =
-          is_byte ? *reinterpret_cast<const uint32_t*>(plane + (first + k) * kSignBlockRows) : 0;
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; k += 2) {
-      if (first + k >= codes.plane_bytes) continue;
-      const bool is_pair = first + k + 1 < codes.plane_bytes;
-      const Nibbles of_rows(bits[k]), next_of_rows(bits[k + 1]);
-      const unsigned char* const table = tables + (first + k) * kTableBytes;
-#pragma unroll
-      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        uint32_t entries = of_rows.Entries(table, i);
-        if (is_pair) entries += next_of_rows.Entries(table + kTableBytes, i);
-        sums[i].Add(entries, 1);
+  const uint32_t num_clusters = NumClusters(codes, head), first = tile * kRowTile;
+  const uint32_t* const begins = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
+  for (uint32_t i = threadIdx.x; i < kRowTile; i += kRowThreads) clusters[i] = 0;
+  __syncthreads();
+  // A cluster marks the first of its slots here.
+  for (bool is_on = true; is_on; cluster += kRowThreads) {
+    const uint32_t of_thread = cluster + threadIdx.x;
+    bool is_before_end = false;
+    if (of_thread < num_clusters) {
+      const uint32_t begin = begins[of_thread], end = begins[of_thread + 1];
+      is_before_end = end < slots.end;
+      if (begin < end && begin < slots.end && end > slots.begin) {
+        clusters[max(begin, slots.begin) - first] = of_thread;
       }
     }
+    // Whether the last cluster that was looked at is before the end.
+    uint32_t total = 0;
+    BlockScan(threadIdx.x == kRowThreads - 1 && is_before_end ? 1 : 0, Shared().of_warps, total);
+    is_on = total > 0;
   }
-  const size_t query = size_t{head} * pass.num_queries + first_query;
+  // All others have that of the slot before them: clusters ascend.
+  uint32_t of_thread[kRowsPerThread], most = 0;
 #pragma unroll
-  for (uint32_t q = 0; q < kQueries; ++q) {
-    if (q >= num_queries) continue;
-    const float step = pass.scales[2 * (query + q)], offset = pass.scales[2 * (query + q) + 1];
-    const float* const centroids = pass.centroid_logits + (query + q) * codes.most_clusters;
-#pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (i >= rows.count) continue;
-      const float dot = step * sums[i].Of(q) + offset;
-      logits[q][i] = Softcapped(pass.lookup, centroids[clusters[i]] + factors[i] * dot);
-    }
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    most = max(most, clusters[threadIdx.x * kRowsPerThread + i]);
+    of_thread[i] = most;
   }
+  const uint32_t before = BlockMaxBefore(most, Shared().of_warps);
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    clusters[threadIdx.x * kRowsPerThread + i] = max(of_thread[i], before);
+  }
+  __syncthreads();
 }
 
-// Blocks of a head take its tiles in turn.
+// ---- Logits of a tile of slots with some query rows, by row codes
+
 template <uint32_t kQueries>
 __global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
-  const uint32_t head = blockIdx.y, first_query = blockIdx.z * kQueries;
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t tile = blockIdx.x, first_query = blockIdx.z * kQueries;
   const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
-  const uint32_t num_rows = pass.lookup.codes.num_rows[head], num_tiles = TilesOf(num_rows);
-  const unsigned char* const tables = LoadTables(pass, head, first_query, num_queries);
-  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    const ThreadRows rows = RowsOf(tile, num_rows);
-    float logits[kQueries][kRowsPerThread] = {};
-    if (rows.count > 0) {
-      FindLogits<kQueries>(pass, head, first_query, num_queries, rows, tables, logits);
+  auto* const clusters = reinterpret_cast<uint32_t*>(MoreShared());  // [kRowTile]
+  unsigned char* const tables = MoreShared() + kRowTile * sizeof(uint32_t);
+  uint32_t cluster = pass.tile_starts[tile].cluster;
+  ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
+    FindClusters(pass, head, slots, tile, cluster, clusters);
+    cluster = 0;  // where the next head begins
+    LoadTables(pass, head, first_query, num_queries, tables);
+    const uint32_t* const begins = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
+    const size_t first_row = codes.row_begin[head];
+    uint32_t rows[kRowsPerThread], of_rows[kRowsPerThread];
+    bool is_slot[kRowsPerThread];
+    float logits[kQueries][kRowsPerThread], factors[kRowsPerThread];
 #pragma unroll
-      for (uint32_t q = 0; q < kQueries; ++q) {
-        if (q < num_queries)
-          StoreFour(logits[q], LogitsOf(pass, head, first_query + q) + rows.first);
-      }
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {  // neighbours have neighbouring slots
+      const uint32_t of_tile = threadIdx.x + i * kRowThreads, slot = tile * kRowTile + of_tile;
+      is_slot[i] = slot >= slots.begin && slot < slots.end;
+      of_rows[i] = is_slot[i] ? clusters[of_tile] : 0;
+      rows[i] = is_slot[i] ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]] : 0;
+      factors[i] = codes.factors[first_row + rows[i]];
+      if (is_slot[i] && blockIdx.z == 0) pass.slot_rows[slot] = rows[i];
     }
-    StoreStates<kQueries>(pass, head, tile, first_query, num_queries, rows.count, logits);
-  }
-  if (!IsLastBlock(CounterOf(pass.select, head, blockIdx.z), gridDim.x, &Shared().is_last)) return;
-  for (uint32_t q = 0; q < num_queries; ++q) StoreLse(pass, head, num_tiles, first_query + q);
-}
-
-// ---- Scores, by what was found so far
-
-// Scores, and their highest digits. Blocks of a head take its tiles in turn.
-__global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
-  WaitForEarlierKernels();
-  const CudaRowLookupArgs& args = pass.lookup;
-  const uint32_t head = blockIdx.y, num_rows = NumRows(pass.select, head), num_tiles = TilesOf(num_rows);
-  uint32_t* const digits = ClearDigits(MoreShared());
-  const float* const lse = args.lse + size_t{head} * pass.num_queries;
-  const float equal_weight = 1.0f / static_cast<float>(pass.num_queries);
-  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    const ThreadRows of_thread = RowsOf(tile, num_rows);
-    const auto [first, count] = of_thread;
-    if (count == 0) continue;
-    uint32_t rows[kRowsPerThread] = {};
-    if (pass.select.is_refined > 0) LoadRefined(pass.select, head, of_thread, rows);
-    float scores[kRowsPerThread] = {};
-    for (uint32_t q = 0; q < pass.num_queries; ++q) {
-      const float weight = args.row_weights != nullptr ? args.row_weights[q] : equal_weight;
-      if (!(weight > 0)) continue;
-      const float* const of_query = LogitsOf(pass, head, q);
-      float logits[kRowsPerThread] = {};
-      if (pass.select.is_refined == 0) LoadFour(of_query + first, logits);
+    QuerySums sums[kRowsPerThread];
+    for (uint32_t first = 0; first < codes.plane_bytes; first += sizeof(uint4)) {
+      uint4 chunks[kRowsPerThread];  // under way together
 #pragma unroll
       for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        if (i >= count) continue;
-        const float logit = pass.select.is_refined == 0 ? logits[i] : of_query[rows[i]];
-        scores[i] += weight * expf(logit - lse[q]);
+        chunks[i] = LoadChunk(codes.planes + (first_row + rows[i]) * codes.plane_bytes, first,
+                              codes.plane_bytes);
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        AddChunk(chunks[i], first, codes.plane_bytes, tables, 1, sums[i]);
       }
     }
 #pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      scores[i] = ToScore(scores[i]);
-      if (i < count) atomicAdd(digits + (Bits(scores[i]) >> RowDigitShift(0)), 1u);
+    for (uint32_t q = 0; q < kQueries; ++q) {
+      if (q >= num_queries) continue;
+      const size_t query = QueryOf(pass, head, first_query + q);
+      const float step = pass.scales[2 * query], offset = pass.scales[2 * query + 1];
+      const float* const centroids = pass.centroid_logits + query * codes.most_clusters;
+      float* const to = LogitsOf(pass, first_query + q) + tile * kRowTile + threadIdx.x;
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        const float dot = step * sums[i].Of(q) + offset;
+        logits[q][i] = is_slot[i] ? Softcapped(pass.lookup, centroids[of_rows[i]] + factors[i] * dot)
+                                  : NegativeInfinity();
+        if (is_slot[i]) to[i * kRowThreads] = logits[q][i];
+      }
     }
-    StoreFour(scores, ScoresOf(pass.select, head) + first);
-  }
-  AddDigits(pass.select, digits);
+    StoreStates<kQueries>(pass, head, tile, first_query, num_queries, logits);
+  });
 }
 
-// ---- The best rows by row codes get the logits of their fine codes
+// ---- Scores of a tile of slots; after the tiles a block for the LSEs of each head
 
-// Logits of one row, which counts from its head's first, with all query rows.
-__device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
-                                                uint32_t of_head, const unsigned char* tables) {
+__global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
+  const uint32_t tile = blockIdx.x, num_tiles = SlotTiles(pass.lookup.num_coded);
+  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  auto* const lses = reinterpret_cast<float*>(MoreShared() + kCountBytes);  // [R]
+  const auto find_lses = [&](uint32_t head) {
+    for (uint32_t q = warp; q < pass.num_queries; q += kRowWarps) {
+      const float lse = CodedLse(pass, head, q);
+      if (lane == 0) lses[q] = lse;
+    }
+  };
+  if (tile >= num_tiles) {
+    const uint32_t head = tile - num_tiles;
+    find_lses(head);
+    __syncthreads();
+    if (threadIdx.x < pass.num_queries) {
+      pass.lookup.lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
+    }
+    return;
+  }
+  uint32_t* const counts = ClearCounts(MoreShared());
+  const uint32_t of_thread = tile * kRowTile + threadIdx.x * kRowsPerThread;
+  float scores[kRowsPerThread] = {};
+  ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
+    find_lses(head);
+    __syncthreads();
+    for (uint32_t q = 0; q < pass.num_queries; ++q) {
+      const float weight = WeightOf(pass, q);
+      if (!(weight > 0)) continue;
+      float logits[kRowsPerThread];
+      LoadFour(LogitsOf(pass, q) + of_thread, logits);
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        const uint32_t slot = of_thread + i;
+        if (slot < slots.begin || slot >= slots.end) continue;
+        scores[i] += weight * expf(logits[i] - lses[q]);
+      }
+    }
+    __syncthreads();  // all have read what the next head writes
+  });
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    scores[i] = ToScore(scores[i]);
+    if (of_thread + i < pass.lookup.num_coded) atomicAdd(counts + BucketOf(scores[i]), 1u);
+  }
+  StoreFour(scores, pass.scores + of_thread);
+  AddCounts(pass.slots, num_tiles, counts);
+}
+
+// ---- The best of them get the logits of their fine codes
+
+// Of one slot of a head with all query rows; returns its score.
+__device__ __forceinline__ float StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
+                                                 uint32_t slot, uint32_t of_head,
+                                                 const unsigned char* tables) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t bytes = codes.plane_bytes;
   const size_t row = size_t{codes.row_begin[head]} + of_head;
   const uint8_t* const planes = codes.fine_planes + row * 3 * bytes;
   const float factor = codes.fine_factors[row];
   const uint32_t cluster = codes.clusters[row];
-  const bool is_by_four =
-      bytes % 16 == 0 && reinterpret_cast<uintptr_t>(codes.fine_planes) % 16 == 0;
-  for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
+  float score = 0;
+  for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kRowQueries) {
     QuerySums sums;
-    const unsigned char* const table = tables + first / kRowQueries * bytes * kTableBytes;
-    // Of four bytes, or one, of each plane.
-    const auto add = [&](uint32_t b, const uint32_t(&bits)[3], uint32_t count) {
+    const unsigned char* const table = tables + first_query / kRowQueries * bytes * kTableBytes;
+    for (uint32_t first = 0; first < bytes; first += sizeof(uint4)) {
+      uint4 chunks[3];
+#pragma unroll
+      for (uint32_t p = 0; p < 3; ++p) chunks[p] = LoadChunk(planes + p * bytes, first, bytes);
 #pragma unroll
       for (uint32_t p = 0; p < 3; ++p) {
-        const Nibbles of_plane(bits[p]);
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i += 2) {
-          if (i >= count) continue;
-          uint32_t entries = of_plane.Entries(table + (b + i) * kTableBytes, i);
-          if (i + 1 < count) entries += of_plane.Entries(table + (b + i + 1) * kTableBytes, i + 1);
-          sums.Add(entries, p == 0 ? 4 : p);
-        }
-      }
-    };
-    if (bytes % 4 == 0) {              // words, as rows are then aligned to them
-      constexpr uint32_t kAtOnce = 4;  // of each plane under way together
-      const auto* const words = reinterpret_cast<const uint32_t*>(planes);
-      for (uint32_t w = 0; w < bytes / 4; w += kAtOnce) {
-        uint32_t bits[kAtOnce][3];
-        if (is_by_four) {
-#pragma unroll
-          for (uint32_t p = 0; p < 3; ++p) {
-            const auto four = *reinterpret_cast<const uint4*>(words + p * (bytes / 4) + w);
-            bits[0][p] = four.x, bits[1][p] = four.y, bits[2][p] = four.z, bits[3][p] = four.w;
-          }
-        } else {
-#pragma unroll
-          for (uint32_t p = 0; p < 3; ++p) {
-#pragma unroll
-            for (uint32_t k = 0; k < kAtOnce; ++k) {
-              bits[k][p] = w + k < bytes / 4 ? words[p * (bytes / 4) + w + k] : 0;
-            }
-          }
-        }
-#pragma unroll
-        for (uint32_t k = 0; k < kAtOnce; ++k) {
-          if (w + k < bytes / 4) add(4 * (w + k), bits[k], 4);
-        }
-      }
-    } else {
-      for (uint32_t b = 0; b < bytes; ++b) {
-        add(b, {planes[b], planes[bytes + b], planes[2 * bytes + b]}, 1);
+        AddChunk(chunks[p], first, bytes, table, p == 0 ? 4 : p, sums);
       }
     }
 #pragma unroll
     for (uint32_t q = 0; q < kRowQueries; ++q) {
-      if (first + q >= pass.num_queries) continue;
-      const size_t query = size_t{head} * pass.num_queries + first + q;
-      const float dot =
-          pass.scales[2 * query] * sums.Of(q) + 7 * pass.scales[2 * query + 1];
+      if (first_query + q >= pass.num_queries) continue;
+      const size_t query = QueryOf(pass, head, first_query + q);
+      const float dot = pass.scales[2 * query] * sums.Of(q) + 7 * pass.scales[2 * query + 1];
       const float centroid = pass.centroid_logits[query * codes.most_clusters + cluster];
-      LogitsOf(pass, head, first + q)[of_head] = Softcapped(pass.lookup, centroid + factor * dot);
+      const float logit = Softcapped(pass.lookup, centroid + factor * dot);
+      const float weight = WeightOf(pass, first_query + q);
+      LogitsOf(pass, first_query + q)[slot] = logit;
+      if (weight > 0) score += weight * MassOf(logit, pass.lookup.lse[query]);
     }
   }
+  return ToScore(score);
 }
 
-// Of each tile the best rows are numbered, then shared out to the threads; where there are any, its
-// states are made anew. Blocks of a head take its tiles in turn.
+// Of each tile the best slots are numbered, then shared out to the threads.
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
-  const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t head = blockIdx.y, num_rows = codes.num_rows[head], num_tiles = TilesOf(num_rows);
-  const unsigned char* const tables = LoadTables(pass, head, 0, pass.num_queries);
-  auto* const listed = reinterpret_cast<uint32_t*>(
-      MoreShared() + RowTableBytes(pass.num_queries, codes.plane_bytes));  // [kRowTile]
-  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    const ThreadRows rows = RowsOf(tile, num_rows);
-    const BestRows best = FindBest(pass.select, head, tile, rows);
-    uint32_t num_best = 0, total = 0;
+  uint32_t* const counts = ClearCounts(MoreShared());
+  auto* const listed = counts + kScoreBuckets;  // [kRowTile]
+  unsigned char* const tables = reinterpret_cast<unsigned char*>(listed + kRowTile);
+  const RefinedRows& refined = pass.list.refined;
+  const uint32_t tile = TakeTile(pass.slots);
+  const ThreadRows rows = RowsOf(tile, pass.lookup.num_coded);
+  const BestRows best = FindBestRows(pass.slots, tile, pass.scores + rows.first, rows.count);
+  uint32_t num_best = 0, total = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) num_best += best.is_best[i] ? 1 : 0;
-    uint32_t in_tile = BlockScan(num_best, Shared().of_warps, total);
-    uint32_t* refined = RefinedOf(pass.select, head) + best.at;
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) num_best += best.taken[i];
+  uint32_t in_tile = BlockScan(num_best, Shared().of_warps, total);
+  if (threadIdx.x == 0) Shared().above = best.at;  // of the tile: all have read what was there
 #pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      if (!best.is_best[i]) continue;
-      listed[in_tile++] = rows.first + i;
-      *refined++ = rows.first + i;
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < total; i += kRowThreads) {
-      StoreFineLogits(pass, head, listed[i], tables);
-    }
-    __syncthreads();
-    for (uint32_t first = 0; total > 0 && first < pass.num_queries; first += kRowQueries) {
-      const uint32_t num_queries = min(kRowQueries, pass.num_queries - first);
-      float logits[kRowQueries][kRowsPerThread] = {};
-#pragma unroll
-      for (uint32_t q = 0; q < kRowQueries; ++q) {
-        if (q < num_queries && rows.count > 0) {
-          LoadFour(LogitsOf(pass, head, first + q) + rows.first, logits[q]);
-        }
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    if (best.taken[i] > 0) listed[in_tile++] = rows.first + i;
+  }
+  __syncthreads();
+  const uint32_t first = Shared().above;
+  if (total > 0) {
+    ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
+      LoadTables(pass, head, 0, pass.num_queries, tables);
+      for (uint32_t i = threadIdx.x; i < total; i += kRowThreads) {
+        const uint32_t slot = listed[i];
+        if (slot < slots.begin || slot >= slots.end) continue;
+        const uint32_t row = pass.slot_rows[slot];
+        const float score = StoreFineLogits(pass, head, slot, row, tables);
+        refined.rows[first + i] = row;
+        refined.slots[first + i] = slot;
+        refined.heads[first + i] = static_cast<uint16_t>(head);
+        refined.scores[first + i] = score;
+        atomicAdd(counts + BucketOf(score), 1u);
       }
-      StoreStates<kRowQueries>(pass, head, tile, first, num_queries, rows.count, logits);
-    }
+    });
   }
-  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
-  for (uint32_t q = 0; q < pass.num_queries; ++q) StoreLse(pass, head, num_tiles, q);
+  AddCounts(pass.list.selection, gridDim.x, counts);
 }
 
-// ---- The list, and what is left
+// ---- What is left
 
-// Of all groups, which other blocks wrote. By all threads of a block.
-__device__ void StoreTailLse(const CudaRowLookupPass& pass, size_t query) {
+// By the last block of a head: of all groups, which other blocks wrote.
+__device__ void StoreLses(const CudaRowLookupPass& pass, uint32_t head) {
   const uint32_t num_groups = pass.lookup.codes.most_groups;
-  auto* const of_warps = reinterpret_cast<float*>(Shared().of_warps);
-  const float* const tail = pass.lookup.tail + query * num_groups;
-  float most = NegativeInfinity(), sum = 0;
-  for (uint32_t g = threadIdx.x; g < num_groups; g += kRowThreads) {
-    most = fmaxf(most, __ldcg(tail + g));
+  for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {
+    const size_t query = QueryOf(pass, head, q);
+    const float base = pass.lookup.lse[query];
+    const float* const tail = pass.lookup.tail + query * num_groups;
+    const float* const sums = pass.group_sums + query * num_groups;
+    float all = 0, left = 0;
+    for (uint32_t g = threadIdx.x % kWarpSize; g < num_groups; g += kWarpSize) {
+      const float of_tail = __ldcg(tail + g);
+      all += __ldcg(sums + g);
+      left += of_tail > NegativeInfinity() ? expf(of_tail - base) : 0;
+    }
+    all = LaneSum<kWarpSize>(all);
+    left = LaneSum<kWarpSize>(left);
+    if (threadIdx.x % kWarpSize > 0) continue;
+    const float known = KnownOf(pass, query);
+    if (known > NegativeInfinity()) all += expf(known - base);
+    pass.lookup.lse[query] = all > 0 ? base + logf(all) : NegativeInfinity();
+    if (pass.lookup.tail_lse == nullptr) continue;
+    pass.lookup.tail_lse[query] = left > 0 ? base + logf(left) : NegativeInfinity();
   }
-  most = BlockMax(most, of_warps);
-  const float base = most == NegativeInfinity() ? 0 : most;
-  for (uint32_t g = threadIdx.x; g < num_groups; g += kRowThreads) {
-    sum += expf(__ldcg(tail + g) - base);
-  }
-  sum = BlockSum(sum, of_warps);
-  if (threadIdx.x == 0) pass.lookup.tail_lse[query] = base + logf(sum);
 }
 
-// A warp a group: the log mass of those of its rows that are not listed.
+// A warp a group: the log mass of what is not listed of it, coded or not.
 __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
-  const CudaRowLookupArgs& args = pass.lookup;
-  const DeviceRowCodes& codes = args.codes;
+  const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarpSize;
   const uint32_t group = blockIdx.x * kRowWarps + threadIdx.x / kWarpSize;
-  const float* const scores = pass.select.scores + head * Stride(pass.select);
-  for (uint32_t q = 0; group < codes.most_groups && q < pass.num_queries; ++q) {
-    const uint32_t* const begins =
-        codes.group_begin + size_t{head} * (codes.most_groups + 1) + group;
-    const uint32_t end = begins[1];
-    const size_t query = size_t{head} * pass.num_queries + q;
-    const float* const logits = LogitsOf(pass, head, q);
-    const float lse = args.lse[query];
-    float sum = 0;
+  if (group < codes.most_groups) {
+    const uint32_t* const clusters = codes.group_clusters + GroupOf(codes, head, group);
+    const uint32_t* const slots = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
+    const uint32_t begin = clusters[0], end = clusters[1];
+    const uint32_t first_slot = slots[begin], last_slot = slots[end];
+    for (uint32_t q = 0; q < pass.num_queries; ++q) {
+      const size_t query = QueryOf(pass, head, q);
+      const float* const logits = LogitsOf(pass, q);
+      const float lse = pass.lookup.lse[query];
+      float all = 0, left = 0;
 #pragma unroll 4
-    for (uint32_t row = begins[0] + lane; row < end; row += kWarpSize) {
-      const float logit = logits[row];  // whether it counts or not: nothing waits for the score
-      sum += scores[row] >= 0 ? expf(logit - lse) : 0;
-    }
-    sum = LaneSum<kWarpSize>(sum);
-    if (lane == 0) {
-      args.tail[query * codes.most_groups + group] = sum > 0 ? lse + logf(sum) : NegativeInfinity();
+      for (uint32_t slot = first_slot + lane; slot < last_slot; slot += kWarpSize) {
+        const float mass = MassOf(logits[slot], lse);
+        all += mass;
+        left += pass.scores[slot] >= 0 ? mass : 0;
+      }
+      for (uint32_t cluster = begin + lane; cluster < end; cluster += kWarpSize) {
+        const uint32_t size = ClusterRowsEnd(codes, head, cluster) -
+                              ClusterRowsBegin(codes, head, cluster);
+        const uint32_t rest = size - (slots[cluster + 1] - slots[cluster]);
+        if (rest == 0) continue;
+        const float logit = pass.cluster_logits[query * codes.most_clusters + cluster];
+        const float mass = static_cast<float>(rest) * MassOf(logit, lse);
+        all += mass;
+        left += mass;
+      }
+      all = LaneSum<kWarpSize>(all);
+      left = LaneSum<kWarpSize>(left);
+      if (lane > 0) continue;
+      pass.group_sums[query * codes.most_groups + group] = all;
+      pass.lookup.tail[query * codes.most_groups + group] =
+          left > 0 ? lse + logf(left) : NegativeInfinity();
     }
   }
-  if (args.tail_lse == nullptr) return;
-  if (!IsLastBlock(CounterOf(pass.select, head), gridDim.x, &Shared().is_last)) return;
-  for (uint32_t q = 0; q < pass.num_queries; ++q) {
-    StoreTailLse(pass, size_t{head} * pass.num_queries + q);
-  }
+  if (IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) StoreLses(pass, head);
 }
 
 }  // namespace

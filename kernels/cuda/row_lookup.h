@@ -1,24 +1,23 @@
-// The best rows of a layer by their row codes, on a CUDA device: what index/lookup.h does with the
-// codes of the best clusters, here with those of all rows.
+// The best rows of a layer for the query rows of a token, on a CUDA device: what index/lookup.h
+// does, whose finest clusters are all looked up here.
 //
+//   S_i  = sum_r w_r exp(s_ri - LSE_r),   LSE_r = log(exp(known_r) + sum_i N_i exp(s_ri))
 //   l_rt = softcap(q_r . C_cluster(t) + f_t <H q_r, s_t>)       (index/row_codes.h; q scaled)
-//   S_t  = sum_r w_r exp(l_rt - LSE_r),   LSE_r = log(exp(known_r) + sum_t exp(l_rt))
+//   S_t  = sum_r w_r exp(l_rt - LSE_r)
 //
-// and of all kv heads together the fine codes of the `num_refined` rows of the largest S are read,
-// which make better l, LSE and S of these; of them the `num_wanted` best are listed. Of all others
-// a group of rows that follow one another keeps its log mass, for the tail. A way down through
-// clusters waits at each level for what was chosen above; codes are a thirtieth of the bytes of
-// keys and values, and reading all of them waits for nothing.
+// s_ri is the logit of a centroid with what its spread adds (kernels/second_order.h), softcapped.
+// The `num_coded` rows of the clusters of the largest S_i, of all kv heads together, are met by
+// their row codes (of the last such cluster the first ones), and LSE_r is known better: what is not
+// coded counts by its cluster. The fine codes of the `num_refined` rows of the largest S_t are
+// read, which make better l_rt and S_t of these; of them the `num_wanted` best are listed. Of all
+// others a group of rows that follow one another keeps its log mass, for the tail.
 //
 // Queries are as attention takes them. They are scaled, rotated and made into tables of sums
-// (kernels/sign_logits.h) here, and the logits of the centroids are products of tiles.
+// (kernels/sign_logits.h) here, and the logits of the centroids are products of tiles. Rows that
+// are coded get slots, one after the other, so that what follows is about nothing else. Ours.
 //
-// The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
-// their order, and lists are made by prefix sums: the same rows each time. Ours.
-//
-// In 13 launches, as what blocks find is put together by the last of them to end: queries; logits;
-// scores and their first digit, the two other digits, where each tile lists its rows; fine codes;
-// again scores, digits and places, of the refined rows alone; the list; the tail.
+// In 8 launches: queries and centroids, scores of clusters, slots; row codes, scores of rows; fine
+// codes, list, tail.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 
@@ -35,7 +34,8 @@ struct CudaRowLookupArgs {
   float softcap = 0;                   // > 0: of the model's logits
   const float* known_lse = nullptr;    // [num_kv_heads][R]: of all else; nullptr: nothing
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
-  uint32_t num_refined = 0;            // num_wanted to all_rows
+  uint32_t num_coded = 0;              // num_refined to all_rows
+  uint32_t num_refined = 0;            // num_wanted or more
   uint32_t num_wanted = 0;             // >= 1
   float* scratch = nullptr;            // CudaRowLookupScratch floats; 16-byte aligned
   // [num_kv_heads], of the device: added to the rows of each head that are listed; nullptr: 0.
@@ -48,23 +48,44 @@ struct CudaRowLookupArgs {
   float* tail = nullptr;
   float* tail_lse = nullptr;  // out [num_kv_heads][R]: of all groups; nullptr: not wanted
 };
-size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries);
+size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t num_coded,
+                            uint32_t num_refined);
 // Tables are MakeSignTables' of the rounded queries, bit for bit. Logits within 1e-6 relative of
 // AddSignLogitsScalar's, what tensor cores round of the centroids' (1e-5 scale |q| |C|) and tanhf;
-// sums of masses within 1e-5.
+// sums of masses within 1e-5. An exponent above 80 counts as 80.
 CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args);
 
 // ---- What launches are given
 
+// The head, and its cluster, of a tile's first slot.
+struct RowTileStart {
+  uint32_t head, cluster;
+};
+// A slot is a row that is coded. State: the largest logit, and the sum of exp(logit - it).
 struct CudaRowLookupPass {
   CudaRowLookupArgs lookup;
-  CudaRowSelectPass select;
-  uint32_t num_queries;        // R
+  RowSelection clusters, slots;  // by cluster which rows are coded; of these which are refined
+  CudaRowListPass list;          // and of these which are listed
+  uint32_t num_queries;          // R
+  uint32_t num_zeroed;
+  uint32_t* zeroed;            // what is 0 at first
+  uint32_t* counters;          // [num_kv_heads]: blocks that have ended
   uint8_t* tables;             // [num_kv_heads][R][plane_bytes * 32]
   float* scales;               // [num_kv_heads][R][2]: step and offset
-  float* centroid_logits;      // [num_kv_heads][R][most_clusters]: scaled
-  float* logits;               // [num_kv_heads][R][num_tiles * kRowTile]
-  float *tile_max, *tile_sum;  // [num_kv_heads][R][num_tiles]
+  float* centroid_logits;      // [num_kv_heads][R][most_clusters]: scale q . C
+  float* cluster_logits;       // the same: s
+  float* cluster_scores;       // [num_kv_heads][most_clusters]
+  float *all_max, *all_sum;    // [num_kv_heads][R][CentroidTiles]: states of all clusters
+  float *rest_max, *rest_sum;  // [num_kv_heads][R][ClusterTiles]: of what is not coded
+  uint32_t* cluster_slots;     // [num_kv_heads][most_clusters + 1]: where those of each begin
+  uint32_t* head_slots;        // [num_kv_heads + 1]
+  RowTileStart* tile_starts;   // [SlotTiles]
+  uint32_t* slot_rows;         // [num_coded]: as their head counts them
+  float* logits;               // [R][SlotTiles * kRowTile]
+  float* scores;               // [SlotTiles * kRowTile]; < 0: listed
+  // [R][SlotTiles + num_kv_heads]: states of what tile t has of head h, at t + h.
+  float *slot_max, *slot_sum;
+  float* group_sums;  // [num_kv_heads][R][most_groups]: of all keys, exp(l - lse) by row codes
 };
 
 }  // namespace lectern

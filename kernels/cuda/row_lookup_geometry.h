@@ -1,4 +1,4 @@
-// What host and device code of row_lookup.h agree on.
+// What host and device code of row_select.h and row_lookup.h agree on.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_GEOMETRY_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_GEOMETRY_H_
 
@@ -7,12 +7,15 @@
 namespace lectern {
 
 constexpr uint32_t kRowThreads = 256;
-constexpr uint32_t kRowsPerThread = 4;  // a word of each byte plane
+constexpr uint32_t kRowsPerThread = 4;
 constexpr uint32_t kRowTile = kRowThreads * kRowsPerThread;
 constexpr uint32_t kRowQueries = 4;  // query rows of a block: their sums stay in registers
-constexpr uint32_t kRowHeadCounters = 4;  // of a head: as many as there are parts of its queries
 constexpr uint32_t kRowTileCentroids = 128;
 constexpr uint32_t kRowSharedBytes = 512;  // of a block, for sums
+
+// Scores are counted in buckets: 64 for each power of two from 2^-62 on, below 4.
+constexpr uint32_t kScoreBuckets = 4096;
+constexpr uint32_t kCountBytes = kScoreBuckets * 4;  // of shared memory
 
 // Tables of sums of signs: their largest entry for which no sum overflows (kernels/sign_logits.cc).
 // In shared memory the entries of kRowQueries query rows are side by side, a word.
@@ -22,11 +25,19 @@ constexpr uint32_t RowTableBytes(uint32_t num_queries, uint32_t plane_bytes) {
   return (num_queries + kRowQueries - 1) / kRowQueries * plane_bytes * kTableWords * 4;
 }
 
-// The bits of a score in digits, the highest first.
-constexpr uint32_t kRowDigits = 3;
-constexpr uint32_t RowDigitBits(uint32_t digit) { return digit < 2 ? 11 : 10; }
-constexpr uint32_t RowDigitShift(uint32_t digit) { return digit == 0 ? 21 : digit == 1 ? 10 : 0; }
-constexpr uint32_t kRowDigitValues = 2048;
+// What is known of a cluster's keys together. Of none of them the log is that of 0.
+struct ClusterKeys {
+  float log_count, deviation, most_deviations, unused;  // 16 bytes
+};
+
+// Tiles of a head's clusters: room for where the last one ends, too.
+constexpr uint32_t ClusterTiles(uint32_t most_clusters) { return most_clusters / kRowTile + 1; }
+constexpr uint32_t CentroidTiles(uint32_t most_clusters) {
+  return (most_clusters + kRowTileCentroids - 1) / kRowTileCentroids;
+}
+constexpr uint32_t SlotTiles(uint32_t num_slots) {
+  return num_slots / kRowTile + (num_slots % kRowTile != 0);
+}
 
 }  // namespace lectern
 

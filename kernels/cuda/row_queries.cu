@@ -1,9 +1,9 @@
 // What a row lookup makes of queries before it meets a row: tables of sums of their signs, and
 // logits of the centroids.
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/row_lookup_geometry.h"
+#include "kernels/cuda/row_clusters.cuh"
+#include "kernels/cuda/row_lookup.cuh"
 #include "kernels/cuda/row_rotation.cuh"
-#include "kernels/cuda/tile.cuh"
 
 namespace lectern {
 namespace {
@@ -48,13 +48,14 @@ __device__ void MakeTables(const CudaRowLookupPass& pass, uint32_t head, uint32_
   }
 }
 
-// Logits of a tile of centroids, a quarter of it a warp.
+// Logits of a tile of centroids, a quarter of it a warp, and of the keys of their clusters; and of
+// all of these keys a state.
 template <typename T, uint32_t kHeadDim>
 __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile) {
   constexpr uint32_t kWarpCentroids = kRowTileCentroids / 4;
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t first = tile * kRowTileCentroids;
-  const uint32_t begin = codes.cluster_begin[head], count = codes.cluster_begin[head + 1] - begin;
+  const uint32_t begin = codes.cluster_begin[head], count = NumClusters(codes, head);
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   const uint32_t dim = pass.lookup.queries.head_dim;
   if (first >= count) return;  // all threads of the block: this head has fewer clusters
@@ -69,26 +70,55 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
   CommitCopies();
   WaitCopies<0>();
   __syncthreads();
-  float s[kWarpCentroids / 8][4] = {};
+  float s[kWarpCentroids / 8][4] = {}, norms[2] = {0, 0};
   TileProducts<T, kHeadDim, kWarpCentroids>(queries, 0, centroids, warp * kWarpCentroids, &s);
+  if (codes.deviations != nullptr) {
+    FindNorms<T, kHeadDim>(queries, lane / 4, pass.lookup.scale, norms);
+  }
+  __syncthreads();  // all have read the centroids
+  static_assert(kFewRows * sizeof(float) <= kHeadDim * 2, "a float for each query row and centroid");
+  auto* const masses = reinterpret_cast<float*>(centroids);  // logs: [kFewRows][kRowTileCentroids]
 #pragma unroll
   for (uint32_t n = 0; n < kWarpCentroids / 8; ++n) {
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t row = lane / 4 + 8 * (i / 2);
-      const uint32_t cluster = first + warp * kWarpCentroids + 8 * n + 2 * (lane % 4) + i % 2;
-      if (row >= pass.num_queries || cluster >= count) continue;
-      const size_t query = size_t{head} * pass.num_queries + row;
-      pass.centroid_logits[query * codes.most_clusters + cluster] = pass.lookup.scale * s[n][i];
+    for (uint32_t i = 0; i < 2; ++i) {
+      const uint32_t of_tile = warp * kWarpCentroids + 8 * n + 2 * (lane % 4) + i;
+      const uint32_t cluster = first + of_tile;
+      const ClusterKeys keys = KeysOf(codes, head, cluster);
+#pragma unroll
+      for (uint32_t half = 0; half < 2; ++half) {
+        const uint32_t row = lane / 4 + 8 * half;
+        float mass = NegativeInfinity();
+        if (row < pass.num_queries && cluster < count) {
+          const size_t at = QueryOf(pass, head, row) * codes.most_clusters + cluster;
+          const float logit = pass.lookup.scale * s[n][2 * half + i];
+          const float of_keys =
+              Softcapped(pass.lookup, KeysLogit(codes, logit, keys, norms[half]));
+          pass.centroid_logits[at] = logit;
+          pass.cluster_logits[at] = of_keys;
+          mass = of_keys + keys.log_count;
+        }
+        masses[row * kRowTileCentroids + of_tile] = mass;
+      }
     }
   }
-}
-
-// Counters of the launches that follow, to 0: a part of them by each block that makes tables.
-__device__ __forceinline__ void ClearCounts(const CudaRowLookupPass& pass, uint32_t block) {
-  const uint32_t stride = pass.num_queries * gridDim.y * kTileThreads;
-  for (uint32_t i = block * kTileThreads + threadIdx.x; i < pass.select.num_counts; i += stride) {
-    pass.select.counts[i] = 0;
+  __syncthreads();
+  for (uint32_t row = warp; row < pass.num_queries; row += kTileThreads / kWarpSize) {
+    float of_lane[kRowTileCentroids / kWarpSize], most = NegativeInfinity(), sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowTileCentroids / kWarpSize; ++i) {
+      of_lane[i] = masses[row * kRowTileCentroids + i * kWarpSize + lane];
+      most = fmaxf(most, of_lane[i]);
+    }
+    most = LaneMax<kWarpSize>(most);
+    const float base = most == NegativeInfinity() ? 0 : most;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowTileCentroids / kWarpSize; ++i) sum += expf(of_lane[i] - base);
+    sum = LaneSum<kWarpSize>(sum);
+    if (lane > 0) continue;
+    const size_t at = QueryOf(pass, head, row) * CentroidTiles(codes.most_clusters) + tile;
+    pass.all_max[at] = most;
+    pass.all_sum[at] = sum;
   }
 }
 
@@ -98,7 +128,9 @@ __global__ __launch_bounds__(kTileThreads) void QueriesKernel(const CudaRowLooku
   WaitForEarlierKernels();
   const uint32_t head = blockIdx.y;
   if (blockIdx.x < pass.num_queries) {
-    ClearCounts(pass, head * pass.num_queries + blockIdx.x);
+    const uint32_t block = head * pass.num_queries + blockIdx.x;
+    ClearWords(pass.zeroed, pass.num_zeroed, block, gridDim.y * pass.num_queries);
+    ClearWords(pass.lookup.counts, gridDim.y, block, gridDim.y * pass.num_queries);
     MakeTables<T>(pass, head, blockIdx.x);
   } else {
     MakeCentroidLogits<T, kHeadDim>(pass, head, blockIdx.x - pass.num_queries);

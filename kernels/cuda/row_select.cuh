@@ -1,4 +1,4 @@
-// Device code of row_select.h: rows in tiles, counts of digits, and which rows are the best.
+// Device code of row_select.h: entries in tiles, counts of their scores, and which are the best.
 #ifndef LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 #define LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 
@@ -12,7 +12,7 @@ constexpr uint32_t kRowWarps = kRowThreads / kWarpSize;
 
 // What blocks sum by lies first in their shared memory.
 struct RowShared {
-  uint32_t is_last;
+  uint32_t is_last, tile, above, equal;
   uint32_t of_warps[kRowWarps];
   float maxima[kRowQueries][kRowWarps], sums[kRowQueries][kRowWarps];
 };
@@ -22,31 +22,7 @@ __device__ __forceinline__ RowShared& Shared() {
 }
 __device__ __forceinline__ unsigned char* MoreShared() { return SharedMemory() + kRowSharedBytes; }
 
-__device__ __forceinline__ size_t Stride(const CudaRowSelectPass& pass) {
-  return size_t{pass.num_tiles} * kRowTile;
-}
-// How many rows of a head this stage is about, their scores, and tiles of them.
-__device__ __forceinline__ uint32_t NumRows(const CudaRowSelectPass& pass, uint32_t head) {
-  return pass.is_refined == 0 ? pass.num_rows[head] : pass.refined_counts[head];
-}
-__device__ __forceinline__ float* ScoresOf(const CudaRowSelectPass& pass, uint32_t head) {
-  return (pass.is_refined == 0 ? pass.scores : pass.refined_scores) + head * Stride(pass);
-}
-__device__ __forceinline__ uint32_t* RefinedOf(const CudaRowSelectPass& pass, uint32_t head) {
-  return pass.refined_rows + head * Stride(pass);
-}
-__device__ __forceinline__ uint32_t TilesOf(uint32_t num_rows) {
-  return (num_rows + kRowTile - 1) / kRowTile;
-}
-__device__ __forceinline__ uint32_t* CounterOf(const CudaRowSelectPass& pass, uint32_t head,
-                                               uint32_t which = 0) {
-  return pass.counters + head * kRowHeadCounters + which;
-}
-__device__ __forceinline__ uint32_t* CounterOfAll(const CudaRowSelectPass& pass) {
-  return CounterOf(pass, pass.num_kv_heads);
-}
-
-// A thread's rows of a tile: the first of them, and how many there are.
+// A thread's entries of a tile: the first of them, and how many there are.
 struct ThreadRows {
   uint32_t first, count;
 };
@@ -54,7 +30,7 @@ __device__ __forceinline__ ThreadRows RowsOf(uint32_t tile, uint32_t num_rows) {
   const uint32_t first = tile * kRowTile + threadIdx.x * kRowsPerThread;
   return {first, first < num_rows ? min(kRowsPerThread, num_rows - first) : 0};
 }
-// Of a thread's rows: one access. What lies past the last row of a head is nobody's.
+// One access. What lies past the last one is nobody's.
 __device__ __forceinline__ void LoadFour(const float* from, float (&to)[kRowsPerThread]) {
   const float4 four = *reinterpret_cast<const float4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
@@ -63,104 +39,186 @@ __device__ __forceinline__ void LoadFour(const uint32_t* from, uint32_t (&to)[kR
   const uint4 four = *reinterpret_cast<const uint4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
-// Of refined rows what lies past the last one was never written.
-__device__ __forceinline__ void LoadRefined(const CudaRowSelectPass& pass, uint32_t head,
-                                            const ThreadRows& rows,
-                                            uint32_t (&to)[kRowsPerThread]) {
-  const uint32_t* const from = RefinedOf(pass, head) + rows.first;
-  if (rows.count == kRowsPerThread) return LoadFour(from, to);
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) to[i] = i < rows.count ? from[i] : 0;
-}
 __device__ __forceinline__ void StoreFour(const float (&from)[kRowsPerThread], float* to) {
   *reinterpret_cast<float4*>(to) = float4{from[0], from[1], from[2], from[3]};
 }
 
-// Of scores, which are not below 0, in their order.
-__device__ __forceinline__ uint32_t Bits(float score) {
-  return static_cast<uint32_t>(__float_as_int(score));
+// Where keys of a cluster begin and end, as their head counts them.
+__device__ __forceinline__ uint32_t ClusterRowsBegin(const DeviceRowCodes& codes, uint32_t head,
+                                                     uint32_t cluster) {
+  return cluster > 0 ? codes.cluster_end[codes.cluster_begin[head] + cluster - 1] : 0;
 }
+__device__ __forceinline__ uint32_t ClusterRowsEnd(const DeviceRowCodes& codes, uint32_t head,
+                                                   uint32_t cluster) {
+  return codes.cluster_end[codes.cluster_begin[head] + cluster];
+}
+__device__ __forceinline__ uint32_t NumClusters(const DeviceRowCodes& codes, uint32_t head) {
+  return codes.cluster_begin[head + 1] - codes.cluster_begin[head];
+}
+__device__ __forceinline__ uint32_t GroupOf(const DeviceRowCodes& codes, uint32_t head,
+                                            uint32_t group) {
+  return head * (codes.most_groups + 1) + group;
+}
+
+// To 0, by all blocks of a launch before those that count, of so many threads.
+__device__ __forceinline__ void ClearWords(uint32_t* words, uint32_t count, uint32_t block,
+                                           uint32_t num_blocks) {
+  for (uint32_t i = block * blockDim.x + threadIdx.x; i < count; i += num_blocks * blockDim.x) {
+    words[i] = 0;
+  }
+}
+
+// ---- Where the best scores end
+
 // Never -0, and 0 where it is no number.
 __device__ __forceinline__ float ToScore(float sum) { return fmaxf(sum, 0.0f); }
+// Of a score, which is not below 0.
+__device__ __forceinline__ uint32_t BucketOf(float score) {
+  constexpr uint32_t kBits = 23 - 6, kLeast = (127 - 62) << 6;
+  const uint32_t bucket = static_cast<uint32_t>(__float_as_int(score)) >> kBits;
+  return min(max(bucket, kLeast) - kLeast, kScoreBuckets - 1);
+}
 
-// ---- Where the best scores end: by counting their digits, the highest first
-
-// The counts of a block's digits, [kRowDigitValues] of shared memory, to those of all.
-__device__ __forceinline__ uint32_t* ClearDigits(unsigned char* shared) {
+// A block's counts, [kScoreBuckets] of shared memory.
+__device__ __forceinline__ uint32_t* ClearCounts(unsigned char* shared) {
   auto* const of_block = reinterpret_cast<uint32_t*>(shared);
-  for (uint32_t i = threadIdx.x; i < kRowDigitValues; i += blockDim.x) of_block[i] = 0;
+  for (uint32_t i = threadIdx.x; i < kScoreBuckets; i += blockDim.x) of_block[i] = 0;
   __syncthreads();
   return of_block;
 }
-__device__ __forceinline__ uint32_t* CountsOf(const CudaRowSelectPass& pass) {
-  return pass.counts + (pass.is_refined * kRowDigits + pass.digit) * kRowDigitValues;
-}
 
-// The last block finds the digit in which the last wanted score lies, the largest first.
+// The bucket in which the last wanted score lies, by one block.
 template <uint32_t kThreads>
-__device__ __forceinline__ void FindDigit(const CudaRowSelectPass& pass) {
-  constexpr uint32_t kValues = kRowDigitValues / kThreads;
-  const uint32_t* const counts = CountsOf(pass);
-  const uint32_t prefix = pass.digit > 0 ? pass.cut->prefix : 0;
-  const uint32_t of_all = pass.is_refined > 0 ? pass.num_wanted : pass.num_refined;
-  const uint32_t wanted = pass.digit > 0 ? pass.cut->wanted : of_all;
-  const uint32_t highest = kRowDigitValues - 1 - threadIdx.x * kValues;
-  uint32_t of_values[kValues], sum = 0, total = 0;
+__device__ __forceinline__ void FindCut(const RowSelection& selection) {
+  constexpr uint32_t kValues = kScoreBuckets / kThreads;
+  const uint32_t highest = kScoreBuckets - 1 - threadIdx.x * kValues;
+  const uint32_t wanted = selection.wanted;
+  uint32_t of_buckets[kValues], sum = 0, total = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kValues; ++i) {
-    of_values[i] = __ldcg(counts + highest - i);
-    sum += of_values[i];
+    of_buckets[i] = __ldcg(selection.counts + highest - i);
+    sum += of_buckets[i];
   }
-  uint32_t above = BlockScan(sum, Shared().of_warps, total);  // its barriers: all have read the cut
+  uint32_t above = BlockScan(sum, Shared().of_warps, total);
+  if (threadIdx.x == 0 && total < wanted) *selection.cut = {0, wanted};  // all of it
   if (above >= wanted || above + sum < wanted) return;
 #pragma unroll
   for (uint32_t i = 0; i < kValues; ++i) {
-    if (above < wanted && above + of_values[i] >= wanted) {
-      pass.cut->prefix = prefix << RowDigitBits(pass.digit) | (highest - i);
-      pass.cut->wanted = wanted - above;
+    if (above < wanted && above + of_buckets[i] >= wanted) {
+      *selection.cut = {highest - i, wanted - above};
     }
-    above += of_values[i];
+    above += of_buckets[i];
   }
 }
+// The counts of a block to those of all `num_blocks`, of which the last one finds the cut.
 template <uint32_t kThreads = kRowThreads>
-__device__ __forceinline__ void AddDigits(const CudaRowSelectPass& pass, const uint32_t* of_block) {
+__device__ __forceinline__ void AddCounts(const RowSelection& selection, uint32_t num_blocks,
+                                          const uint32_t* of_block) {
   __syncthreads();
-  uint32_t* const all = CountsOf(pass);
-  for (uint32_t i = threadIdx.x; i < kRowDigitValues; i += kThreads) {
-    if (of_block[i] > 0) atomicAdd(all + i, of_block[i]);
+  for (uint32_t i = threadIdx.x; i < kScoreBuckets; i += kThreads) {
+    if (of_block[i] > 0) atomicAdd(selection.counts + i, of_block[i]);
   }
-  const uint32_t num_blocks = gridDim.x * gridDim.y;
-  if (IsLastBlock(CounterOfAll(pass), num_blocks, &Shared().is_last)) FindDigit<kThreads>(pass);
+  if (IsLastBlock(selection.counters, num_blocks, &Shared().is_last)) FindCut<kThreads>(selection);
 }
 
-// Which of a thread's rows are among the best; of those at the cut the first ones. `at`: how many
-// of its head are listed before them. All threads of the block come here.
+// ---- Which are the best, and where they are listed
+
+// The next tile that no block has taken: those before it are of blocks that have begun, which
+// therefore end. All threads of a block come here, and once.
+__device__ __forceinline__ uint32_t TakeTile(const RowSelection& selection) {
+  if (threadIdx.x == 0) Shared().tile = atomicAdd(selection.counters + 1, 1u);
+  __syncthreads();
+  return Shared().tile;
+}
+
+// How many lie above the cut's bucket, and in it.
+struct RowCounts {
+  uint32_t above, equal;  // below 2^31
+};
+constexpr uint64_t kOfTile = uint64_t{1} << 62, kWithAllBefore = uint64_t{2} << 62;
+__device__ __forceinline__ uint64_t Packed(const RowCounts& counts, uint64_t kind) {
+  return kind | uint64_t{counts.equal} << 31 | counts.above;
+}
+// Of all tiles before `tile`, which holds `own`. A tile says first what it holds, then what it
+// holds with all before it; a warp looks back at 32 of them at a time, until one has said the
+// latter. By all threads of a block, each of which gets the result.
+__device__ __forceinline__ RowCounts CountsBefore(uint64_t* tiles, uint32_t tile,
+                                                  const RowCounts& own) {
+  const uint32_t lane = threadIdx.x;
+  if (threadIdx.x < kWarpSize) {
+    if (lane == 0 && tile > 0) StoreRelaxed(tiles + tile, Packed(own, kOfTile));
+    RowCounts before = {0, 0};
+    for (uint32_t end = tile; end > 0;) {  // lane l looks at tile end - 1 - l
+      uint64_t said = kWithAllBefore;
+      bool is_there = true;
+      do {
+        if (lane < end) said = LoadRelaxed(tiles + (end - 1 - lane));
+        is_there = said != 0;
+      } while (__ballot_sync(kAllLanes, is_there) != kAllLanes);
+      const uint32_t whole = __ballot_sync(kAllLanes, said >= kWithAllBefore);
+      const uint32_t last = whole != 0 ? static_cast<uint32_t>(__ffs(static_cast<int>(whole)) - 1)
+                                       : kWarpSize - 1;
+      const bool counts = lane <= last;
+      before.above += LaneSum<kWarpSize>(
+          counts ? static_cast<uint32_t>(said & 0x7FFFFFFF) : 0u);
+      before.equal += LaneSum<kWarpSize>(
+          counts ? static_cast<uint32_t>(said >> 31 & 0x7FFFFFFF) : 0u);
+      end = whole != 0 ? 0 : end - kWarpSize;  // of fewer than 32 the last ones are whole
+    }
+    if (lane == 0) {
+      StoreLate(tiles + tile,
+                Packed({before.above + own.above, before.equal + own.equal}, kWithAllBefore));
+      Shared().above = before.above;
+      Shared().equal = before.equal;
+    }
+  }
+  __syncthreads();
+  return {Shared().above, Shared().equal};
+}
+
+// Of a thread's entries, of `sizes` rows each (0: no entry), how many of each are taken: of the
+// cut's bucket the first ones. `at`: how many are before them. All threads of a block come here.
 struct BestRows {
-  bool is_best[kRowsPerThread];
+  uint32_t taken[kRowsPerThread];
   uint32_t at;
 };
-__device__ __forceinline__ BestRows FindBest(const CudaRowSelectPass& pass, uint32_t head,
-                                             uint32_t of_head, const ThreadRows& rows) {
-  const uint32_t cut = pass.cut->prefix, taken = pass.heads[head].taken;
-  const size_t tile = size_t{head} * pass.num_tiles + of_head;
-  float scores[kRowsPerThread] = {};
-  if (rows.count > 0) LoadFour(ScoresOf(pass, head) + rows.first, scores);
-  uint32_t counts = 0, total = 0;  // as CountsKernel's
+__device__ __forceinline__ BestRows FindBest(const RowSelection& selection, uint32_t tile,
+                                             const uint32_t (&buckets)[kRowsPerThread],
+                                             const uint32_t (&sizes)[kRowsPerThread]) {
+  const RowCut cut = *selection.cut;
+  RowCounts counts = {0, 0}, total;
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    if (i >= rows.count) continue;
-    counts += (Bits(scores[i]) > cut ? 1 : 0) + (Bits(scores[i]) == cut ? 1 << 16 : 0);
+    counts.above += buckets[i] > cut.bucket ? sizes[i] : 0;
+    counts.equal += buckets[i] == cut.bucket ? sizes[i] : 0;
   }
-  const uint32_t before = BlockScan(counts, Shared().of_warps, total);
-  uint32_t met = pass.equal[tile] + (before >> 16);
+  const uint32_t above = BlockScan(counts.above, Shared().of_warps, total.above);
+  const uint32_t equal = BlockScan(counts.equal, Shared().of_warps, total.equal);
+  const RowCounts before = CountsBefore(selection.tiles, tile, total);
+  uint32_t met = before.equal + equal;
   BestRows best;
-  best.at = pass.above[tile] + (before & 0xFFFF) + min(met, taken);
+  best.at = before.above + above + min(met, cut.wanted);
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    best.is_best[i] = i < rows.count && Bits(scores[i]) > cut;
-    if (i < rows.count && Bits(scores[i]) == cut) best.is_best[i] = met++ < taken;
+    best.taken[i] = buckets[i] > cut.bucket ? sizes[i] : 0;
+    if (buckets[i] != cut.bucket) continue;
+    best.taken[i] = min(sizes[i], cut.wanted - min(met, cut.wanted));
+    met += sizes[i];
   }
   return best;
+}
+// Of a thread's rows by their scores.
+__device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, uint32_t tile,
+                                                 const float* scores, uint32_t count) {
+  uint32_t buckets[kRowsPerThread], sizes[kRowsPerThread];
+  float four[kRowsPerThread] = {};
+  if (count > 0) LoadFour(scores, four);
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    buckets[i] = BucketOf(i < count ? four[i] : 0);
+    sizes[i] = i < count ? 1 : 0;
+  }
+  return FindBest(selection, tile, buckets, sizes);
 }
 
 }  // namespace lectern

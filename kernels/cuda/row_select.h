@@ -1,8 +1,11 @@
 // Rows of a layer that are known by codes, and how the best of their scores are found and listed on
 // a CUDA device: what row_lookup.h and question_lookup.h share.
 //
-// The cut is found exactly, digit by digit, by counting (a radix select), rows of the same score in
-// their order, and lists are made by prefix sums: the same rows each time. Ours.
+// Scores are counted in buckets, 64 to a power of two; what lies above the bucket of the last one
+// that is wanted is taken, and of that bucket (scores within 1.6 % of each other) the first ones in
+// their order. Lists are made in one pass: where a tile's begins is what the tiles before it hold,
+// which it looks back at while these end (decoupled look-back, Merrill and Garland, 2016). The same
+// rows each time. That scores are told apart no further, which spares two passes, is ours.
 #ifndef LECTERN_KERNELS_CUDA_ROW_SELECT_H_
 #define LECTERN_KERNELS_CUDA_ROW_SELECT_H_
 
@@ -14,22 +17,27 @@ namespace lectern {
 // what is per row, in the order of their clusters and groups; row_begin[h] % 32 == 0, and the
 // arrays reach to the next 32 rows after a head's last. All arrays are the device's.
 struct DeviceRowCodes {
-  const uint8_t* planes = nullptr;  // packed by 32 rows (kernels/sign_logits.h); 4-byte aligned
+  const uint8_t* planes = nullptr;  // [rows][plane_bytes]: signs; 4-byte aligned, fastest: 16-byte
   const float* factors = nullptr;   // per row; 16-byte aligned
   // Per row its planes of a number of three bits, s, p and p' side by side, and their factor.
-  const uint8_t* fine_planes = nullptr;  // 4-byte aligned; fastest: 16-byte aligned
+  const uint8_t* fine_planes = nullptr;  // aligned as planes
   const float* fine_factors = nullptr;
-  // Per row: which of its head's centroids is its own; 16-byte aligned.
+  // Per row: which of its head's clusters is its own; 16-byte aligned.
   const uint32_t* clusters = nullptr;
   const uint32_t* row_begin = nullptr;  // [num_kv_heads]
   const uint32_t* num_rows = nullptr;   // [num_kv_heads]
   // Group g of head h has its rows [group_begin[h * (most_groups + 1) + g], the next one's), which
-  // count from the head's first.
+  // count from the head's first, and likewise its clusters. Groups that a head lacks are empty.
   const uint32_t* group_begin = nullptr;
+  const uint32_t* group_clusters = nullptr;
   // [clusters of all heads, head_dim], of the queries' type; 16-byte aligned. Those of head h are
   // [cluster_begin[h], cluster_begin[h + 1]).
   const void* centroids = nullptr;
   const uint32_t* cluster_begin = nullptr;  // [num_kv_heads + 1]
+  // [clusters of all heads]: of each its last row's successor, which counts from the head's first.
+  const uint32_t* cluster_end = nullptr;
+  // [clusters of all heads]: square roots of variances; nullptr: centroids alone.
+  const float* deviations = nullptr;
   // [2][(head_dim + 31) / 32]: RotationSigns of index/row_codes.h.
   const uint32_t* rotation = nullptr;
   uint32_t num_kv_heads = 0;
@@ -54,45 +62,41 @@ struct ScratchParts {
 
 // ---- What launches are given
 
-// Of the scores' bits what is known of the last one that is listed, and how many that begin so are
-// still wanted.
+// The bucket of the last score that is taken, and how many of it are.
 struct RowCut {
-  uint32_t prefix, wanted;
+  uint32_t bucket, wanted;
 };
-// Of a head: rows above the cut and at it; how many of the latter are listed; and where.
-struct RowHead {
-  uint32_t above, equal, taken, begin;
-};
-// Twice: the `num_refined` rows of the best `scores`, then the `num_wanted` of these of the best
-// `refined_scores`. Scores are >= 0.
-struct CudaRowSelectPass {
-  const uint32_t* num_rows;   // [num_kv_heads]
-  const uint32_t* first_row;  // [num_kv_heads]: added to rows that are listed last; nullptr: 0
-  uint32_t* rows;             // out [num_wanted], at the second time: head after head, ascending
-  uint32_t* listed;           // out [num_kv_heads]: how many of each
-  uint32_t num_kv_heads;
-  uint32_t num_tiles;  // of the head with the most rows
-  uint32_t num_refined, num_wanted;
-  uint32_t is_refined;       // 0: the first time; 1: the second
-  uint32_t digit;            // which of the score's is counted
-  uint32_t num_counts;       // all of `counts` and `counters`, cleared by the first launch
-  uint32_t* counts;          // [2][kRowDigits][kRowDigitValues], by is_refined
-  uint32_t* counters;        // [num_kv_heads][kRowHeadCounters], [1]: blocks that have ended
-  float* scores;             // [num_kv_heads][num_tiles * kRowTile]; < 0: listed
-  uint32_t* refined_rows;    // the same, as many as were refined, ascending
-  float* refined_scores;     // the same, of these
-  uint32_t* refined_counts;  // [num_kv_heads]
-  uint32_t* refined_begin;   // [num_kv_heads]: refined rows of the heads before
+// The `wanted` best of what is counted, or all of less. All arrays but `cut` are 0 at first.
+struct RowSelection {
+  uint32_t wanted;
+  uint32_t* counts;    // [kScoreBuckets]
+  uint32_t* counters;  // [2]: blocks that have counted; tiles that were taken
+  uint64_t* tiles;     // [tiles]: what each holds, see CountsBefore
   RowCut* cut;
-  RowHead* heads;  // [num_kv_heads]
-  uint32_t *above,
-      *equal;  // [num_kv_heads][num_tiles]: rows above the cut and at it; then those of
-               //   the tiles before
 };
-// Its parts of scratch memory, of which the first are `num_counts`, with so many more counters
-// behind `counters`.
-void SetSelect(const DeviceRowCodes& codes, size_t more_counters, ScratchParts& parts,
-               CudaRowSelectPass& select);
+// Its parts of scratch memory: first, of all selections, what is 0 at first.
+void TakeZeroed(size_t num_tiles, ScratchParts& parts, RowSelection& selection);
+void TakeRest(ScratchParts& parts, RowSelection& selection);
+
+// Rows whose fine codes are read, head after head, ascending; each array as long as they are many.
+struct RefinedRows {
+  uint32_t* rows;   // as their head counts them
+  uint32_t* slots;  // where their score is among those by row codes
+  uint16_t* heads;
+  float* scores;  // by fine codes
+};
+void TakeRefined(size_t num_refined, ScratchParts& parts, RefinedRows& refined);
+
+// The last list, of those whose score by fine codes is among the best.
+struct CudaRowListPass {
+  RowSelection selection;
+  RefinedRows refined;
+  uint32_t num_refined;
+  const uint32_t* first_row;  // [num_kv_heads]: added to rows; nullptr: 0
+  float* scores;              // by row codes, of those listed: -1 from now on
+  uint32_t* rows;             // out [wanted]: head after head, ascending
+  uint32_t* counts;           // in: 0; out [num_kv_heads]: how many of each
+};
 
 }  // namespace lectern
 

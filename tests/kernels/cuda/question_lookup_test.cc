@@ -9,6 +9,7 @@
 #include "kernels/second_order.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/cuda/cuda_case.h"
+#include "tests/kernels/cuda/score_buckets.h"
 
 namespace lectern {
 namespace {
@@ -37,10 +38,11 @@ struct QuestionCase {
   uint32_t loud_rows = 0;
 
   std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters, cluster_begin = {0};
+  std::vector<uint32_t> cluster_end;
   std::vector<uint32_t> first_row, chosen;
   std::vector<uint8_t> planes, fine_planes;
   std::vector<uint16_t> queries, centroids;
-  std::vector<float> factors, fine_factors, counts, deviations, known, weights;
+  std::vector<float> factors, fine_factors, deviations, known, weights;
   uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;
   uint64_t all_rows = 0;
   // Per head: [R][clusters] scaled products, and [chosen][rows] logits by row and by fine codes.
@@ -96,7 +98,7 @@ struct QuestionCase {
         const uint32_t size =
             std::min(1 + static_cast<uint32_t>(engine()) % most_in_cluster, num_rows[h] - row);
         for (uint32_t i = 0; i < size; ++i) clusters.push_back(cluster);
-        counts.push_back(cluster == 5 && !is_equal ? 0 : static_cast<float>(size));
+        cluster_end.push_back(row + size);
         deviations.push_back(0.2f * uniform(engine));
         row += size;
       }
@@ -147,17 +149,9 @@ struct QuestionCase {
       Rotate({rotated[j], dim});
     }
     (void)Round(rotated);
-    // Planes of each row's number of three bits, side by side, and the first of them packed.
+    // Planes of each row's number of three bits, side by side.
     std::vector<std::byte> bits(size * 3 * plane_bytes());
     for (std::byte& byte : bits) byte = static_cast<std::byte>(engine());
-    std::vector<std::byte> packed(PackedSignBytes(size, plane_bytes()));
-    if (size > 0) {
-      PackSignsScalar({.planes = bits.data(),
-                       .stride = 3 * plane_bytes(),
-                       .num_rows = size,
-                       .plane_bytes = plane_bytes(),
-                       .packed = packed.data()});
-    }
     Matrix by_rows(num_chosen, size), by_fine(num_chosen, size);
     for (uint32_t t = 0; t < size; ++t) {
       factors.push_back(factor * uniform(engine));
@@ -189,12 +183,16 @@ struct QuestionCase {
     logits.push_back(std::move(by_rows));
     fine_logits.push_back(std::move(by_fine));
     for (const std::byte byte : bits) fine_planes.push_back(static_cast<uint8_t>(byte));
-    for (const std::byte byte : packed) planes.push_back(static_cast<uint8_t>(byte));
+    for (uint32_t t = 0; t < size; ++t) {
+      const auto signs = fine_planes.end() - static_cast<ptrdiff_t>((size - t) * 3 * plane_bytes());
+      planes.insert(planes.end(), signs, signs + static_cast<ptrdiff_t>(plane_bytes()));
+    }
     // What nobody has: no cluster there is, and no number.
     const size_t padded = (factors.size() + 31) / 32 * 32;
     factors.resize(padded, NAN);
     fine_factors.resize(padded, NAN);
     clusters.resize(padded, 0xFFFFFFFF);
+    planes.resize(padded * plane_bytes());
     fine_planes.resize(padded * 3 * plane_bytes());
   }
 
@@ -204,12 +202,12 @@ struct QuestionCase {
     double sum = 0;
     for (uint32_t i = places[0]; i < places[1]; ++i) {
       const uint32_t cluster = cluster_begin[head] + i;
-      if (counts[cluster] == 0) continue;
+      const uint32_t count = cluster_end[cluster] - (i > 0 ? cluster_end[cluster - 1] : 0);
       double logit = centroid_logits[head][r][i];
       if (has_deviations) {
-        logit += LogMeanExp(norms[head][r] * deviations[cluster], std::log(counts[cluster]));
+        logit += LogMeanExp(norms[head][r] * deviations[cluster], std::log(static_cast<double>(count)));
       }
-      sum += counts[cluster] * std::exp(Capped(logit));
+      sum += count * std::exp(Capped(logit));
     }
     return std::log(sum);
   }
@@ -226,7 +224,12 @@ struct QuestionCase {
       }
     }
     std::sort(order.rbegin(), order.rend());
-    while (count < order.size() && order[count] > order[count - 1] * (1 - 2e-3)) ++count;
+    const auto is_clear = [&] {
+      const uint32_t last = BucketOfScore(order[count - 1]);
+      return BucketOfScore(order[count]) < last && !IsNearEdgeOf(order[count], last) &&
+             !IsNearEdgeOf(order[count - 1], last);
+    };
+    while (count < order.size() && !is_clear()) ++count;
     cut = order[count - 1];
     return count;
   }
@@ -342,7 +345,8 @@ class CudaQuestionLookupTest : public CudaTest {
     const auto centroids = Upload(of.centroids), query_bits = Upload(of.queries);
     const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
     const auto rotation = Upload(RotationSigns(of.dim));
-    const auto counts = Upload(of.counts), deviations = Upload(of.deviations);
+    const auto cluster_end = Upload(of.cluster_end);
+    const auto deviations = Upload(of.deviations);
     const auto group_clusters = Upload(of.group_clusters), chosen = Upload(of.chosen);
     const auto known = Upload(of.known), weights = Upload(of.weights);
     CudaQuestionLookupArgs args;
@@ -354,8 +358,11 @@ class CudaQuestionLookupTest : public CudaTest {
                   .row_begin = row_begin.data(),
                   .num_rows = num_rows.data(),
                   .group_begin = group_begin.data(),
+                  .group_clusters = group_clusters.data(),
                   .centroids = centroids.data(),
                   .cluster_begin = cluster_begin.data(),
+                  .cluster_end = cluster_end.data(),
+                  .deviations = of.has_deviations ? deviations.data() : nullptr,
                   .rotation = rotation.data(),
                   .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
                   .most_rows = of.most_rows,
@@ -363,9 +370,6 @@ class CudaQuestionLookupTest : public CudaTest {
                   .most_clusters = of.most_clusters,
                   .all_rows = of.all_rows,
                   .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
-    args.cluster_counts = counts.data();
-    args.cluster_deviations = of.has_deviations ? deviations.data() : nullptr;
-    args.group_clusters = group_clusters.data();
     args.queries = {.data = query_bits.data(),
                     .dtype = of.dtype,
                     .stride = of.query_stride(),
@@ -591,7 +595,7 @@ TEST_P(CudaQuestionLookupTest, FindsTheSameBitsEachTime) {
   const uint64_t before = cuda_emulation::NumLaunches();
   const Found first = Run(of, 200, 90);
   if (GetParam() != CudaMachine::kGpu) {
-    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 14u);  // as the header says
+    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 8u);  // as the header says
   }
   for (uint64_t seed = 1; seed < 4; ++seed) {
     if (GetParam() == CudaMachine::kEmulatedShuffled) cuda_emulation::SetSeed(seed * 977);
@@ -611,8 +615,10 @@ TEST_P(CudaQuestionLookupTest, RefusesWhatItCannotTake) {
                 .row_begin = words,
                 .num_rows = words,
                 .group_begin = words,
+                .group_clusters = words,
                 .centroids = words,
                 .cluster_begin = words,
+                .cluster_end = words,
                 .rotation = words,
                 .num_kv_heads = 1,
                 .most_rows = 8,
@@ -621,8 +627,8 @@ TEST_P(CudaQuestionLookupTest, RefusesWhatItCannotTake) {
                 .all_rows = 8,
                 .plane_bytes = 8};
   good.queries = {words, Dtype::kF16, 64, 1, 1, 1, 64};
-  good.cluster_counts = good.weights = floats.data();
-  good.group_clusters = good.chosen = words;
+  good.weights = floats.data();
+  good.chosen = words;
   good.scale = 1;
   good.num_chosen = good.num_refined = good.num_wanted = 1;
   good.scratch = good.lse = good.tail = floats.data();
@@ -636,8 +642,8 @@ TEST_P(CudaQuestionLookupTest, RefusesWhatItCannotTake) {
   EXPECT_TRUE(refuses([](auto& a) { ++a.codes.planes; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.plane_bytes = 9; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.num_kv_heads = 2; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.cluster_counts = nullptr; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.group_clusters = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.cluster_end = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.group_clusters = nullptr; }));
   EXPECT_TRUE(refuses([](auto& a) { a.chosen = nullptr; }));
   EXPECT_TRUE(refuses([](auto& a) { a.weights = nullptr; }));
   EXPECT_TRUE(refuses([](auto& a) { ++a.scratch; }));

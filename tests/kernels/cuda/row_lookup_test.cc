@@ -11,34 +11,64 @@
 #include "kernels/cuda/lookup.h"
 #include "kernels/sign_logits.h"
 #include "tests/kernels/cuda/cuda_case.h"
+#include "tests/kernels/cuda/score_buckets.h"
 
 namespace lectern {
 namespace {
+
+// What of `sizes` rows each, one after the other, are among the `wanted` best by their scores.
+// `is_clear`: whether none is so near to the cut that a rounding error decides.
+struct Best {
+  std::vector<uint32_t> taken;
+  bool is_clear = true;
+};
+Best FindBest(const std::vector<double>& scores, const std::vector<uint32_t>& sizes,
+              uint32_t wanted) {
+  std::vector<uint64_t> counts(kNumBuckets);
+  for (size_t i = 0; i < scores.size(); ++i) counts[BucketOfScore(scores[i])] += sizes[i];
+  uint32_t cut = kNumBuckets - 1;
+  uint64_t left = wanted;
+  while (cut > 0 && counts[cut] < left) left -= counts[cut--];
+  Best best;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const uint32_t bucket = BucketOfScore(scores[i]);
+    const uint64_t taken =
+        bucket > cut ? sizes[i] : bucket == cut ? std::min<uint64_t>(left, sizes[i]) : 0;
+    if (bucket == cut) left -= taken;
+    best.taken.push_back(static_cast<uint32_t>(taken));
+    best.is_clear &= sizes[i] == 0 || !IsNearEdgeOf(scores[i], cut);
+  }
+  return best;
+}
 
 // A layer of drawn codes, and what the definition makes of them in double.
 struct Case {
   std::vector<uint32_t> num_rows;  // of each kv head
   size_t num_queries = 4, dim = 64;
-  size_t rows_per_cluster = 7, rows_per_group = 40;
+  size_t rows_per_cluster = 7, clusters_per_group = 6;
   size_t num_tokens = 1;  // num_queries % num_tokens == 0
   Dtype dtype = Dtype::kF16;
   float scale = 0.25f, softcap = 0;
-  bool has_known = true, has_weights = true;
-  bool equal_centroids = false;
+  bool has_known = true, has_weights = true, has_deviations = true;
+  uint32_t num_kinds = 0;  // of clusters, in turn; 0: each is another
   float factor = 0.3f;  // of the codes; 0: rows of a cluster are equal
 
-  std::vector<uint32_t> row_begin, clusters, group_begin;
+  std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters;
   std::vector<uint8_t> planes, fine_planes;
   std::vector<uint16_t> queries, centroids;
-  std::vector<uint32_t> cluster_begin = {0}, first_row;
-  std::vector<float> factors, fine_factors, known, weights;
+  std::vector<uint32_t> cluster_begin, cluster_end, first_row;
+  std::vector<float> factors, fine_factors, known, weights, deviations;
   uint32_t most_rows = 0, most_groups = 0, most_clusters = 0;
-  uint64_t all_rows = 0;
-  // [head][R * rows]: by row codes, and by fine codes.
-  std::vector<std::vector<float>> logits, fine_logits;
+  uint32_t all_rows = 0;
+  // [head][R * rows]: by row codes, and by fine codes. [head][R * clusters]: of their keys.
+  std::vector<std::vector<float>> logits, fine_logits, cluster_logits;
 
   size_t plane_bytes() const { return PlaneBytes(dim); }
   size_t num_heads() const { return num_rows.size(); }
+  size_t num_clusters(size_t head) const { return cluster_begin[head + 1] - cluster_begin[head]; }
+  uint32_t ClusterRow(size_t head, size_t cluster) const {
+    return static_cast<uint32_t>(std::min<size_t>(cluster * rows_per_cluster, num_rows[head]));
+  }
 
   size_t group() const { return num_queries / num_tokens; }
   size_t query_stride() const { return (num_heads() * group() + 1) * dim; }
@@ -53,96 +83,41 @@ struct Case {
     ToFloatRowsScalar({bytes, dtype, values.rows.num_rows, values.rows.num_cols}, values.rows);
     return bits;
   }
+  double Softcapped(double logit) const {
+    return softcap > 0 ? softcap * std::tanh(logit / softcap) : logit;
+  }
 
-  void Draw() {
+  void Draw(unsigned seed = 7) {
+    for (auto* const of : {&row_begin, &clusters, &group_begin, &group_clusters, &cluster_begin,
+                           &cluster_end, &first_row}) {
+      of->clear();
+    }
+    for (auto* const of : {&factors, &fine_factors, &known, &weights, &deviations}) of->clear();
+    for (auto* const of : {&logits, &fine_logits, &cluster_logits}) of->clear();
+    planes.clear(), fine_planes.clear(), centroids.clear();
+    cluster_begin = {0};
+    all_rows = 0;
     most_rows = *std::max_element(num_rows.begin(), num_rows.end());
-    most_groups = static_cast<uint32_t>((most_rows + rows_per_group - 1) / rows_per_group);
     most_clusters = static_cast<uint32_t>((most_rows + rows_per_cluster - 1) / rows_per_cluster);
-    std::mt19937 engine(7);
+    most_groups =
+        static_cast<uint32_t>((most_clusters + clusters_per_group - 1) / clusters_per_group);
+    std::mt19937 engine(seed);
     std::uniform_real_distribution<float> uniform(0, 1);
     // Queries as attention takes them, with columns that are nobody's.
-    Matrix drawn = Matrix::Random(num_tokens, query_stride(), 10);
+    Matrix drawn = Matrix::Random(num_tokens, query_stride(), seed + 3);
     queries = Round(drawn);
     for (size_t h = 0; h < num_heads(); ++h) {
       row_begin.push_back(static_cast<uint32_t>(factors.size()));
       all_rows += num_rows[h];
+      const size_t of_head = (num_rows[h] + rows_per_cluster - 1) / rows_per_cluster;
+      cluster_begin.push_back(cluster_begin.back() + static_cast<uint32_t>(of_head));
       for (uint32_t g = 0; g <= most_groups; ++g) {
-        group_begin.push_back(std::min(static_cast<uint32_t>(g * rows_per_group), num_rows[h]));
+        const size_t cluster = std::min(g * clusters_per_group, of_head);
+        group_clusters.push_back(static_cast<uint32_t>(cluster));
+        group_begin.push_back(ClusterRow(h, cluster));
       }
       first_row.push_back(static_cast<uint32_t>(1000 * h + 7));
-      Matrix rotated(num_queries, dim);
-      for (size_t r = 0; r < num_queries; ++r) {
-        for (size_t c = 0; c < dim; ++c) rotated[r][c] = scale * QueryOf(drawn, h, r)[c];
-        Rotate({rotated[r], dim});
-      }
-      std::vector<uint8_t> of_head(num_queries * SignTableBytes(dim));
-      std::vector<SignScale> head_scales(num_queries);
-      MakeSignTables(rotated, of_head, head_scales);
-      const size_t num_clusters = (num_rows[h] + rows_per_cluster - 1) / rows_per_cluster;
-      Matrix head_centroids = Matrix::Random(num_clusters, dim, 50 + static_cast<unsigned>(h));
-      if (equal_centroids) std::ranges::fill(head_centroids.data, 0.5f);
-      const std::vector<uint16_t> rounded = Round(head_centroids);
-      centroids.insert(centroids.end(), rounded.begin(), rounded.end());
-      cluster_begin.push_back(cluster_begin.back() + static_cast<uint32_t>(num_clusters));
-      const size_t bytes = PackedSignBytes(num_rows[h], plane_bytes());
-      // Planes of the row's number of three bits, side by side, and packed.
-      std::vector<std::byte> of_rows(num_rows[h] * 3 * plane_bytes());
-      for (std::byte& byte : of_rows) byte = static_cast<std::byte>(engine());
-      std::array<std::vector<std::byte>, 3> packed;
-      for (size_t p = 0; p < 3; ++p) {
-        packed[p].resize(bytes);
-        if (num_rows[h] == 0) continue;
-        PackSignsScalar({.planes = of_rows.data() + p * plane_bytes(),
-                         .stride = 3 * plane_bytes(),
-                         .num_rows = num_rows[h],
-                         .plane_bytes = plane_bytes(),
-                         .packed = packed[p].data()});
-      }
-      const std::vector<std::byte>& signs = packed[0];
-      Matrix expected(num_queries, num_rows[h]);
-      std::vector<float> head_factors;
-      for (uint32_t t = 0; t < num_rows[h]; ++t) {
-        const auto cluster = static_cast<uint32_t>(t / rows_per_cluster);
-        clusters.push_back(cluster);
-        head_factors.push_back(factor * uniform(engine));
-        for (size_t r = 0; r < num_queries; ++r) {
-          double dot = 0;
-          for (size_t c = 0; c < dim; ++c) {
-            dot += double{QueryOf(drawn, h, r)[c]} * head_centroids[cluster][c];
-          }
-          expected[r][t] = static_cast<float>(scale * dot);
-        }
-      }
-      Matrix fine = expected;
-      AddSignLogitsScalar({.tables = of_head,
-                           .scales = head_scales,
-                           .plane_bytes = plane_bytes(),
-                           .planes = {signs.data()},
-                           .factors = head_factors,
-                           .logits = expected.rows});
-      std::vector<float> head_fine_factors;
-      for (const float f : head_factors) head_fine_factors.push_back(f / 5);
-      AddSignLogitsScalar({.tables = of_head,
-                           .scales = head_scales,
-                           .plane_bytes = plane_bytes(),
-                           .planes = {signs.data(), packed[1].data(), packed[2].data()},
-                           .factors = head_fine_factors,
-                           .logits = {fine.data.data(), num_queries, num_rows[h]}});
-      for (Matrix* const of : {&expected, &fine}) {
-        for (float& logit : of->data) {
-          if (softcap > 0) logit = softcap * std::tanh(logit / softcap);
-        }
-      }
-      logits.push_back(expected.data);
-      fine_logits.push_back(fine.data);
-      for (const std::byte byte : of_rows) fine_planes.push_back(static_cast<uint8_t>(byte));
-      fine_factors.insert(fine_factors.end(), head_fine_factors.begin(), head_fine_factors.end());
-      for (const std::byte byte : signs) planes.push_back(static_cast<uint8_t>(byte));
-      factors.insert(factors.end(), head_factors.begin(), head_factors.end());
-      factors.resize((factors.size() + 31) / 32 * 32);
-      clusters.resize(factors.size());
-      fine_factors.resize(factors.size());
-      fine_planes.resize(factors.size() * 3 * plane_bytes());
+      DrawHead(h, drawn, seed, engine);
     }
     for (size_t i = 0; i < num_heads() * num_queries; ++i) {
       known.push_back(i % 3 == 2 ? -INFINITY : 4 * uniform(engine));
@@ -155,49 +130,219 @@ struct Case {
     for (float& weight : weights) weight /= sum;
   }
 
-  double Logit(size_t head, size_t r, uint32_t t) const {
-    return logits[head][r * num_rows[head] + t];
-  }
-  double Lse(size_t head, size_t r) const {
-    double sum = has_known ? std::exp(double{known[head * num_queries + r]}) : 0;
-    for (uint32_t t = 0; t < num_rows[head]; ++t) sum += std::exp(Logit(head, r, t));
-    return std::log(sum);
-  }
-  // [head][rows]
-  std::vector<std::vector<double>> Scores() const {
-    std::vector<std::vector<double>> scores;
-    for (size_t h = 0; h < num_heads(); ++h) {
-      scores.emplace_back(num_rows[h], 0.0);
+  void DrawHead(size_t h, const Matrix& drawn, unsigned seed, std::mt19937& engine) {
+    std::uniform_real_distribution<float> uniform(0, 1);
+    Matrix rotated(num_queries, dim);
+    std::vector<double> norms(num_queries);
+    for (size_t r = 0; r < num_queries; ++r) {
+      for (size_t c = 0; c < dim; ++c) {
+        rotated[r][c] = scale * QueryOf(drawn, h, r)[c];
+        norms[r] += double{rotated[r][c]} * rotated[r][c];
+      }
+      norms[r] = std::sqrt(norms[r]);
+      Rotate({rotated[r], dim});
+    }
+    std::vector<uint8_t> tables(num_queries * SignTableBytes(dim));
+    std::vector<SignScale> scales(num_queries);
+    MakeSignTables(rotated, tables, scales);
+    const size_t of_head = num_clusters(h), count = num_rows[h];
+    Matrix head_centroids = Matrix::Random(of_head, dim, seed + 43 + static_cast<unsigned>(h));
+    for (size_t i = 0; num_kinds > 0 && i < of_head; ++i) {
+      std::copy_n(head_centroids[i % num_kinds], dim, head_centroids[i]);
+    }
+    const std::vector<uint16_t> rounded = Round(head_centroids);
+    centroids.insert(centroids.end(), rounded.begin(), rounded.end());
+    Matrix of_centroids(num_queries, of_head), of_keys(num_queries, of_head);
+    for (size_t i = 0; i < of_head; ++i) {
+      cluster_end.push_back(ClusterRow(h, i + 1));
+      const bool is_again = num_kinds > 0 && i >= num_kinds;
+      deviations.push_back(is_again ? deviations[deviations.size() - num_kinds] : 0.6f * uniform(engine));
+      const uint32_t size = ClusterRow(h, i + 1) - ClusterRow(h, i);
+      const double log_count = std::log(static_cast<double>(size));
       for (size_t r = 0; r < num_queries; ++r) {
-        const double weight = has_weights ? weights[r] : 1 / static_cast<double>(num_queries);
+        double dot = 0;
+        for (size_t c = 0; c < dim; ++c) {
+          dot += double{QueryOf(drawn, h, r)[c]} * head_centroids[i][c];
+        }
+        of_centroids[r][i] = static_cast<float>(scale * dot);
+        // kernels/second_order.h
+        const double deviation = norms[r] * deviations.back(), most = std::sqrt(2 * log_count);
+        const double more =
+            deviation < most ? deviation * deviation / 2 : deviation * most - log_count;
+        of_keys[r][i] =
+            static_cast<float>(Softcapped(scale * dot + (has_deviations ? more : 0)));
+      }
+    }
+    cluster_logits.push_back(of_keys.data);
+    // Planes of the row's number of three bits, side by side, and packed.
+    std::vector<std::byte> of_rows(count * 3 * plane_bytes());
+    for (std::byte& byte : of_rows) byte = static_cast<std::byte>(engine());
+    std::array<std::vector<std::byte>, 3> packed;
+    for (size_t p = 0; p < 3; ++p) {
+      packed[p].resize(PackedSignBytes(count, plane_bytes()));
+      if (count == 0) continue;
+      PackSignsScalar({.planes = of_rows.data() + p * plane_bytes(),
+                       .stride = 3 * plane_bytes(),
+                       .num_rows = count,
+                       .plane_bytes = plane_bytes(),
+                       .packed = packed[p].data()});
+    }
+    Matrix expected(num_queries, count);
+    std::vector<float> head_factors, head_fine_factors;
+    for (uint32_t t = 0; t < count; ++t) {
+      clusters.push_back(static_cast<uint32_t>(t / rows_per_cluster));
+      head_factors.push_back(factor * uniform(engine));
+      head_fine_factors.push_back(head_factors.back() / 5);
+      for (size_t r = 0; r < num_queries; ++r) {
+        expected[r][t] = of_centroids[r][clusters.back()];
+      }
+      for (size_t b = 0; b < 3 * plane_bytes(); ++b) {
+        const auto byte = static_cast<uint8_t>(of_rows[t * 3 * plane_bytes() + b]);
+        fine_planes.push_back(byte);
+        if (b < plane_bytes()) planes.push_back(byte);
+      }
+    }
+    Matrix fine = expected;
+    AddSignLogitsScalar({.tables = tables,
+                         .scales = scales,
+                         .plane_bytes = plane_bytes(),
+                         .planes = {packed[0].data()},
+                         .factors = head_factors,
+                         .logits = expected.rows});
+    AddSignLogitsScalar({.tables = tables,
+                         .scales = scales,
+                         .plane_bytes = plane_bytes(),
+                         .planes = {packed[0].data(), packed[1].data(), packed[2].data()},
+                         .factors = head_fine_factors,
+                         .logits = {fine.data.data(), num_queries, count}});
+    for (Matrix* const of : {&expected, &fine}) {
+      for (float& logit : of->data) logit = static_cast<float>(Softcapped(logit));
+    }
+    logits.push_back(expected.data);
+    fine_logits.push_back(fine.data);
+    fine_factors.insert(fine_factors.end(), head_fine_factors.begin(), head_fine_factors.end());
+    factors.insert(factors.end(), head_factors.begin(), head_factors.end());
+    factors.resize((factors.size() + 31) / 32 * 32);
+    clusters.resize(factors.size());
+    fine_factors.resize(factors.size());
+    planes.resize(factors.size() * plane_bytes());
+    fine_planes.resize(factors.size() * 3 * plane_bytes());
+  }
+
+  double Weight(size_t r) const {
+    return has_weights ? weights[r] : 1 / static_cast<double>(num_queries);
+  }
+  double Known(size_t head, size_t r) const {
+    return has_known ? std::exp(double{known[head * num_queries + r]}) : 0;
+  }
+};
+
+// What is chosen of a case, by the definition.
+struct Chosen {
+  const Case& of;
+  uint32_t num_coded, num_refined, num_wanted;
+  bool is_clear = true;
+  std::vector<std::vector<uint32_t>> coded_of_cluster = {};  // [head][cluster]: the first rows
+  // [head][row]
+  std::vector<std::vector<bool>> is_coded = {}, is_refined = {}, is_listed = {};
+
+  void Choose() {
+    is_clear = true;
+    for (auto* const rows : {&is_coded, &is_refined, &is_listed}) {
+      rows->clear();
+      for (const uint32_t count : of.num_rows) rows->emplace_back(count, false);
+    }
+    coded_of_cluster.clear();
+    for (size_t h = 0; h < of.num_heads(); ++h) coded_of_cluster.emplace_back(of.num_clusters(h));
+    std::vector<double> scores;
+    std::vector<uint32_t> sizes;
+    for (size_t h = 0; h < of.num_heads(); ++h) {
+      for (size_t i = 0; i < of.num_clusters(h); ++i) {
+        sizes.push_back(of.ClusterRow(h, i + 1) - of.ClusterRow(h, i));
+        scores.push_back(0);
+      }
+      for (size_t r = 0; r < of.num_queries; ++r) {
         const double lse = Lse(h, r);
-        for (uint32_t t = 0; t < num_rows[h]; ++t) {
-          scores[h][t] += weight * std::exp(Logit(h, r, t) - lse);
+        for (size_t i = 0; i < of.num_clusters(h); ++i) {
+          scores[of.cluster_begin[h] + i] +=
+              of.Weight(r) * std::exp(ClusterLogit(h, r, i) - lse);
         }
       }
     }
-    return scores;
-  }
-  // The best rows by row codes; their logits become those by fine codes.
-  std::vector<std::vector<bool>> Refine(uint32_t count) {
-    const auto scores = Scores();
-    std::vector<std::pair<size_t, uint32_t>> order;
-    std::vector<std::vector<bool>> is_refined;
-    for (size_t h = 0; h < num_heads(); ++h) {
-      is_refined.emplace_back(num_rows[h], false);
-      for (uint32_t t = 0; t < num_rows[h]; ++t) order.emplace_back(h, t);
-    }
-    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-      return scores[a.first][a.second] > scores[b.first][b.second];
-    });
-    order.resize(count);
-    for (const auto& [h, t] : order) {
-      is_refined[h][t] = true;
-      for (size_t r = 0; r < num_queries; ++r) {
-        logits[h][r * num_rows[h] + t] = fine_logits[h][r * num_rows[h] + t];
+    const std::vector<uint32_t> taken = Take(scores, sizes, num_coded);
+    for (size_t h = 0; h < of.num_heads(); ++h) {
+      for (size_t i = 0; i < of.num_clusters(h); ++i) {
+        const uint32_t count = taken[of.cluster_begin[h] + i], first = of.ClusterRow(h, i);
+        coded_of_cluster[h][i] = count;
+        std::fill_n(is_coded[h].begin() + first, count, true);
       }
     }
-    return is_refined;
+    // The second score is by the LSE of row codes, too.
+    std::vector<double> lses;
+    for (size_t h = 0; h < of.num_heads(); ++h) {
+      for (size_t r = 0; r < of.num_queries; ++r) lses.push_back(Lse(h, r));
+    }
+    TakeRows(is_coded, lses, num_refined, is_refined);
+    TakeRows(is_refined, lses, num_wanted, is_listed);
+  }
+
+  std::vector<uint32_t> Take(const std::vector<double>& scores, const std::vector<uint32_t>& sizes,
+                             uint32_t wanted) {
+    Best best = FindBest(scores, sizes, wanted);
+    is_clear &= best.is_clear;
+    return best.taken;
+  }
+  void TakeRows(const std::vector<std::vector<bool>>& from, const std::vector<double>& lses,
+                uint32_t wanted, std::vector<std::vector<bool>>& to) {
+    std::vector<double> scores;
+    std::vector<std::pair<size_t, uint32_t>> rows;
+    for (size_t h = 0; h < of.num_heads(); ++h) {
+      for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
+        if (!from[h][t]) continue;
+        rows.emplace_back(h, t);
+        scores.push_back(0);
+        for (size_t r = 0; r < of.num_queries; ++r) {
+          scores.back() += of.Weight(r) * std::exp(Logit(h, r, t) - lses[h * of.num_queries + r]);
+        }
+      }
+    }
+    const auto taken = Take(scores, std::vector<uint32_t>(rows.size(), 1), wanted);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (taken[i] > 0) to[rows[i].first][rows[i].second] = true;
+    }
+  }
+
+  double ClusterLogit(size_t h, size_t r, size_t cluster) const {
+    return of.cluster_logits[h][r * of.num_clusters(h) + cluster];
+  }
+  // Of a coded row, as far as it is known.
+  double Logit(size_t h, size_t r, uint32_t t) const {
+    return (is_refined[h][t] ? of.fine_logits : of.logits)[h][r * of.num_rows[h] + t];
+  }
+  double RestMass(size_t h, size_t r, size_t cluster) const {
+    const uint32_t size = of.ClusterRow(h, cluster + 1) - of.ClusterRow(h, cluster);
+    const uint32_t rest = size - coded_of_cluster[h][cluster];
+    return rest > 0 ? rest * std::exp(ClusterLogit(h, r, cluster)) : 0;
+  }
+  double Lse(size_t h, size_t r) const {
+    double sum = of.Known(h, r);
+    for (size_t i = 0; i < of.num_clusters(h); ++i) sum += RestMass(h, r, i);
+    for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
+      if (is_coded[h][t]) sum += std::exp(Logit(h, r, t));
+    }
+    return std::log(sum);
+  }
+  double TailMass(size_t h, size_t r, size_t group) const {
+    const uint32_t* const clusters =
+        of.group_clusters.data() + h * (of.most_groups + 1) + group;
+    double sum = 0;
+    for (uint32_t i = clusters[0]; i < clusters[1]; ++i) {
+      sum += RestMass(h, r, i);
+      for (uint32_t t = of.ClusterRow(h, i); t < of.ClusterRow(h, i + 1); ++t) {
+        if (is_coded[h][t] && !is_listed[h][t]) sum += std::exp(Logit(h, r, t));
+      }
+    }
+    return sum;
   }
 };
 
@@ -208,15 +353,16 @@ class CudaRowLookupTest : public CudaTest {
     std::vector<float> lse, tail, tail_lse;
   };
   // `then`: with what was found, on the device.
-  Found Run(const Case& of, uint32_t num_refined, uint32_t num_wanted,
+  Found Run(const Case& of, uint32_t num_coded, uint32_t num_refined, uint32_t num_wanted,
             const std::function<void(const CudaRowLookupArgs&)>& then = {}) {
     const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
-    const auto fine_factors = Upload(of.fine_factors);
+    const auto fine_factors = Upload(of.fine_factors), deviations = Upload(of.deviations);
     const auto query_bits = Upload(of.queries), centroids = Upload(of.centroids);
     const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
-    const auto rotation = Upload(RotationSigns(of.dim));
+    const auto cluster_end = Upload(of.cluster_end), rotation = Upload(RotationSigns(of.dim));
     const auto factors = Upload(of.factors), known = Upload(of.known);
     const auto weights = Upload(of.weights);
+    const auto group_clusters = Upload(of.group_clusters);
     const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
     const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
     const size_t queries = of.num_heads() * of.num_queries;
@@ -229,8 +375,11 @@ class CudaRowLookupTest : public CudaTest {
                   .row_begin = row_begin.data(),
                   .num_rows = num_rows.data(),
                   .group_begin = group_begin.data(),
+                  .group_clusters = group_clusters.data(),
                   .centroids = centroids.data(),
                   .cluster_begin = cluster_begin.data(),
+                  .cluster_end = cluster_end.data(),
+                  .deviations = of.has_deviations ? deviations.data() : nullptr,
                   .rotation = rotation.data(),
                   .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
                   .most_rows = of.most_rows,
@@ -246,8 +395,8 @@ class CudaRowLookupTest : public CudaTest {
                     .group = static_cast<uint32_t>(of.group()),
                     .head_dim = static_cast<uint32_t>(of.dim)};
     args.scale = of.scale;
-    const size_t num_scratch =
-        CudaRowLookupScratch(args.codes, static_cast<uint32_t>(of.num_queries));
+    const size_t num_scratch = CudaRowLookupScratch(
+        args.codes, static_cast<uint32_t>(of.num_queries), num_coded, num_refined);
     if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
     const auto rows = Make<uint32_t>(num_wanted), counts = Make<uint32_t>(of.num_heads());
     const auto lse = Make<float>(queries), tail = Make<float>(queries * of.most_groups);
@@ -256,6 +405,7 @@ class CudaRowLookupTest : public CudaTest {
     args.softcap = of.softcap;
     args.known_lse = of.has_known ? known.data() : nullptr;
     args.row_weights = of.has_weights ? weights.data() : nullptr;
+    args.num_coded = num_coded;
     args.num_refined = num_refined;
     args.num_wanted = num_wanted;
     args.scratch = scratch_.data();
@@ -279,63 +429,50 @@ class CudaRowLookupTest : public CudaTest {
 
   DeviceBuffer<float> scratch_;
 
-  // Every list is ascending, and of the refined rows none that is left has a larger score than one
-  // that is listed; sums are those of the definition.
-  void Check(Case of, uint32_t num_refined, uint32_t num_wanted) {
-    const Found found = Run(of, num_refined, num_wanted);
+  // Lists and sums are those of the definition. Cases are drawn until none of its cuts is close.
+  void Check(Case& of, uint32_t num_coded, uint32_t num_refined, uint32_t num_wanted) {
+    SCOPED_TRACE(std::to_string(num_coded) + ", " + std::to_string(num_refined) + ", " +
+                 std::to_string(num_wanted));
+    Chosen chosen = {of, num_coded, num_refined, num_wanted};
+    unsigned seed = 7;
+    do {
+      ASSERT_LT(seed, 60u);
+      of.Draw(seed++);
+      chosen.Choose();
+    } while (!chosen.is_clear);
+    const Found found = Run(of, num_coded, num_refined, num_wanted);
     ASSERT_EQ(std::accumulate(found.counts.begin(), found.counts.end(), 0u), num_wanted);
-    const auto is_refined = of.Refine(num_refined);
-    const auto scores = of.Scores();
-    double least = INFINITY, most = 0;  // of those listed; of those left
     size_t at = 0;
     for (size_t h = 0; h < of.num_heads(); ++h) {
-      std::vector<bool> is_listed(of.num_rows[h]);
-      for (uint32_t i = 0; i < found.counts[h]; ++i, ++at) {
-        const uint32_t row = found.rows[at];
-        ASSERT_LT(row, of.num_rows[h]);
-        ASSERT_TRUE(i == 0 || found.rows[at - 1] < row);
-        EXPECT_TRUE(is_refined[h][row]);
-        is_listed[row] = true;
-      }
+      std::vector<uint32_t> listed;
       for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
-        if (is_listed[t]) {
-          least = std::min(least, scores[h][t]);
-        } else if (is_refined[h][t]) {
-          most = std::max(most, scores[h][t]);
-        }
+        if (chosen.is_listed[h][t]) listed.push_back(t);
       }
-      for (size_t r = 0; r < of.num_queries; ++r) {
-        const double lse = of.Lse(h, r);
-        const float got = found.lse[h * of.num_queries + r];
-        if (lse == -INFINITY) {  // no row, and nothing is known
-          EXPECT_EQ(got, -INFINITY);
-        } else {
-          EXPECT_NEAR(got, lse, 3e-5);
-        }
-        double all_tails = 0;
-        for (uint32_t g = 0; g < of.most_groups; ++g) {
-          const uint32_t* const begins = of.group_begin.data() + h * (of.most_groups + 1) + g;
-          double sum = 0;
-          for (uint32_t t = begins[0]; t < begins[1]; ++t) {
-            if (!is_listed[t]) sum += std::exp(of.Logit(h, r, t));
-          }
-          const float tail = found.tail[(h * of.num_queries + r) * of.most_groups + g];
-          if (sum == 0) {
-            EXPECT_EQ(tail, -INFINITY);
-          } else {
-            EXPECT_NEAR(tail, std::log(sum), 1e-4);
-          }
-          all_tails += sum;
-        }
-        const float tail_lse = found.tail_lse[h * of.num_queries + r];
-        if (all_tails == 0) {
-          EXPECT_EQ(tail_lse, -INFINITY);
-        } else {
-          EXPECT_NEAR(tail_lse, std::log(all_tails), 1e-4);
-        }
-      }
+      ASSERT_EQ(std::vector(found.rows.begin() + static_cast<ptrdiff_t>(at),
+                            found.rows.begin() + static_cast<ptrdiff_t>(at + found.counts[h])),
+                listed);
+      at += listed.size();
+      for (size_t r = 0; r < of.num_queries; ++r) CheckMasses(chosen, found, h, r);
     }
-    EXPECT_GE(least, most * (1 - 1e-4));  // tensor cores truncate
+  }
+  void CheckMasses(const Chosen& chosen, const Found& found, size_t h, size_t r) {
+    const Case& of = chosen.of;
+    const size_t query = h * of.num_queries + r;
+    const auto check = [](float got, double expected, double tolerance) {
+      if (expected == -INFINITY) {
+        EXPECT_EQ(got, -INFINITY);
+      } else {
+        EXPECT_NEAR(got, expected, tolerance);
+      }
+    };
+    check(found.lse[query], chosen.Lse(h, r), 3e-5);  // -inf: no row, and nothing is known
+    double all_tails = 0;
+    for (uint32_t g = 0; g < of.most_groups; ++g) {
+      const double sum = chosen.TailMass(h, r, g);
+      check(found.tail[query * of.most_groups + g], std::log(sum), 1e-4);
+      all_tails += sum;
+    }
+    check(found.tail_lse[query], std::log(all_tails), 1e-4);
   }
 };
 
@@ -345,63 +482,80 @@ TEST_P(CudaRowLookupTest, ListsTheBestOfAllHeads) {
     Case of;
     of.num_rows = {1500, 3, 1024, 0, 2100};
     of.num_queries = num_queries;
-    of.dim = num_queries == 1 ? 8 : num_queries == 7 ? 104 : num_queries == 16 ? 256 : 64;
+    of.dim = num_queries == 1 ? 8 : num_queries == 7 ? 104 : num_queries == 16 ? 256 : 128;
     of.num_tokens = num_queries == 16 ? 2 : 1;
     of.dtype = num_queries == 7 ? Dtype::kBf16 : Dtype::kF16;
     of.scale = 1 / std::sqrt(static_cast<float>(of.dim));
     of.softcap = num_queries == 7 ? 3 : 0;
     of.has_known = num_queries != 1;
     of.has_weights = num_queries > 4;
-    of.Draw();
-    Check(of, 600, 200);
+    of.has_deviations = num_queries != 4;
+    Check(of, 1900, 600, 200);
   }
 }
 
 TEST_P(CudaRowLookupTest, ListsFromOneRowToAll) {
   Case of;
   of.num_rows = {1100, 40};
-  of.Draw();
   for (const uint32_t num_wanted : {1u, 2u, 1139u, 1140u}) {
-    Check(of, num_wanted, num_wanted);
-    Check(of, std::min(1140u, 4 * num_wanted), num_wanted);
+    Check(of, num_wanted, num_wanted, num_wanted);
+    Check(of, 1140, std::min(1140u, 4 * num_wanted), num_wanted);
+    Check(of, std::min(1140u, 50 * num_wanted), std::min(1140u, 4 * num_wanted), num_wanted);
   }
 }
 
-// More heads than a block has threads, of which most have few rows or none.
+// More heads than a block has threads, of which most have few rows or none: a tile has slots of
+// many.
 TEST_P(CudaRowLookupTest, ListsTheBestOfManyHeads) {
   Case of;
   for (uint32_t h = 0; h < 260; ++h) of.num_rows.push_back(h == 257 ? 1100 : h % 5 * 3);
   of.num_queries = 2;
   of.dim = 8;
-  of.Draw();
-  Check(of, 1300, 700);
+  Check(of, 2000, 1300, 700);
+  Check(of, of.all_rows, 1300, 700);
 }
 
-// More tiles of a head than a block has threads.
+// More tiles of a head than a block has threads, and more clusters of a tile's slots.
 TEST_P(CudaRowLookupTest, ListsTheBestOfManyRows) {
   Case of;
   of.num_rows = {265000, 20};
   of.num_queries = 1;
   of.dim = 8;
-  of.rows_per_group = 3000;
-  of.Draw();
-  Check(of, 30000, 10000);
+  of.clusters_per_group = 400;
+  of.num_kinds = 30;
+  of.factor = 0;
+  Check(of, 100000, 30000, 10000);
+  Case thin;
+  thin.num_rows = {20, 40000};
+  thin.rows_per_cluster = 1;
+  thin.num_kinds = 50;
+  thin.factor = 0;
+  Check(thin, 3000, 2000, 1000);
+}
+
+// A cluster that is cut in two, of which no tile of slots has all.
+TEST_P(CudaRowLookupTest, CodesThePartOfACluster) {
+  Case of;
+  of.num_rows = {6000, 200, 9000};
+  of.rows_per_cluster = 3500;
+  of.clusters_per_group = 1;
+  for (const uint32_t num_coded : {100u, 3000u, 5000u, 14000u}) Check(of, num_coded, 80, 70);
 }
 
 // Whatever blocks ran when, and also where memory is what an earlier lookup left.
 TEST_P(CudaRowLookupTest, FindsTheSameBitsEachTime) {
   Case of;
-  of.num_rows = {1500, 700, 2100};
+  of.num_rows = {1500, 700, 9100};
   of.num_queries = 5;
   of.Draw();
   const uint64_t before = cuda_emulation::NumLaunches();
-  const Found first = Run(of, 900, 300);
+  const Found first = Run(of, 5500, 2900, 1300);
   if (GetParam() != CudaMachine::kGpu) {
-    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 13u);  // as the header says
+    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 8u);  // as the header says
   }
   for (uint64_t seed = 1; seed < 4; ++seed) {
     if (GetParam() == CudaMachine::kEmulatedShuffled) cuda_emulation::SetSeed(seed * 977);
-    const Found again = Run(of, 900, 300);
+    const Found again = Run(of, 5500, 2900, 1300);
     EXPECT_EQ(again.rows, first.rows);
     EXPECT_EQ(again.counts, first.counts);
     EXPECT_EQ(again.lse, first.lse);
@@ -415,14 +569,15 @@ TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
   Case of;
   of.num_rows = {30, 2500};
   of.rows_per_cluster = 10000;
+  of.clusters_per_group = 1;
   of.factor = 0;
-  of.has_weights = of.has_known = false;
-  of.equal_centroids = true;
+  of.has_weights = of.has_known = of.has_deviations = false;
+  of.num_kinds = 1;
   of.Draw();
-  const Found found = Run(of, 1400, 1300);  // of the first head each row counts more
+  const Found found = Run(of, 2530, 1400, 1300);  // of the first head each row counts more
   EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 1270}));
   for (uint32_t i = 0; i < 1300; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
-  const Found few = Run(of, 20, 20);
+  const Found few = Run(of, 20, 20, 20);
   EXPECT_EQ(few.counts, (std::vector<uint32_t>{20, 0}));
   for (uint32_t i = 0; i < 20; ++i) ASSERT_EQ(few.rows[i], i);
 }
@@ -432,28 +587,10 @@ TEST_P(CudaRowLookupTest, TakesTheFirstOfEqualRowsBesideBetterOnes) {
   Case of;
   of.num_rows = {1400, 30, 2500};
   of.rows_per_cluster = 310;
+  of.clusters_per_group = 2;
   of.factor = 0;
-  of.Draw();
-  const auto scores = of.Scores();
-  std::vector<std::pair<size_t, uint32_t>> order;
-  for (size_t h = 0; h < of.num_heads(); ++h) {
-    for (uint32_t t = 0; t < of.num_rows[h]; ++t) order.emplace_back(h, t);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-    return scores[a.first][a.second] > scores[b.first][b.second];
-  });
   for (const uint32_t num_wanted : {100u, 700u, 1300u, 2000u, 3700u}) {
-    SCOPED_TRACE(num_wanted);
-    const uint32_t all_rows = static_cast<uint32_t>(order.size());
-    const Found found = Run(of, std::min(all_rows, num_wanted + 777), num_wanted);
-    std::vector<std::pair<size_t, uint32_t>> best(order.begin(), order.begin() + num_wanted);
-    std::sort(best.begin(), best.end());
-    ASSERT_EQ(std::accumulate(found.counts.begin(), found.counts.end(), 0u), num_wanted);
-    for (size_t h = 0, at = 0; h < of.num_heads(); ++h) {
-      for (uint32_t i = 0; i < found.counts[h]; ++i, ++at) {
-        ASSERT_EQ(best[at], std::pair(h, found.rows[at])) << at;
-      }
-    }
+    Check(of, 3930, std::min(3930u, num_wanted + 777), num_wanted);
   }
 }
 
@@ -484,7 +621,7 @@ TEST_P(CudaRowLookupTest, ListAndTailAreSourcesOfAttention) {
   const auto out = Make<float>(most_items * kGroup * kDim);
   const auto max = Make<float>(most_items * kGroup), sum = Make<float>(most_items * kGroup);
   const auto output = Make<float>(cols), lse = Make<float>(kHeads * kGroup);
-  const Found found = Run(of, 600, kWanted, [&](const CudaRowLookupArgs& lookup) {
+  const Found found = Run(of, 1500, 600, kWanted, [&](const CudaRowLookupArgs& lookup) {
     Expect(CudaCutItems(stream_, {.heads = nullptr,
                                   .counts = lookup.counts,
                                   .extra = extra.data(),
@@ -586,8 +723,10 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
                 .row_begin = words,
                 .num_rows = words,
                 .group_begin = words,
+                .group_clusters = words,
                 .centroids = words,
                 .cluster_begin = words,
+                .cluster_end = words,
                 .rotation = words,
                 .num_kv_heads = 1,
                 .most_rows = 8,
@@ -597,7 +736,7 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
                 .plane_bytes = 8};
   good.queries = {words, Dtype::kF16, 64, 1, 1, 1, 64};
   good.scale = 1;
-  good.num_refined = good.num_wanted = 1;
+  good.num_coded = good.num_refined = good.num_wanted = 1;
   good.scratch = good.lse = good.tail = floats.data();
   good.rows = good.counts = words;
   const auto refuses = [&](auto change) {
@@ -617,7 +756,11 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   EXPECT_TRUE(refuses([](auto& a) { a.scale = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 2; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 2; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_coded = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.cluster_end = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.group_clusters = nullptr; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.codes.all_rows = uint64_t{1} << 31; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.num_kv_heads = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.softcap = NAN; }));
   EXPECT_TRUE(refuses([](auto& a) { a.tail = nullptr; }));

@@ -30,6 +30,13 @@ inline bf16 FromFloat<bf16>(float x) {
 
 inline void WaitForEarlierKernels() { cuda_emulation::WaitForEarlierKernels(); }
 
+inline uint64_t LoadRelaxed(const uint64_t* from) { return *from; }
+inline void StoreRelaxed(uint64_t* to, uint64_t value) { *to = value; }
+// As blocks run one after the other, it would always be seen: half of the time it is not.
+inline void StoreLate(uint64_t* to, uint64_t value) {
+  if (*to == 0 || !cuda_emulation::DrawsLate()) *to = value;
+}
+
 inline float Exp2(float x) { return x < -126 ? 0 : exp2f(x); }
 
 inline void CopyAsync16(void* to, const void* from, uint32_t bytes) {

@@ -22,6 +22,7 @@ struct State {
   Machine machine;
   Faults faults;
   uint64_t seed = 0, num_launches = 0, allocated = 0;
+  uint64_t late = 0;  // draws what others do not see yet; 0: they see all
   std::atomic<uint64_t> num_launch_calls = 0, num_waits = 0;
   std::string report;
   std::map<void*, size_t> allocations;
@@ -46,6 +47,7 @@ cudaError_t RunGrid(const cudaLaunchConfig_t& config, const std::function<void()
   blockDim = config.blockDim;
   const size_t count = size_t{gridDim.x} * gridDim.y * gridDim.z;
   uint64_t random = state.seed == 0 ? 0 : (state.seed * 0x9E3779B97F4A7C15u) ^ launch;
+  state.late = random;
   const size_t first = random % count;
   for (size_t i = 0; i < count; ++i) {
     // From a drawn block on, upwards or downwards.
@@ -77,6 +79,12 @@ unsigned char* SharedBytes() { return block->shared(); }
 void CopyAsync(void* to, const void* from, size_t bytes) { block->CopyAsync(to, from, bytes); }
 void CommitCopies() { block->CommitCopies(); }
 void WaitCopies(int groups_left) { block->WaitCopies(groups_left); }
+
+bool DrawsLate() {  // of a kernel's thread: the lock is held
+  uint64_t& late = Global().late;
+  if (late != 0) late = late * 6364136223846793005u + 1442695040888963407u;
+  return late >> 63 != 0;
+}
 
 uint32_t VoteOf(uint32_t mask, bool vote) {
   Ballot ballot{vote, 0};
