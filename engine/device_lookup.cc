@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "index/row_codes.h"
+#include "index/row_limits.h"
 
 namespace lectern {
 namespace {
@@ -54,11 +55,10 @@ std::vector<uint32_t> GroupClusters(const HeadIndex& head) {
 }
 
 // What is read whatever is chosen.
-uint64_t CodeBytes(const HeadIndex& head, bool tail) {
+uint64_t FixedBytesOf(const HeadIndex& head, bool tail) {
   const HeadIndex::Level& finest = head.levels().back();
   const HeadIndex::Level& of_tail = head.levels()[TailLevel(head)];
-  return head.BlockBytes({0, head.num_exact()}) + NumClustered(head) * head.row_code_bytes() +
-         finest.num_clusters() * finest.cluster_bytes() +
+  return head.BlockBytes({0, head.num_exact()}) + finest.num_clusters() * finest.cluster_bytes() +
          (tail ? of_tail.num_clusters() * of_tail.mean_values.row_bytes() : 0);
 }
 
@@ -92,14 +92,13 @@ void AddMeanValues(const TypedRows& from, size_t num_rows, Dtype dtype, const Ba
 struct Tails {
   std::vector<std::byte> mean_values;  // as AddMeanValues leaves them, a head after the other
   std::vector<f16> scales;
-  std::vector<float> cluster_numbers;    // keys of each finest cluster; then deviations
+  std::vector<float> deviations;         // of finest clusters
   std::vector<uint32_t> group_clusters;  // [heads][most_groups + 1]
 };
 Result<Tails> MakeTails(std::span<const HeadIndex> heads, uint32_t most_groups,
                         const Backend& backend) {
   Tails tails;
   const Dtype dtype = TailDtype(heads.front().AsRows({}).dtype);
-  std::vector<float> deviations;
   for (size_t h = 0; h < heads.size(); ++h) {
     const HeadIndex& head = heads[h];
     const size_t level = TailLevel(head);
@@ -109,14 +108,11 @@ Result<Tails> MakeTails(std::span<const HeadIndex> heads, uint32_t most_groups,
         head.VerifyMeanValues(level, {0, static_cast<uint32_t>(values.num_rows)}));
     AddMeanValues(values, most_groups, dtype, backend, tails.mean_values, tails.scales);
     const HeadIndex::Level& finest = head.levels().back();
-    tails.cluster_numbers.insert(tails.cluster_numbers.end(), finest.key_counts.begin(),
-                                 finest.key_counts.end());
-    for (const float variance : finest.variances) deviations.push_back(std::sqrt(variance));
+    for (const float variance : finest.variances) tails.deviations.push_back(std::sqrt(variance));
     const std::vector<uint32_t> begins = GroupClusters(head);
     tails.group_clusters.insert(tails.group_clusters.end(), begins.begin(), begins.end());
     tails.group_clusters.resize((h + 1) * (most_groups + 1), begins.back());
   }
-  tails.cluster_numbers.insert(tails.cluster_numbers.end(), deviations.begin(), deviations.end());
   return tails;
 }
 
@@ -180,7 +176,7 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   codes->dtype_ = QueryDtype(heads.front().AsRows({}).dtype);
   std::vector<uint8_t> planes, fine_planes;
   std::vector<float> factors, fine_factors, floats;
-  std::vector<uint32_t> clusters, row_begin, num_rows, cluster_begin = {0};
+  std::vector<uint32_t> clusters, row_begin, num_rows, cluster_begin = {0}, cluster_end;
   std::vector<uint16_t> centroids;
   std::vector<std::vector<uint32_t>> groups;
   DeviceRowCodes& view = codes->view_;
@@ -195,11 +191,10 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
     row_begin.push_back(static_cast<uint32_t>(first));
     num_rows.push_back(count);
     planes.resize((first + Padded(count)) * plane_bytes);
-    PackSigns({.planes = stored,
-               .stride = head.row_code_bytes(),
-               .num_rows = count,
-               .plane_bytes = plane_bytes,
-               .packed = reinterpret_cast<std::byte*>(planes.data() + first * plane_bytes)});
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(planes.data() + (first + i) * plane_bytes, stored + i * head.row_code_bytes(),
+                  plane_bytes);
+    }
     factors.resize(first + Padded(count));
     RowFactors(stored, dim, std::span(factors).subspan(first, count));
     fine_planes.resize(3 * planes.size());
@@ -212,6 +207,7 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
       const IndexRange rows = head.ClusterRows(i);
       std::fill(clusters.begin() + first + rows.begin - head.num_exact(),
                 clusters.begin() + first + rows.end - head.num_exact(), i);
+      cluster_end.push_back(rows.end - head.num_exact());
     }
     floats.resize(num_clusters * dim);
     const Rows<float> values(floats.data(), num_clusters, dim);
@@ -233,14 +229,15 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   if (std::ranges::any_of(centroids, is_infinite)) return std::unique_ptr<const DeviceCodes>();
   std::vector<uint32_t> places = row_begin;
   const std::vector<uint32_t> rotation = RotationSigns(dim);
-  for (const auto& of : {std::cref(num_rows), std::cref(cluster_begin), std::cref(rotation)}) {
+  LECTERN_ASSIGN(const Tails tails, MakeTails(heads, view.most_groups, backend));
+  for (const auto& of : {std::cref(num_rows), std::cref(cluster_begin), std::cref(rotation),
+                         std::cref(cluster_end), std::cref(tails.group_clusters)}) {
     places.insert(places.end(), of.get().begin(), of.get().end());
   }
   for (std::vector<uint32_t>& begins : groups) {
     begins.resize(view.most_groups + 1, begins.back());
     places.insert(places.end(), begins.begin(), begins.end());
   }
-  LECTERN_ASSIGN(const Tails tails, MakeTails(heads, view.most_groups, backend));
   const WaitsForStream wait(stream);  // what is uploaded is read until then
   const auto upload = [&](const auto& from, auto& to) -> Status {
     LECTERN_RETURN_IF_ERROR(to.Reserve(stream, from.size(), "row codes of a layer"));
@@ -256,8 +253,7 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   LECTERN_RETURN_IF_ERROR(upload(centroids, codes->centroids_));
   LECTERN_RETURN_IF_ERROR(upload(tails.mean_values, codes->mean_values_));
   LECTERN_RETURN_IF_ERROR(upload(tails.scales, codes->mean_value_scales_));
-  LECTERN_RETURN_IF_ERROR(upload(tails.cluster_numbers, codes->cluster_numbers_));
-  LECTERN_RETURN_IF_ERROR(upload(tails.group_clusters, codes->group_clusters_));
+  LECTERN_RETURN_IF_ERROR(upload(tails.deviations, codes->deviations_));
   LECTERN_RETURN_IF_ERROR(stream.Wait());
   view.planes = codes->planes_.data();
   view.factors = codes->factors_.data();
@@ -268,9 +264,11 @@ Result<std::unique_ptr<const DeviceCodes>> DeviceCodes::Bring(std::span<const He
   view.num_rows = view.row_begin + heads.size();
   view.cluster_begin = view.num_rows + heads.size();
   view.rotation = view.cluster_begin + heads.size() + 1;
-  view.group_begin = view.rotation + rotation.size();
+  view.cluster_end = view.rotation + rotation.size();
+  view.group_clusters = view.cluster_end + cluster_end.size();
+  view.group_begin = view.group_clusters + tails.group_clusters.size();
   view.centroids = codes->centroids_.data();
-  codes->num_clusters_ = tails.cluster_numbers.size() / 2;
+  view.deviations = codes->deviations_.data();
   codes->tail_ = {.values = codes->mean_values_.data(),
                   .dtype = TailDtype(heads.front().AsRows({}).dtype),
                   .value_scales = codes->mean_value_scales_.data()};
@@ -286,11 +284,15 @@ uint64_t DeviceLookup::MostBytes(std::span<const HeadIndex> heads) {
   codes.num_kv_heads = static_cast<uint32_t>(heads.size());
   for (const HeadIndex& head : heads) {
     codes.most_rows = std::max(codes.most_rows, NumClustered(head));
+    codes.all_rows += NumClustered(head);
+    codes.most_groups = std::max(
+        codes.most_groups, static_cast<uint32_t>(head.levels()[TailLevel(head)].num_clusters()));
     codes.most_clusters =
         std::max(codes.most_clusters, static_cast<uint32_t>(head.levels().back().num_clusters()));
   }
   // Of tails no more than of clusters.
-  return sizeof(float) * (CudaRowLookupScratch(codes, kMostLookupQueries) +
+  const auto all_rows = static_cast<uint32_t>(codes.all_rows);
+  return sizeof(float) * (CudaRowLookupScratch(codes, kMostLookupQueries, all_rows, all_rows) +
                           heads.size() * kMostLookupQueries * codes.most_clusters);
 }
 
@@ -303,25 +305,62 @@ Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& ar
   return false;
 }
 
-std::optional<DeviceLookup::Share> DeviceLookup::Divide(std::span<const HeadIndex> heads,
-                                                        double kv_budget, bool tail) {
-  double dense = 0, all_rows = 0;
-  uint64_t spent = 0;
+namespace {
+
+// What a layer's budget buys, and what is left of it beside what is read whatever is chosen.
+struct Budget {
+  double rows = 0, left = 0;  // clustered rows of all heads; bytes
+  uint64_t fixed = 0;         // bytes
+  RowCosts costs = {};
+  bool is_enough = false;
+};
+Budget BudgetOf(std::span<const HeadIndex> heads, double kv_budget, bool tail, bool all_codes) {
+  Budget budget;
+  double dense = 0;
   for (const HeadIndex& head : heads) {
     dense += static_cast<double>(head.dense_bytes());
-    spent += CodeBytes(head, tail);
-    all_rows += NumClustered(head);
+    budget.rows += NumClustered(head);
+    budget.fixed += FixedBytesOf(head, tail);
+    if (all_codes) budget.fixed += NumClustered(head) * head.row_code_bytes();
   }
-  const double budget = kv_budget * dense, left = budget - static_cast<double>(spent);
-  const auto row_bytes = static_cast<double>(heads.front().BlockBytes({0, 1}));
-  const auto fine_bytes = static_cast<double>(heads.front().fine_code_bytes());
-  if (left < std::max(kLeastForRows * budget, row_bytes + kRefinedRows * fine_bytes)) return {};
-  const auto refined = static_cast<uint32_t>(
-      std::min(all_rows, kRefinedRows * left / (row_bytes + kRefinedRows * fine_bytes)));
-  const auto wanted =
-      static_cast<uint32_t>(std::min<double>((left - refined * fine_bytes) / row_bytes, refined));
-  return Share{refined, wanted,
-               spent + wanted * heads.front().BlockBytes({0, 1}) +
+  budget.left = kv_budget * dense - static_cast<double>(budget.fixed);
+  budget.costs = {static_cast<double>(heads.front().row_code_bytes()),
+                  static_cast<double>(heads.front().fine_code_bytes()),
+                  static_cast<double>(heads.front().BlockBytes({0, 1}))};
+  budget.is_enough = budget.left >= kLeastForRows * kv_budget * dense;
+  return budget;
+}
+
+}  // namespace
+
+std::optional<DeviceLookup::Share> DeviceLookup::ShareOfToken(std::span<const HeadIndex> heads,
+                                                              double kv_budget, bool tail,
+                                                              size_t num_query_rows) {
+  const Budget budget = BudgetOf(heads, kv_budget, tail, /*all_codes=*/false);
+  if (!budget.is_enough) return {};
+  RowLimits limits = LimitsOf(kv_budget, budget.rows, heads.size(), num_query_rows);
+  limits.coded = std::min(limits.coded, budget.rows);
+  const RowLimits rows = RowsOfBytes(budget.left, budget.costs, limits);
+  Share share = {static_cast<uint32_t>(rows.coded), static_cast<uint32_t>(rows.refined),
+                 static_cast<uint32_t>(rows.read), 0};
+  if (share.num_wanted == 0) return {};
+  share.bytes = budget.fixed + share.num_coded * heads.front().row_code_bytes() +
+                share.num_refined * heads.front().fine_code_bytes() +
+                share.num_wanted * heads.front().BlockBytes({0, 1});
+  return share;
+}
+
+std::optional<DeviceLookup::Share> DeviceLookup::ShareOfQuestion(std::span<const HeadIndex> heads,
+                                                                 double kv_budget, bool tail) {
+  const Budget budget = BudgetOf(heads, kv_budget, tail, /*all_codes=*/true);
+  const double row_bytes = budget.costs.row, fine_bytes = budget.costs.fine_code;
+  if (!budget.is_enough || budget.left < row_bytes + kRefinedRows * fine_bytes) return {};
+  const auto refined = static_cast<uint32_t>(std::min(
+      budget.rows, kRefinedRows * budget.left / (row_bytes + kRefinedRows * fine_bytes)));
+  const auto wanted = static_cast<uint32_t>(
+      std::min<double>((budget.left - refined * fine_bytes) / row_bytes, refined));
+  return Share{static_cast<uint32_t>(budget.rows), refined, wanted,
+               budget.fixed + wanted * heads.front().BlockBytes({0, 1}) +
                    refined * heads.front().fine_code_bytes()};
 }
 
@@ -334,7 +373,7 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
       !args.row_codes || num_queries > kMostLookupQueries) {
     return false;
   }
-  const auto share = Divide(args.heads, args.kv_budget, args.tail);
+  const auto share = ShareOfToken(args.heads, args.kv_budget, args.tail, num_queries);
   if (!share) return false;
   const size_t num_wanted = share->num_wanted;
   MakeInputs(codes, args);
@@ -344,7 +383,8 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   };
   LECTERN_RETURN_IF_ERROR(queries_.Reserve(*stream_, host_queries_.size(), kLookupUse));
   LECTERN_RETURN_IF_ERROR(floats_.Reserve(*stream_, host_floats_.size(), kLookupUse));
-  const size_t scratch = CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries));
+  const size_t scratch = CudaRowLookupScratch(
+      view, static_cast<uint32_t>(num_queries), share->num_coded, share->num_refined);
   LECTERN_RETURN_IF_ERROR(scratch_.Reserve(*stream_, scratch, kLookupUse));
   host_found_.resize(num_heads + num_wanted);
   host_masses_.resize(all_queries * (1 + view.most_groups));
@@ -367,6 +407,7 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
        .softcap = args.softcap,
        .known_lse = has_known ? floats_.data() : nullptr,
        .row_weights = args.row_weights.empty() ? nullptr : floats_.data() + all_queries,
+       .num_coded = share->num_coded,
        .num_refined = share->num_refined,
        .num_wanted = share->num_wanted,
        .scratch = scratch_.data(),
@@ -377,7 +418,7 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   LECTERN_RETURN_IF_ERROR(found_.Download(*stream_, host_found_.data(), host_found_.size()));
   LECTERN_RETURN_IF_ERROR(masses_.Download(*stream_, host_masses_.data(), host_masses_.size()));
   LECTERN_RETURN_IF_ERROR(stream_->Wait());
-  Select(codes, args, share->num_refined, selections);
+  Select(codes, args, *share, selections);
   return true;
 }
 
@@ -397,7 +438,7 @@ void DeviceLookup::MakeInputs(const DeviceCodes& codes, const LookupArgs& args) 
   std::ranges::copy(args.row_weights, host_floats_.begin() + all_queries);
 }
 
-void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, uint64_t num_refined,
+void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
                           std::vector<HeadSelection>& selections) const {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t most_groups = codes.view().most_groups;
@@ -410,16 +451,16 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, uint
     selection.Clear(head.levels().size());
     const auto num_clusters = static_cast<uint32_t>(head.levels().back().num_clusters());
     selection.looked_up.back() = {{0, num_clusters}};
-    selection.coded = {{0, num_clusters}};
     const uint32_t count =
         std::min<uint32_t>(host_found_[h], static_cast<uint32_t>(host_found_.end() - row));
     selection.rows.assign(row, row + count);
     row += count;
     for (uint32_t& at : selection.rows) at += head.num_exact();
-    // Of fine codes its part by its rows.
-    selection.bytes =
-        CodeBytes(head, args.tail) + head.BlockBytes({0, count}) +
-        num_refined * head.fine_code_bytes() * NumClustered(head) / codes.view().all_rows;
+    // Of codes its part by its rows.
+    const uint64_t code_bytes =
+        share.num_coded * head.row_code_bytes() + share.num_refined * head.fine_code_bytes();
+    selection.bytes = FixedBytesOf(head, args.tail) + head.BlockBytes({0, count}) +
+                      code_bytes * NumClustered(head) / codes.view().all_rows;
     LogitTail& tail = selection.logit_tail;
     tail.level = TailLevel(head);
     const float* const of_head = tails + h * num_queries * most_groups;

@@ -1,5 +1,5 @@
-// The lookup of a few query rows, as a token of an answer has them, on a device: the rows that a
-// step reads are chosen by the row codes of all rows of a layer (kernels/cuda/row_lookup.h).
+// The lookup of a few query rows, as a token of an answer has them, on a device
+// (kernels/cuda/row_lookup.h), and how budgets of a token and of a question are spent there.
 #ifndef LECTERN_ENGINE_DEVICE_LOOKUP_H_
 #define LECTERN_ENGINE_DEVICE_LOOKUP_H_
 
@@ -32,10 +32,6 @@ class DeviceCodes {
   // The tail: mean values of the clusters that groups are, of the rows' type, those of head h from
   // entry h * view().most_groups on. A source of attention but for its logits.
   DeviceKv tail() const { return tail_; }
-  // For a question's lookup (kernels/cuda/question_lookup.h).
-  const float* cluster_counts() const { return cluster_numbers_.data(); }
-  const float* cluster_deviations() const { return cluster_numbers_.data() + num_clusters_; }
-  const uint32_t* group_clusters() const { return group_clusters_.data(); }
   uint32_t num_groups(size_t head) const { return num_groups_[head]; }
 
  private:
@@ -47,9 +43,7 @@ class DeviceCodes {
   DeviceArray<uint16_t> centroids_;
   DeviceKv tail_;
   std::vector<uint32_t> num_groups_;
-  size_t num_clusters_ = 0;             // of all heads
-  DeviceArray<float> cluster_numbers_;  // counts; deviations
-  DeviceArray<uint32_t> group_clusters_;
+  DeviceArray<float> deviations_;
   DeviceArray<std::byte> mean_values_;
   DeviceArray<f16> mean_value_scales_;  // of q8
 };
@@ -61,18 +55,25 @@ class DeviceLookup {
   DeviceLookup(std::shared_ptr<DeviceStream> stream, const Backend& backend)
       : stream_(std::move(stream)), backend_(backend) {}
 
-  // How a budget (share of the layer's K and V bytes) is spent: every row code is read, and what is
-  // left goes to rows and to four times as many fine codes. nullopt: too little is left to rows.
+  // How a budget (share of the layer's K and V bytes) is spent; every finest centroid is read.
+  // nullopt: too little is left to rows.
   struct Share {
-    uint32_t num_refined, num_wanted;  // of all heads
-    uint64_t bytes;                    // that are read in all, exact rows included
+    uint32_t num_coded, num_refined, num_wanted;  // of all heads
+    uint64_t bytes;                               // that are read in all, exact rows included
   };
-  static std::optional<Share> Divide(std::span<const HeadIndex> heads, double kv_budget, bool tail);
+  // By so many query rows of a head, at most kMostLookupQueries: as index/lookup.h's.
+  static std::optional<Share> ShareOfToken(std::span<const HeadIndex> heads, double kv_budget,
+                                           bool tail, size_t num_query_rows);
+  // Every row code is read, as products of a question's many rows hide that, and what is left goes
+  // to rows and to four times as many fine codes.
+  static std::optional<Share> ShareOfQuestion(std::span<const HeadIndex> heads, double kv_budget,
+                                              bool tail);
 
-  // index/lookup.h's Lookup by its default rule, but that the budget is spent as Divide says.
-  // false, and nothing is found: it is for the host's Lookup, as there are more query rows than
-  // kMostLookupQueries, another rule, budgets of heads or a bound, or as codes would leave less
-  // than a quarter of the budget to rows, or as there is no memory. Errors of Device::Check.
+  // index/lookup.h's Lookup by its default rule, but that all finest clusters are looked up, and
+  // that it is not known of which rows codes are read. false, and nothing is found: it is for the
+  // host's Lookup, as there are more query rows than kMostLookupQueries, another rule, budgets of
+  // heads or a bound, or as centroids would leave less than a quarter of the budget to rows and
+  // codes, or as there is no memory. Errors of Device::Check.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
 
@@ -83,7 +84,7 @@ class DeviceLookup {
   Result<bool> TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
                          std::vector<HeadSelection>& selections);
   void MakeInputs(const DeviceCodes& codes, const LookupArgs& args);
-  void Select(const DeviceCodes& codes, const LookupArgs& args, uint64_t num_refined,
+  void Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
               std::vector<HeadSelection>& selections) const;
 
   const std::shared_ptr<DeviceStream> stream_;

@@ -147,7 +147,9 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   LECTERN_ASSIGN(layer.codes_use, document_->UseCodes(number, heads, *stream_, staging));
   const DeviceCodes* const codes = layer.codes_use.codes();
   if (codes == nullptr) return false;
-  const auto share = DeviceLookup::Divide(heads, budget, plan_->tail);
+  const auto share = is_question()
+                         ? DeviceLookup::ShareOfQuestion(heads, budget, plan_->tail)
+                         : DeviceLookup::ShareOfToken(heads, budget, plan_->tail, num_rows());
   if (!share) return false;
   layer.share = *share;
   layer.bytes = share->bytes;
@@ -185,7 +187,8 @@ Status DeviceStep::TakeMemory() {
     tail = std::max(tail, num_queries() * codes.most_groups);
     const size_t of_layer =
         is_question() ? CudaQuestionLookupScratch(codes, num_chosen(), layer.share.num_refined)
-                      : CudaRowLookupScratch(codes, num_rows());
+                      : CudaRowLookupScratch(codes, num_rows(), layer.share.num_coded,
+                                             layer.share.num_refined);
     scratch = std::max(scratch, of_layer);
   }
   const auto take = [this](auto& array, size_t size) {
@@ -358,6 +361,7 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                                         .scale = scale(),
                                                         .softcap = config_.attention_softcap,
                                                         .known_lse = known_lse_.data(),
+                                                        .num_coded = layer.share.num_coded,
                                                         .num_refined = layer.share.num_refined,
                                                         .num_wanted = layer.share.num_wanted,
                                                         .scratch = scratch_.data(),
@@ -370,9 +374,6 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   }
   return stream.Check(
       CudaQuestionLookup(stream.stream(), {.codes = codes.view(),
-                                           .cluster_counts = codes.cluster_counts(),
-                                           .cluster_deviations = codes.cluster_deviations(),
-                                           .group_clusters = codes.group_clusters(),
                                            .queries = queries_,
                                            .scale = scale(),
                                            .softcap = config_.attention_softcap,

@@ -9,6 +9,7 @@
 
 #include "index/calibrate.h"
 #include "index/head_lookup.h"
+#include "index/row_limits.h"
 
 namespace lectern {
 namespace {
@@ -16,22 +17,9 @@ namespace {
 constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
 constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
                                        // levels are not worth their bytes
-constexpr double kCodesShare = 0.5;    // of what is left then, for row codes …
-constexpr double kMostCoded = 6;  // … of at most so many rows for one of the budget: more takes
-                                  // longer and finds no better ones
-constexpr double kFineShare = 0.35;   // of what is left then, for fine codes …
-constexpr double kMostRefined = 1.8;  // … likewise
-// For few query rows, as of one token's step, less of both, and of rows: choosing and gathering
-// take most of its time, and most of its errors come from codes that are not read. Errors of
-// answers' steps stay at or below those of the questions before them (tools/evaluate/RESULTS.md).
-constexpr size_t kFewQueryRows = 8;
-constexpr double kMostCodedByFew = 2, kMostRefinedByFew = 0.5;
-constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
-// All three up to twice as many below kLongDocument (OfFew).
 // At most these parts of what is left may go to opening clusters and to codes, to leave room for
 // rows.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
-constexpr double kSpareRows = 1.2;  // opened rows per row that the budget can read, at least
 
 // A cluster or row of one head that may be opened or read.
 struct Candidate {
@@ -137,6 +125,8 @@ class LayerLookup {
       use_codes_ = use_codes_ && head.has_row_codes();
     }
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
+    limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(),
+                       args.queries.front().num_rows);
     budget_ = args.kv_budget * dense_bytes_;
     spent_ = static_cast<double>(FixedBytes(args.heads, args.tail));
     if (use_codes_ && num_levels_ > 1 && FlatBytes() <= kFlatShare * budget_) {
@@ -339,35 +329,19 @@ class LayerLookup {
     return Sorted(std::move(opened));
   }
 
-  // Rows of the layer, for one of the budget so many; at small budgets those of one of 0.1.
-  double MostOf(double rows_per_budget, double of_few) const {
-    const double most = is_few() ? OfFew(of_few) : rows_per_budget;
-    return most * std::max(0.1, args_.kv_budget) * num_rows_;
-  }
-  double OfFew(double most) const {
-    const double rows_of_head = num_rows_ / static_cast<double>(args_.heads.size());
-    return most * std::clamp(double{kLongDocument} / std::max(1.0, rows_of_head), 1.0, 2.0);
-  }
-  // To read, beside sinks and window.
-  double MostRows() const {
-    const double budget = std::max(0.1, args_.kv_budget);
-    return is_few() ? OfFew(kMostReadByFew) * budget * budget * num_rows_ : num_rows_;
-  }
-  bool is_few() const { return args_.queries.front().num_rows <= kFewQueryRows; }
-
   // Whose row codes to read: the best opened clusters, until their share of the budget, or of all
   // rows, is spent and their rows can fill what is left.
   PerHead ChooseCoded() {
     const double most = kMostForCodes * (budget_ - spent_);
     const auto row_code_bytes = static_cast<double>(args_.heads.front().row_code_bytes());
-    const double allowed = std::min(kCodesShare * (budget_ - spent_),
-                                    MostOf(kMostCoded, kMostCodedByFew) * row_code_bytes);
+    const double allowed =
+        std::min(kCodesShare * (budget_ - spent_), limits_.coded * row_code_bytes);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size(), arena_);
     BestFirst ranked = Rank(num_levels_ - 1, 0.3);
     while (const Candidate* candidate = ranked.Next()) {
       const double rows = candidate->num_keys, bytes = rows * row_code_bytes;
-      const double for_rows = std::min(budget_ - spent_ - code_bytes, MostRows() * row_bytes_);
+      const double for_rows = std::min(budget_ - spent_ - code_bytes, limits_.read * row_bytes_);
       const bool can_fill = coded_row_bytes > kSpareRows * for_rows;
       if (can_fill && code_bytes + bytes > allowed) break;
       if (code_bytes + bytes > most) continue;
@@ -467,8 +441,7 @@ class LayerLookup {
   PerHead ChooseRefined() {
     const auto fine_bytes = static_cast<double>(args_.heads.front().fine_code_bytes());
     const double left = budget_ - spent_;
-    double most = MostOf(kMostRefined, kMostRefinedByFew) * fine_bytes;
-    if (is_few()) most = std::max(most, kSpareRows * MostRows() * fine_bytes);
+    const double most = limits_.refined * fine_bytes;
     PerHead refined =
         Best(std::min({kFineShare * left, left - row_bytes_, most}) / fine_bytes,
              [&](size_t h) { return std::span<const float>(lookups_[h].row_scores()); });
@@ -478,7 +451,7 @@ class LayerLookup {
 
   // Of those, the rows to read: the best by their fine codes.
   PerHead ChooseRows() {
-    const double count = std::min((budget_ - spent_) / row_bytes_, MostRows());
+    const double count = std::min((budget_ - spent_) / row_bytes_, limits_.read);
     return Best(count,
                 [&](size_t h) { return std::span<const float>(lookups_[h].refined_scores()); });
   }
@@ -511,6 +484,7 @@ class LayerLookup {
   size_t first_ranked_ = 0;
   bool use_codes_ = false;
   size_t num_levels_ = 0, first_level_ = 0;
+  RowLimits limits_ = {};
   double row_bytes_ = 0;    // K and V of one row
   double num_rows_ = 0;     // in clusters, of all heads
   double dense_bytes_ = 0;  // of the layer

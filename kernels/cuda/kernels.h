@@ -113,7 +113,6 @@ struct CudaKernels {
   CudaLaunch<CudaRowLookupPass>* row_clusters;
   CudaLaunch<CudaRowLookupPass>* row_slots;
   CudaLaunch<CudaRowLookupPass>* row_logits;
-  CudaLaunch<CudaRowLookupPass>* row_scores;
   CudaLaunch<CudaRowLookupPass>* row_refine;
   CudaLaunch<CudaRowListPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;

@@ -98,7 +98,6 @@ CudaLaunch<CudaRowLookupPass> LaunchRowQueries;
 CudaLaunch<CudaRowLookupPass> LaunchRowClusters;
 CudaLaunch<CudaRowLookupPass> LaunchRowSlots;
 CudaLaunch<CudaRowLookupPass> LaunchRowLogits;
-CudaLaunch<CudaRowLookupPass> LaunchRowScores;
 CudaLaunch<CudaRowLookupPass> LaunchRowRefine;
 CudaLaunch<CudaRowListPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;

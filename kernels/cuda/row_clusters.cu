@@ -23,6 +23,9 @@ __global__ __launch_bounds__(kRowThreads) void ClustersKernel(const CudaRowLooku
     if (threadIdx.x % kWarpSize == 0) lses[q] = of_query;
   }
   uint32_t* const counts = ClearCounts(MoreShared());
+  if (blockIdx.x == 0 && threadIdx.x < pass.num_queries) {
+    pass.cluster_lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
+  }
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     const uint32_t cluster = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
     if (cluster >= num_clusters) continue;

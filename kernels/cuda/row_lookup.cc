@@ -36,6 +36,7 @@ size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t nu
   parts.Take(pass.centroid_logits, queries * clusters);
   parts.Take(pass.cluster_logits, queries * clusters);
   parts.Take(pass.cluster_scores, heads * clusters);
+  parts.Take(pass.cluster_lse, queries);
   parts.Take(pass.all_max, queries * CentroidTiles(codes.most_clusters));
   parts.Take(pass.all_sum, queries * CentroidTiles(codes.most_clusters));
   parts.Take(pass.rest_max, queries * ClusterTiles(codes.most_clusters));
@@ -112,20 +113,17 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
           .y = heads,
           .threads = kTileThreads},
          TileBytes(kFewRows + kRowTileCentroids, dim), pass);  // tables need less
-  const uint32_t score_bytes = kRowSharedBytes + kCountBytes + num_queries * sizeof(float);
   launch(kernels.row_clusters, {.x = cluster_tiles, .y = heads, .threads = kRowThreads},
-         score_bytes, pass);
+         kRowSharedBytes + kCountBytes + num_queries * uint32_t{sizeof(float)}, pass);
   launch(kernels.row_slots, {.x = cluster_tiles * heads, .threads = kRowThreads}, kRowSharedBytes,
          pass);
   constexpr uint32_t kTileWords = kRowTile * sizeof(uint32_t);
-  launch(kernels.row_logits,
-         {.x = slot_tiles,
-          .z = (num_queries + kRowQueries - 1) / kRowQueries,
-          .threads = kRowThreads},
-         kRowSharedBytes + kTileWords + RowTableBytes(kRowQueries, codes.plane_bytes), pass);
-  launch(kernels.row_scores, {.x = slot_tiles + heads, .threads = kRowThreads}, score_bytes, pass);
-  launch(kernels.row_refine, {.x = slot_tiles, .threads = kRowThreads},
+  launch(kernels.row_logits, {.x = slot_tiles, .threads = kRowThreads},
          kRowSharedBytes + kCountBytes + kTileWords +
+             RowTableBytes(kRowQueries, codes.plane_bytes),
+         pass);
+  launch(kernels.row_refine, {.x = slot_tiles + heads, .threads = kRowThreads},
+         kRowSharedBytes + kCountBytes + kTileWords + kMostLookupQueries * sizeof(float) +
              RowTableBytes(num_queries, codes.plane_bytes),
          pass);
   launch(kernels.row_list, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},

@@ -191,124 +191,93 @@ __device__ __forceinline__ void FindClusters(const CudaRowLookupPass& pass, uint
   __syncthreads();
 }
 
-// ---- Logits of a tile of slots with some query rows, by row codes
+// ---- Logits and scores of a tile of slots, by row codes
 
 template <uint32_t kQueries>
-__global__ __launch_bounds__(kRowThreads) void LogitsKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads, kQueries == 1 ? 1 : 3) void LogitsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t tile = blockIdx.x, first_query = blockIdx.z * kQueries;
-  const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
-  auto* const clusters = reinterpret_cast<uint32_t*>(MoreShared());  // [kRowTile]
-  unsigned char* const tables = MoreShared() + kRowTile * sizeof(uint32_t);
+  const uint32_t tile = blockIdx.x, first_slot = tile * kRowTile + threadIdx.x;
+  uint32_t* const counts = ClearCounts(MoreShared());
+  uint32_t* const clusters = counts + kScoreBuckets;  // [kRowTile]
+  auto* const tables = reinterpret_cast<unsigned char*>(clusters + kRowTile);
   uint32_t cluster = pass.tile_starts[tile].cluster;
+  float scores[kRowsPerThread] = {};
   ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
     FindClusters(pass, head, slots, tile, cluster, clusters);
     cluster = 0;  // where the next head begins
-    LoadTables(pass, head, first_query, num_queries, tables);
     const uint32_t* const begins = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
     const size_t first_row = codes.row_begin[head];
     uint32_t rows[kRowsPerThread], of_rows[kRowsPerThread];
     bool is_slot[kRowsPerThread];
-    float logits[kQueries][kRowsPerThread], factors[kRowsPerThread];
+    float factors[kRowsPerThread];
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {  // neighbours have neighbouring slots
-      const uint32_t of_tile = threadIdx.x + i * kRowThreads, slot = tile * kRowTile + of_tile;
+      const uint32_t slot = first_slot + i * kRowThreads;
       is_slot[i] = slot >= slots.begin && slot < slots.end;
-      of_rows[i] = is_slot[i] ? clusters[of_tile] : 0;
-      rows[i] = is_slot[i] ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]] : 0;
+      of_rows[i] = is_slot[i] ? clusters[slot - tile * kRowTile] : 0;
+      rows[i] = is_slot[i]
+                    ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]]
+                    : 0;
       factors[i] = codes.factors[first_row + rows[i]];
-      if (is_slot[i] && blockIdx.z == 0) pass.slot_rows[slot] = rows[i];
+      if (is_slot[i]) pass.slot_rows[slot] = rows[i];
     }
-    QuerySums sums[kRowsPerThread];
-    for (uint32_t first = 0; first < codes.plane_bytes; first += sizeof(uint4)) {
-      uint4 chunks[kRowsPerThread];  // under way together
+    for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kQueries) {
+      const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
+      LoadTables(pass, head, first_query, num_queries, tables);
+      QuerySums sums[kRowsPerThread];
+      for (uint32_t first = 0; first < codes.plane_bytes; first += sizeof(uint4)) {
+        uint4 chunks[kRowsPerThread];  // under way together
 #pragma unroll
-      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        chunks[i] = LoadChunk(codes.planes + (first_row + rows[i]) * codes.plane_bytes, first,
-                              codes.plane_bytes);
+        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+          chunks[i] = LoadChunk(codes.planes + (first_row + rows[i]) * codes.plane_bytes, first,
+                                codes.plane_bytes);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+          AddChunk(chunks[i], first, codes.plane_bytes, tables, 1, sums[i]);
+        }
       }
+      float logits[kQueries][kRowsPerThread];
 #pragma unroll
-      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        AddChunk(chunks[i], first, codes.plane_bytes, tables, 1, sums[i]);
+      for (uint32_t q = 0; q < kQueries; ++q) {
+        if (q >= num_queries) continue;
+        const uint32_t query = head * pass.num_queries + first_query + q;
+        const float step = pass.scales[2 * query], offset = pass.scales[2 * query + 1];
+        const float lse = pass.cluster_lse[query], weight = WeightOf(pass, first_query + q);
+        const float* const centroids =
+            pass.centroid_logits + size_t{query} * codes.most_clusters;
+        float* const to = LogitsOf(pass, first_query + q) + first_slot;
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+          logits[q][i] = NegativeInfinity();
+          if (!is_slot[i]) continue;
+          const float dot = step * sums[i].Of(q) + offset;
+          logits[q][i] = Softcapped(pass.lookup, centroids[of_rows[i]] + factors[i] * dot);
+          to[i * kRowThreads] = logits[q][i];
+          if (weight > 0) scores[i] += weight * MassOf(logits[q][i], lse);
+        }
       }
+      StoreStates<kQueries>(pass, head, tile, first_query, num_queries, logits);
     }
-#pragma unroll
-    for (uint32_t q = 0; q < kQueries; ++q) {
-      if (q >= num_queries) continue;
-      const size_t query = QueryOf(pass, head, first_query + q);
-      const float step = pass.scales[2 * query], offset = pass.scales[2 * query + 1];
-      const float* const centroids = pass.centroid_logits + query * codes.most_clusters;
-      float* const to = LogitsOf(pass, first_query + q) + tile * kRowTile + threadIdx.x;
-#pragma unroll
-      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        const float dot = step * sums[i].Of(q) + offset;
-        logits[q][i] = is_slot[i] ? Softcapped(pass.lookup, centroids[of_rows[i]] + factors[i] * dot)
-                                  : NegativeInfinity();
-        if (is_slot[i]) to[i * kRowThreads] = logits[q][i];
-      }
-    }
-    StoreStates<kQueries>(pass, head, tile, first_query, num_queries, logits);
-  });
-}
-
-// ---- Scores of a tile of slots; after the tiles a block for the LSEs of each head
-
-__global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
-  WaitForEarlierKernels();
-  const uint32_t tile = blockIdx.x, num_tiles = SlotTiles(pass.lookup.num_coded);
-  const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  auto* const lses = reinterpret_cast<float*>(MoreShared() + kCountBytes);  // [R]
-  const auto find_lses = [&](uint32_t head) {
-    for (uint32_t q = warp; q < pass.num_queries; q += kRowWarps) {
-      const float lse = CodedLse(pass, head, q);
-      if (lane == 0) lses[q] = lse;
-    }
-  };
-  if (tile >= num_tiles) {
-    const uint32_t head = tile - num_tiles;
-    find_lses(head);
-    __syncthreads();
-    if (threadIdx.x < pass.num_queries) {
-      pass.lookup.lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
-    }
-    return;
-  }
-  uint32_t* const counts = ClearCounts(MoreShared());
-  const uint32_t of_thread = tile * kRowTile + threadIdx.x * kRowsPerThread;
-  float scores[kRowsPerThread] = {};
-  ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
-    find_lses(head);
-    __syncthreads();
-    for (uint32_t q = 0; q < pass.num_queries; ++q) {
-      const float weight = WeightOf(pass, q);
-      if (!(weight > 0)) continue;
-      float logits[kRowsPerThread];
-      LoadFour(LogitsOf(pass, q) + of_thread, logits);
-#pragma unroll
-      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        const uint32_t slot = of_thread + i;
-        if (slot < slots.begin || slot >= slots.end) continue;
-        scores[i] += weight * expf(logits[i] - lses[q]);
-      }
-    }
-    __syncthreads();  // all have read what the next head writes
   });
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t slot = first_slot + i * kRowThreads;
+    if (slot >= pass.lookup.num_coded) continue;
     scores[i] = ToScore(scores[i]);
-    if (of_thread + i < pass.lookup.num_coded) atomicAdd(counts + BucketOf(scores[i]), 1u);
+    pass.scores[slot] = scores[i];
+    atomicAdd(counts + BucketOf(scores[i]), 1u);
   }
-  StoreFour(scores, pass.scores + of_thread);
-  AddCounts(pass.slots, num_tiles, counts);
+  AddCounts(pass.slots, gridDim.x, counts);
 }
 
 // ---- The best of them get the logits of their fine codes
 
-// Of one slot of a head with all query rows; returns its score.
+// Of one slot of a head with all query rows, whose LSEs are `lses`; returns its score.
 __device__ __forceinline__ float StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
                                                  uint32_t slot, uint32_t of_head,
-                                                 const unsigned char* tables) {
+                                                 const unsigned char* tables, const float* lses) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t bytes = codes.plane_bytes;
   const size_t row = size_t{codes.row_begin[head]} + of_head;
@@ -337,20 +306,37 @@ __device__ __forceinline__ float StoreFineLogits(const CudaRowLookupPass& pass, 
       const float logit = Softcapped(pass.lookup, centroid + factor * dot);
       const float weight = WeightOf(pass, first_query + q);
       LogitsOf(pass, first_query + q)[slot] = logit;
-      if (weight > 0) score += weight * MassOf(logit, pass.lookup.lse[query]);
+      if (weight > 0) score += weight * MassOf(logit, lses[first_query + q]);
     }
   }
   return ToScore(score);
 }
 
-// Of each tile the best slots are numbered, then shared out to the threads.
+// Of each tile the best slots are numbered, then shared out to the threads. After the tiles a head
+// each, whose LSEs are stored.
 __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
+  const uint32_t num_tiles = SlotTiles(pass.lookup.num_coded), tile = TakeTile(pass.slots);
   uint32_t* const counts = ClearCounts(MoreShared());
-  auto* const listed = counts + kScoreBuckets;  // [kRowTile]
-  unsigned char* const tables = reinterpret_cast<unsigned char*>(listed + kRowTile);
+  uint32_t* const listed = counts + kScoreBuckets;               // [kRowTile]
+  auto* const lses = reinterpret_cast<float*>(listed + kRowTile);  // [kMostLookupQueries]
+  auto* const tables = reinterpret_cast<unsigned char*>(lses + kMostLookupQueries);
+  const auto find_lses = [&](uint32_t head) {
+    for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {
+      const float lse = CodedLse(pass, head, q);
+      if (threadIdx.x % kWarpSize == 0) lses[q] = lse;
+    }
+    __syncthreads();
+  };
+  if (tile >= num_tiles) {
+    const uint32_t head = tile - num_tiles;
+    find_lses(head);
+    if (threadIdx.x < pass.num_queries) {
+      pass.lookup.lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
+    }
+    return;
+  }
   const RefinedRows& refined = pass.list.refined;
-  const uint32_t tile = TakeTile(pass.slots);
   const ThreadRows rows = RowsOf(tile, pass.lookup.num_coded);
   const BestRows best = FindBestRows(pass.slots, tile, pass.scores + rows.first, rows.count);
   uint32_t num_best = 0, total = 0;
@@ -366,12 +352,13 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
   const uint32_t first = Shared().above;
   if (total > 0) {
     ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
-      LoadTables(pass, head, 0, pass.num_queries, tables);
+      LoadTables(pass, head, 0, pass.num_queries, tables);  // all are done with the head before
+      find_lses(head);
       for (uint32_t i = threadIdx.x; i < total; i += kRowThreads) {
         const uint32_t slot = listed[i];
         if (slot < slots.begin || slot >= slots.end) continue;
         const uint32_t row = pass.slot_rows[slot];
-        const float score = StoreFineLogits(pass, head, slot, row, tables);
+        const float score = StoreFineLogits(pass, head, slot, row, tables, lses);
         refined.rows[first + i] = row;
         refined.slots[first + i] = slot;
         refined.heads[first + i] = static_cast<uint16_t>(head);
@@ -380,7 +367,7 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
       }
     });
   }
-  AddCounts(pass.list.selection, gridDim.x, counts);
+  AddCounts(pass.list.selection, num_tiles, counts);
 }
 
 // ---- What is left
@@ -459,10 +446,6 @@ CudaStatus LaunchRowLogits(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_logits",
                 pass.num_queries == 1 ? LogitsKernel<1> : LogitsKernel<kRowQueries>, pass);
-}
-CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
-                           const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_scores", ScoresKernel, pass);
 }
 CudaStatus LaunchRowRefine(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {

@@ -7,17 +7,18 @@
 //
 // s_ri is the logit of a centroid with what its spread adds (kernels/second_order.h), softcapped.
 // The `num_coded` rows of the clusters of the largest S_i, of all kv heads together, are met by
-// their row codes (of the last such cluster the first ones), and LSE_r is known better: what is not
-// coded counts by its cluster. The fine codes of the `num_refined` rows of the largest S_t are
-// read, which make better l_rt and S_t of these; of them the `num_wanted` best are listed. Of all
-// others a group of rows that follow one another keeps its log mass, for the tail.
+// their row codes (of the last such cluster the first ones). The fine codes of the `num_refined`
+// rows of the largest S_t are read, which make better l_rt of these; of them the `num_wanted` best
+// are listed, by S_t with an LSE_r to which what is coded counts by its row codes. Of all others a
+// group of rows that follow one another keeps its log mass, for the tail: by the best that is known
+// of each.
 //
 // Queries are as attention takes them. They are scaled, rotated and made into tables of sums
 // (kernels/sign_logits.h) here, and the logits of the centroids are products of tiles. Rows that
 // are coded get slots, one after the other, so that what follows is about nothing else. Ours.
 //
-// In 8 launches: queries and centroids, scores of clusters, slots; row codes, scores of rows; fine
-// codes, list, tail.
+// In 7 launches: queries and centroids, scores of clusters, slots; row codes, fine codes, the list,
+// the tail.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 
@@ -75,6 +76,7 @@ struct CudaRowLookupPass {
   float* centroid_logits;      // [num_kv_heads][R][most_clusters]: scale q . C
   float* cluster_logits;       // the same: s
   float* cluster_scores;       // [num_kv_heads][most_clusters]
+  float* cluster_lse;          // [num_kv_heads][R]
   float *all_max, *all_sum;    // [num_kv_heads][R][CentroidTiles]: states of all clusters
   float *rest_max, *rest_sum;  // [num_kv_heads][R][ClusterTiles]: of what is not coded
   uint32_t* cluster_slots;     // [num_kv_heads][most_clusters + 1]: where those of each begin

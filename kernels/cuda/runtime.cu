@@ -226,7 +226,6 @@ CudaKernels MakeTable() {
   table.row_clusters = LaunchRowClusters;
   table.row_slots = LaunchRowSlots;
   table.row_logits = LaunchRowLogits;
-  table.row_scores = LaunchRowScores;
   table.row_refine = LaunchRowRefine;
   table.row_list = LaunchRowList;
   table.row_tail = LaunchRowTail;

@@ -80,8 +80,9 @@ TEST_P(DeviceStepTest, ATokenReadsWhatTheHostDrivenOneReads) {
     const TokenDocument indexed = Index(dtype, tokens, folder.path());
     const auto placed = Place(indexed, OpenDevice());
     ASSERT_TRUE(placed.ok());
-    // Mean values of q8 are rounded to f16.
-    const double tolerance = dtype == Dtype::kQ8 ? 3 * kNearlyTheSame : kNearlyTheSame;
+    // Mean values of q8 are rounded to f16; what is known is rounded to the queries' type, by
+    // which few rows at a cut are others: of bf16 more than of f16.
+    const double tolerance = dtype == Dtype::kF16 ? kNearlyTheSame : 3 * kNearlyTheSame;
     for (const double budget : {1.0, 0.25}) {
       for (const bool tail : {true, false}) {
         if (budget == 1 && !tail) continue;

@@ -1,0 +1,44 @@
+#include "index/row_limits.h"
+
+#include <algorithm>
+
+#include "index/lookup.h"
+
+namespace lectern {
+namespace {
+
+// For one row of the budget.
+constexpr double kMostCoded = 6, kMostRefined = 1.8;
+constexpr size_t kFewQueryRows = 8;
+constexpr double kMostCodedByFew = 2, kMostRefinedByFew = 0.5;
+constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
+// All three up to twice as many below kLongDocument.
+
+}  // namespace
+
+RowLimits LimitsOf(double kv_budget, double num_rows, size_t num_heads, size_t num_query_rows) {
+  const double budget = std::max(0.1, kv_budget);  // at small ones the rows of one of 0.1
+  const double of_budget = budget * num_rows;
+  if (num_query_rows > kFewQueryRows) {
+    return {kMostCoded * of_budget, kMostRefined * of_budget, num_rows};
+  }
+  const double rows_of_head = num_rows / static_cast<double>(num_heads);
+  const double more = std::clamp(double{kLongDocument} / std::max(1.0, rows_of_head), 1.0, 2.0);
+  const double read = more * kMostReadByFew * budget * of_budget;
+  return {more * kMostCodedByFew * of_budget,
+          std::max(more * kMostRefinedByFew * of_budget, kSpareRows * read), read};
+}
+
+RowLimits RowsOfBytes(double bytes, const RowCosts& costs, const RowLimits& limits) {
+  RowLimits rows = {};
+  rows.coded = std::clamp(kCodesShare * bytes / costs.row_code, 0.0, limits.coded);
+  bytes -= rows.coded * costs.row_code;
+  rows.refined =
+      std::clamp(std::min(kFineShare * bytes, bytes - costs.row) / costs.fine_code, 0.0,
+                 std::min(limits.refined, rows.coded));
+  bytes -= rows.refined * costs.fine_code;
+  rows.read = std::clamp(bytes / costs.row, 0.0, std::min(limits.read, rows.refined));
+  return rows;
+}
+
+}  // namespace lectern
