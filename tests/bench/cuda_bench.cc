@@ -7,12 +7,13 @@
 // so that what is chosen is uneven. "step" is all of attention between projection and output:
 // lookup, items, attention to the rows that are listed and to the tail of all others, join, as one
 // graph. A token's lookup is by all its query rows (row_lookup.h), a question's by those of them
-// that choose (question_lookup.h): all row codes, the fine codes of four times as many rows as are
-// listed, and the list of half of the share that is kept. "evidence" is the squared attention of
-// the rows that the last token listed, besides. Times are of one step: graphs launched often enough
-// for some milliseconds, median of seven such runs. First each step is compared, with all rows
-// listed, to dense attention. --emulated: tiny shapes without a GPU, to see that it works; its
-// times mean nothing.
+// that choose (question_lookup.h). A budget is a share of the bytes of keys and values, spent as
+// asking spends it (engine/device_lookup.h): what it lists is less. The third choice is as in
+// arXiv:2411.09688: a tenth of all keys is listed, whatever finding them reads. "evidence" is the
+// squared attention of the rows that the last token listed, besides. Times are of one step: graphs
+// launched often enough for some milliseconds, median of seven such runs. First each step is
+// compared, with all rows listed, to dense attention. --emulated: tiny shapes without a GPU, to see
+// that it works; its times mean nothing.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "index/row_limits.h"
 #include "kernels/cuda/device.h"
 #include "kernels/types.h"
 #include "tests/kernels/cuda_emulation/emulation.h"
@@ -119,7 +121,6 @@ struct Layer {
         centroids(Make<f16>(s, size_t{heads} * num_clusters * kDim)),
         planes(RandomBytes(s, all_rows() * kDim / 8)),
         fine_planes(RandomBytes(s, all_rows() * kDim / 8 * 3)),
-        cluster_counts(Put(s, std::vector<float>(size_t{heads} * num_clusters, kClusterRows))),
         deviations(Put(s, std::vector<float>(size_t{heads} * num_clusters, 0.5f))),
         rotation(Put(s, std::vector<uint32_t>(2 * kDim / 32, 0x5A3C96E1))) {
     std::mt19937 engine(5);
@@ -145,8 +146,11 @@ struct Layer {
             .row_begin = row_begin.data(),
             .num_rows = num_rows.data(),
             .group_begin = group_begin.data(),
+            .group_clusters = group_clusters.data(),
             .centroids = centroids.data(),
             .cluster_begin = cluster_begin.data(),
+            .cluster_end = cluster_end.data(),
+            .deviations = deviations.data(),
             .rotation = rotation.data(),
             .num_kv_heads = heads,
             .most_rows = context,
@@ -160,9 +164,9 @@ struct Layer {
   const uint32_t heads, group, context, num_clusters, num_groups;
   DeviceBuffer<f16> keys, values, means, centroids;
   DeviceBuffer<uint8_t> planes, fine_planes;
-  DeviceBuffer<float> cluster_counts, deviations, factors;
+  DeviceBuffer<float> deviations, factors;
   DeviceBuffer<uint32_t> rotation, positions, clusters;
-  DeviceBuffer<uint32_t> row_begin, num_rows, group_begin, cluster_begin, group_clusters;
+  DeviceBuffer<uint32_t> row_begin, num_rows, group_begin, cluster_begin, cluster_end, group_clusters;
   DeviceBuffer<ExtraRange> tails;
 
  private:
@@ -182,11 +186,14 @@ struct Layer {
     }
   }
   void PutPlaces() {
-    std::vector<uint32_t> rows, of_clusters, group_rows, of_groups;
+    std::vector<uint32_t> rows, of_clusters, ends, group_rows, of_groups;
     std::vector<ExtraRange> ranges;
     for (uint32_t head = 0; head < heads; ++head) {
       rows.push_back(head * context);
       of_clusters.push_back(head * num_clusters);
+      for (uint32_t i = 1; i <= num_clusters; ++i) {
+        ends.push_back(std::min(i * kClusterRows, context));
+      }
       for (uint32_t g = 0; g <= num_groups; ++g) {
         of_groups.push_back(std::min(g * kGroupClusters, num_clusters));
         group_rows.push_back(std::min(of_groups.back() * kClusterRows, context));
@@ -198,6 +205,7 @@ struct Layer {
     num_rows = Put(stream, std::vector<uint32_t>(heads, context));
     group_begin = Put(stream, group_rows);
     cluster_begin = Put(stream, of_clusters);
+    cluster_end = Put(stream, ends);
     group_clusters = Put(stream, of_groups);
     tails = Put(stream, ranges);
   }
@@ -214,6 +222,30 @@ struct Parts {
   DeviceBuffer<AttentionItem> items;
   DeviceBuffer<float> out, max, sum;
 };
+
+// What is read of all rows: what a budget buys, or a share of the keys.
+struct Choice {
+  double budget, keys;  // one of them 0
+};
+RowLimits RowsOf(const Choice& choice, const Layer& layer, uint32_t num_query_rows,
+                 bool is_question) {
+  const auto rows = static_cast<double>(layer.all_rows());
+  if (choice.keys > 0) {
+    const double read = choice.keys * rows;
+    return {is_question ? rows : std::min(rows, 4 * read), std::min(rows, 2 * read), read};
+  }
+  // Bytes of a row of f16, of its codes, and of a centroid with two numbers.
+  const double row = 4 * kDim, fine = kDim / 4 + 1, code = kDim / 8 + 1, centroid = 2 * kDim + 8;
+  const double clusters = rows / kClusterRows, groups = clusters / Layer::kGroupClusters;
+  const double left = choice.budget * row * rows - clusters * centroid - groups * 2 * kDim;
+  if (!is_question) {
+    RowLimits limits = LimitsOf(choice.budget, rows, layer.heads, num_query_rows);
+    limits.coded = std::min(limits.coded, rows);
+    return RowsOfBytes(left, {code, fine, row}, limits);
+  }
+  const double read = std::min((left - rows * code) / (row + 4 * fine), rows);
+  return {rows, std::min(4 * read, rows), read};
+}
 
 // A step of so many tokens over the layer: dense, and as Choose says.
 class Step {
@@ -244,18 +276,20 @@ class Step {
 
   void Dense() { AttendAndJoin(dense_, dense_begin_.data(), {}, nullptr); }
 
-  // Half of `share` of the rows are listed: for one token by all its rows, else by num_chosen.
-  void Choose(double share, uint32_t num_chosen) {
+  // For one token by all its rows, else by num_chosen.
+  void Choose(const Choice& choice, uint32_t num_chosen) {
     const uint32_t heads = layer_.heads;
-    const auto all_rows = static_cast<double>(layer_.all_rows());
     num_chosen_ = num_chosen;
-    num_wanted_ = static_cast<uint32_t>(share / 2 * all_rows);
-    num_refined_ = static_cast<uint32_t>(std::min(4.0 * num_wanted_, all_rows));
+    const RowLimits rows = RowsOf(choice, layer_, num_rows_, is_question());
+    num_coded_ = static_cast<uint32_t>(rows.coded);
+    num_refined_ = static_cast<uint32_t>(rows.refined);
+    num_wanted_ = static_cast<uint32_t>(rows.read);
     const DeviceRowCodes codes = layer_.Codes();
     scratch_ = {};  // given back first
-    scratch_ = Make<float>(stream_, is_question()
-                                        ? CudaQuestionLookupScratch(codes, num_chosen, num_refined_)
-                                        : CudaRowLookupScratch(codes, num_rows_));
+    scratch_ = Make<float>(stream_,
+                           is_question()
+                               ? CudaQuestionLookupScratch(codes, num_chosen, num_refined_)
+                               : CudaRowLookupScratch(codes, num_rows_, num_coded_, num_refined_));
     std::vector<uint32_t> chosen;
     for (uint32_t i = 0; i < num_chosen; ++i) chosen.push_back(i * num_rows_ / num_chosen);
     chosen_ = Put(stream_, chosen);
@@ -279,6 +313,7 @@ class Step {
       Check(CudaRowLookup(stream_, {.codes = layer_.Codes(),
                                     .queries = view_,
                                     .scale = kScale,
+                                    .num_coded = num_coded_,
                                     .num_refined = num_refined_,
                                     .num_wanted = num_wanted_,
                                     .scratch = scratch_.data(),
@@ -291,9 +326,6 @@ class Step {
       return;
     }
     Check(CudaQuestionLookup(stream_, {.codes = layer_.Codes(),
-                                       .cluster_counts = layer_.cluster_counts.data(),
-                                       .cluster_deviations = layer_.deviations.data(),
-                                       .group_clusters = layer_.group_clusters.data(),
                                        .queries = view_,
                                        .scale = kScale,
                                        .chosen = chosen_.data(),
@@ -327,6 +359,9 @@ class Step {
     tail.logits = tail_.data();
     tail.logits_stride = layer_.num_groups;
     AttendAndJoin(chosen_parts_, chosen_begin_.data(), tail, num_items);
+  }
+  double listed_share() const {
+    return static_cast<double>(num_wanted_) / static_cast<double>(layer_.all_rows());
   }
   // Of the last token.
   void Evidence() {
@@ -400,7 +435,7 @@ class Step {
   const DeviceQueries view_;
   DeviceBuffer<f16> result_;
   DeviceBuffer<float> lse_, lookup_lse_, scratch_, weights_, tail_;
-  uint32_t num_chosen_ = 0, num_wanted_ = 0, num_refined_ = 0, per_item_ = 0;
+  uint32_t num_chosen_ = 0, num_coded_ = 0, num_refined_ = 0, num_wanted_ = 0, per_item_ = 0;
   Parts dense_, chosen_parts_;
   DeviceBuffer<uint32_t> dense_begin_, chosen_begin_, chosen_, listed_, counts_;
   DeviceBuffer<uint64_t> squares_;
@@ -416,7 +451,7 @@ void CheckSteps(CudaStream& stream) {
     Step step(layer, tokens);
     step.Dense();
     const std::vector<f16> dense = step.Result();
-    step.Choose(2, tokens);
+    step.Choose({.budget = 0, .keys = 1}, tokens);
     step.Lookup();
     step.Attend();
     const std::vector<f16> chosen = step.Result();
@@ -436,7 +471,7 @@ unsigned long long CountLaunches(uint32_t num_tokens) {
   Check(CudaStream::Create(*lectern_cuda_kernels(), 0, stream));
   const Layer layer(stream, kSmallShape, kSmallContext);
   Step step(layer, num_tokens);
-  step.Choose(0.1, num_tokens);
+  step.Choose({.budget = 0, .keys = 0.1}, num_tokens);
   const uint64_t before = cuda_emulation::NumLaunches();
   step.Lookup();
   step.Attend();
@@ -463,9 +498,9 @@ int Run(bool is_emulated) {
         "%s, one layer, %u kv heads of %u query heads, head_dim %u, f16, clusters of %u\n\n",
         devices[0].name, shape.heads, shape.group, kDim, kClusterRows);
     std::printf(
-        "| context | tokens | rows that choose | kept | dense us | lookup us | step us | times | "
-        "step without overlap us | evidence us |\n"
-        "|---|---|---|---|---|---|---|---|---|---|\n");
+        "| context | tokens | rows that choose | budget | keys listed | dense us | lookup us | "
+        "step us | times | step without overlap us | evidence us |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (const uint32_t context : is_emulated ? Sizes{640} : Sizes{32768, 131072, 524288}) {
       const Layer layer(stream, shape, context);
       for (const uint32_t tokens : is_emulated ? Sizes{1, 20} : Sizes{1, 1024, 4096}) {
@@ -473,8 +508,8 @@ int Run(bool is_emulated) {
         const double dense = Time(stream, is_emulated, [&] { step.Dense(); });
         const Sizes of_question = is_emulated ? Sizes{16, 20} : Sizes{16, 64};
         for (const uint32_t choosing : tokens == 1 ? Sizes{shape.group} : of_question) {
-          for (const double keep : {0.3, 0.1}) {
-            step.Choose(keep, choosing);
+          for (const Choice& choice : {Choice{0.3, 0}, Choice{0.1, 0}, Choice{0, 0.1}}) {
+            step.Choose(choice, choosing);
             const double lookup = Time(stream, is_emulated, [&] { step.Lookup(); });
             const auto whole = [&] {
               step.Lookup();
@@ -485,9 +520,12 @@ int Run(bool is_emulated) {
             const double apart = Time(stream, is_emulated, whole);
             kernels->set_overlap(stream.handle(), true);
             const double evidence = Time(stream, is_emulated, [&] { step.Evidence(); });
-            std::printf("| %u | %u | %u | %.0f %% | %.1f | %.1f | %.1f | %.2f | %.1f | %.1f |\n",
-                        context, tokens, choosing, 100 * keep, dense, lookup, all, dense / all,
-                        apart, evidence);
+            const std::string budget =
+                choice.budget > 0 ? std::to_string(choice.budget).substr(0, 3) : "-";
+            std::printf(
+                "| %u | %u | %u | %s | %.1f %% | %.1f | %.1f | %.1f | %.2f | %.1f | %.1f |\n",
+                context, tokens, choosing, budget.c_str(), 100 * step.listed_share(), dense,
+                lookup, all, dense / all, apart, evidence);
             std::fflush(stdout);
           }
         }
