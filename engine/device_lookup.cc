@@ -355,8 +355,8 @@ std::optional<DeviceLookup::Share> DeviceLookup::ShareOfQuestion(std::span<const
   const Budget budget = BudgetOf(heads, kv_budget, tail, /*all_codes=*/true);
   const double row_bytes = budget.costs.row, fine_bytes = budget.costs.fine_code;
   if (!budget.is_enough || budget.left < row_bytes + kRefinedRows * fine_bytes) return {};
-  const auto refined = static_cast<uint32_t>(std::min(
-      budget.rows, kRefinedRows * budget.left / (row_bytes + kRefinedRows * fine_bytes)));
+  const auto refined = static_cast<uint32_t>(
+      std::min(budget.rows, kRefinedRows * budget.left / (row_bytes + kRefinedRows * fine_bytes)));
   const auto wanted = static_cast<uint32_t>(
       std::min<double>((budget.left - refined * fine_bytes) / row_bytes, refined));
   return Share{static_cast<uint32_t>(budget.rows), refined, wanted,
@@ -383,8 +383,8 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   };
   LECTERN_RETURN_IF_ERROR(queries_.Reserve(*stream_, host_queries_.size(), kLookupUse));
   LECTERN_RETURN_IF_ERROR(floats_.Reserve(*stream_, host_floats_.size(), kLookupUse));
-  const size_t scratch = CudaRowLookupScratch(
-      view, static_cast<uint32_t>(num_queries), share->num_coded, share->num_refined);
+  const size_t scratch = CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries),
+                                              share->num_coded, share->num_refined);
   LECTERN_RETURN_IF_ERROR(scratch_.Reserve(*stream_, scratch, kLookupUse));
   host_found_.resize(num_heads + num_wanted);
   host_masses_.resize(all_queries * (1 + view.most_groups));

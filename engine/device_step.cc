@@ -372,24 +372,23 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                                         .tail = tail_.data(),
                                                         .tail_lse = Lse(number, kOfTail)}));
   }
-  return stream.Check(
-      CudaQuestionLookup(stream.stream(), {.codes = codes.view(),
-                                           .queries = queries_,
-                                           .scale = scale(),
-                                           .softcap = config_.attention_softcap,
-                                           .known_lse = known_lse_.data(),
-                                           .chosen = chosen_.data(),
-                                           .weights = weights_.data(),
-                                           .num_chosen = num_chosen(),
-                                           .num_refined = layer.share.num_refined,
-                                           .num_wanted = layer.share.num_wanted,
-                                           .scratch = scratch_.data(),
-                                           .first_row = Place(layer.first_coded),
-                                           .rows = rows_.data(),
-                                           .counts = counts_.data(),
-                                           .lse = Lse(number, kOfLookup),
-                                           .tail = tail_.data(),
-                                           .tail_lse = Lse(number, kOfTail)}));
+  return stream.Check(CudaQuestionLookup(stream.stream(), {.codes = codes.view(),
+                                                           .queries = queries_,
+                                                           .scale = scale(),
+                                                           .softcap = config_.attention_softcap,
+                                                           .known_lse = known_lse_.data(),
+                                                           .chosen = chosen_.data(),
+                                                           .weights = weights_.data(),
+                                                           .num_chosen = num_chosen(),
+                                                           .num_refined = layer.share.num_refined,
+                                                           .num_wanted = layer.share.num_wanted,
+                                                           .scratch = scratch_.data(),
+                                                           .first_row = Place(layer.first_coded),
+                                                           .rows = rows_.data(),
+                                                           .counts = counts_.data(),
+                                                           .lse = Lse(number, kOfLookup),
+                                                           .tail = tail_.data(),
+                                                           .tail_lse = Lse(number, kOfTail)}));
 }
 
 Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {

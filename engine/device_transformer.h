@@ -5,8 +5,9 @@
 //
 // Matrices are multiplied in f16 or bf16 with float sums; the residual stream stays in f32, on the
 // device from a step's first layer to its last. The tests hold logits to those of the CPU: where
-// everything is read within 1.5e-2 of their spread (4e-2 with bf16). Below that other rows are read
-// than the CPU reads (engine/device_lookup.h), and logits lie as close to those of all rows.
+// everything is read within 1.5e-2 of their spread (4e-2 with bf16). Below that some rows that are
+// read are others than the CPU's (engine/device_lookup.h), of a question most; logits lie as close
+// to those of all rows.
 #ifndef LECTERN_ENGINE_DEVICE_TRANSFORMER_H_
 #define LECTERN_ENGINE_DEVICE_TRANSFORMER_H_
 

@@ -125,8 +125,7 @@ class LayerLookup {
       use_codes_ = use_codes_ && head.has_row_codes();
     }
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
-    limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(),
-                       args.queries.front().num_rows);
+    limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(), args.queries.front().num_rows);
     budget_ = args.kv_budget * dense_bytes_;
     spent_ = static_cast<double>(FixedBytes(args.heads, args.tail));
     if (use_codes_ && num_levels_ > 1 && FlatBytes() <= kFlatShare * budget_) {

@@ -33,9 +33,8 @@ RowLimits RowsOfBytes(double bytes, const RowCosts& costs, const RowLimits& limi
   RowLimits rows = {};
   rows.coded = std::clamp(kCodesShare * bytes / costs.row_code, 0.0, limits.coded);
   bytes -= rows.coded * costs.row_code;
-  rows.refined =
-      std::clamp(std::min(kFineShare * bytes, bytes - costs.row) / costs.fine_code, 0.0,
-                 std::min(limits.refined, rows.coded));
+  rows.refined = std::clamp(std::min(kFineShare * bytes, bytes - costs.row) / costs.fine_code, 0.0,
+                            std::min(limits.refined, rows.coded));
   bytes -= rows.refined * costs.fine_code;
   rows.read = std::clamp(bytes / costs.row, 0.0, std::min(limits.read, rows.refined));
   return rows;

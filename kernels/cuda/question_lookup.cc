@@ -54,8 +54,9 @@ const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
   const DeviceRowCodes& codes = args.codes;
   if (const char* why = WrongQueries(args.queries)) return why;
   if (const char* why = WrongCodes(codes, args.queries)) return why;
-  if (args.chosen == nullptr || args.weights == nullptr || args.scratch == nullptr || args.rows == nullptr ||
-      args.counts == nullptr || args.lse == nullptr || args.tail == nullptr) {
+  if (args.chosen == nullptr || args.weights == nullptr || args.scratch == nullptr ||
+      args.rows == nullptr || args.counts == nullptr || args.lse == nullptr ||
+      args.tail == nullptr) {
     return "an array that is missing";
   }
   if (!IsAligned(args.scratch, 16)) return "what is not aligned";

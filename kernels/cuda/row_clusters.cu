@@ -39,8 +39,8 @@ __global__ __launch_bounds__(kRowThreads) void ClustersKernel(const CudaRowLooku
     }
     score = ToScore(score);
     pass.cluster_scores[size_t{head} * codes.most_clusters + cluster] = score;
-    atomicAdd(counts + BucketOf(score), ClusterRowsEnd(codes, head, cluster) -
-                                            ClusterRowsBegin(codes, head, cluster));
+    atomicAdd(counts + BucketOf(score),
+              ClusterRowsEnd(codes, head, cluster) - ClusterRowsBegin(codes, head, cluster));
   }
   AddCounts(pass.clusters, gridDim.x * gridDim.y, counts);
 }
@@ -61,10 +61,9 @@ __global__ __launch_bounds__(kRowThreads) void SlotsKernel(const CudaRowLookupPa
     sizes[i] = is_cluster ? ClusterRowsEnd(codes, head, first + i) -
                                 ClusterRowsBegin(codes, head, first + i)
                           : 0;
-    buckets[i] =
-        is_cluster
-            ? BucketOf(pass.cluster_scores[size_t{head} * codes.most_clusters + first + i])
-            : 0;
+    buckets[i] = is_cluster
+                     ? BucketOf(pass.cluster_scores[size_t{head} * codes.most_clusters + first + i])
+                     : 0;
   }
   const BestRows best = FindBest(pass.clusters, tile, buckets, sizes);
   if (tile % tiles == 0 && threadIdx.x == 0) pass.head_slots[head] = best.at;

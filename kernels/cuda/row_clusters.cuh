@@ -10,16 +10,16 @@ namespace lectern {
 __device__ __forceinline__ ClusterKeys KeysOf(const DeviceRowCodes& codes, uint32_t head,
                                               uint32_t cluster) {
   const bool is_one = cluster < NumClusters(codes, head);
-  const uint32_t count = is_one ? ClusterRowsEnd(codes, head, cluster) -
-                                      ClusterRowsBegin(codes, head, cluster)
-                                : 0;
+  const uint32_t count =
+      is_one ? ClusterRowsEnd(codes, head, cluster) - ClusterRowsBegin(codes, head, cluster) : 0;
   if (count == 0) return {NegativeInfinity(), 0, 0, 0};
   const float log_count = logf(static_cast<float>(count));
   if (codes.deviations == nullptr) return {log_count, 0, 0, 0};
-  return {log_count, codes.deviations[codes.cluster_begin[head] + cluster],
-          sqrtf(2 * log_count), 0};
+  return {log_count, codes.deviations[codes.cluster_begin[head] + cluster], sqrtf(2 * log_count),
+          0};
 }
-// The logit of a key, by that of the centroid: kernels/second_order.h. `norm`: scaled, of the query.
+// The logit of a key, by that of the centroid: kernels/second_order.h. `norm`: scaled, of the
+// query.
 __device__ __forceinline__ float KeysLogit(const DeviceRowCodes& codes, float logit,
                                            const ClusterKeys& keys, float norm) {
   if (codes.deviations == nullptr) return logit;

@@ -102,25 +102,23 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   const auto launch = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {
     if (!status.ok()) return;
     grid.shared_bytes = shared;
-    status = HasShared(stream, grid) ? kernel(stream.handle(), grid, with)
-                                     : Refused(kName, kTooWide);
+    status =
+        HasShared(stream, grid) ? kernel(stream.handle(), grid, with) : Refused(kName, kTooWide);
   };
   const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
   const uint32_t cluster_tiles = ClusterTiles(codes.most_clusters);
   const uint32_t slot_tiles = SlotTiles(args.num_coded);
-  launch(kernels.row_queries,
-         {.x = num_queries + CentroidTiles(codes.most_clusters),
-          .y = heads,
-          .threads = kTileThreads},
-         TileBytes(kFewRows + kRowTileCentroids, dim), pass);  // tables need less
+  launch(
+      kernels.row_queries,
+      {.x = num_queries + CentroidTiles(codes.most_clusters), .y = heads, .threads = kTileThreads},
+      TileBytes(kFewRows + kRowTileCentroids, dim), pass);  // tables need less
   launch(kernels.row_clusters, {.x = cluster_tiles, .y = heads, .threads = kRowThreads},
          kRowSharedBytes + kCountBytes + num_queries * uint32_t{sizeof(float)}, pass);
   launch(kernels.row_slots, {.x = cluster_tiles * heads, .threads = kRowThreads}, kRowSharedBytes,
          pass);
   constexpr uint32_t kTileWords = kRowTile * sizeof(uint32_t);
   launch(kernels.row_logits, {.x = slot_tiles, .threads = kRowThreads},
-         kRowSharedBytes + kCountBytes + kTileWords +
-             RowTableBytes(kRowQueries, codes.plane_bytes),
+         kRowSharedBytes + kCountBytes + kTileWords + RowTableBytes(kRowQueries, codes.plane_bytes),
          pass);
   launch(kernels.row_refine, {.x = slot_tiles + heads, .threads = kRowThreads},
          kRowSharedBytes + kCountBytes + kTileWords + kMostLookupQueries * sizeof(float) +

@@ -46,8 +46,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
     for (uint32_t w = 0; w < kRowWarps; ++w) {
       sum += shared.sums[q][w] * expf(shared.maxima[q][w] - base);
     }
-    const uint32_t num_states =
-        SlotTiles(pass.lookup.num_coded) + pass.lookup.codes.num_kv_heads;
+    const uint32_t num_states = SlotTiles(pass.lookup.num_coded) + pass.lookup.codes.num_kv_heads;
     const size_t state = size_t{first_query + q} * num_states + tile + head;
     pass.slot_max[state] = most;
     pass.slot_sum[state] = sum;
@@ -58,8 +57,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
 // The tables of `count` query rows of a head from `first` on, into shared memory: [kRowQueries of
 // them at a time][bytes of a plane][kTableWords].
 __device__ __forceinline__ void LoadTables(const CudaRowLookupPass& pass, uint32_t head,
-                                           uint32_t first, uint32_t count,
-                                           unsigned char* tables) {
+                                           uint32_t first, uint32_t count, unsigned char* tables) {
   const uint32_t num_entries = pass.lookup.codes.plane_bytes * kTableWords;  // of a query row
   const uint8_t* const from =
       pass.tables + (size_t{head} * pass.num_queries + first) * num_entries;
@@ -194,7 +192,9 @@ __device__ __forceinline__ void FindClusters(const CudaRowLookupPass& pass, uint
 // ---- Logits and scores of a tile of slots, by row codes
 
 template <uint32_t kQueries>
-__global__ __launch_bounds__(kRowThreads, kQueries == 1 ? 1 : 3) void LogitsKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads, kQueries == 1
+                                              ? 1
+                                              : 3) void LogitsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t tile = blockIdx.x, first_slot = tile * kRowTile + threadIdx.x;
@@ -216,9 +216,8 @@ __global__ __launch_bounds__(kRowThreads, kQueries == 1 ? 1 : 3) void LogitsKern
       const uint32_t slot = first_slot + i * kRowThreads;
       is_slot[i] = slot >= slots.begin && slot < slots.end;
       of_rows[i] = is_slot[i] ? clusters[slot - tile * kRowTile] : 0;
-      rows[i] = is_slot[i]
-                    ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]]
-                    : 0;
+      rows[i] =
+          is_slot[i] ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]] : 0;
       factors[i] = codes.factors[first_row + rows[i]];
       if (is_slot[i]) pass.slot_rows[slot] = rows[i];
     }
@@ -245,8 +244,7 @@ __global__ __launch_bounds__(kRowThreads, kQueries == 1 ? 1 : 3) void LogitsKern
         const uint32_t query = head * pass.num_queries + first_query + q;
         const float step = pass.scales[2 * query], offset = pass.scales[2 * query + 1];
         const float lse = pass.cluster_lse[query], weight = WeightOf(pass, first_query + q);
-        const float* const centroids =
-            pass.centroid_logits + size_t{query} * codes.most_clusters;
+        const float* const centroids = pass.centroid_logits + size_t{query} * codes.most_clusters;
         float* const to = LogitsOf(pass, first_query + q) + first_slot;
 #pragma unroll
         for (uint32_t i = 0; i < kRowsPerThread; ++i) {
@@ -318,7 +316,7 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
   WaitForEarlierKernels();
   const uint32_t num_tiles = SlotTiles(pass.lookup.num_coded), tile = TakeTile(pass.slots);
   uint32_t* const counts = ClearCounts(MoreShared());
-  uint32_t* const listed = counts + kScoreBuckets;               // [kRowTile]
+  uint32_t* const listed = counts + kScoreBuckets;                 // [kRowTile]
   auto* const lses = reinterpret_cast<float*>(listed + kRowTile);  // [kMostLookupQueries]
   auto* const tables = reinterpret_cast<unsigned char*>(lses + kMostLookupQueries);
   const auto find_lses = [&](uint32_t head) {
@@ -420,8 +418,8 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
         left += pass.scores[slot] >= 0 ? mass : 0;
       }
       for (uint32_t cluster = begin + lane; cluster < end; cluster += kWarpSize) {
-        const uint32_t size = ClusterRowsEnd(codes, head, cluster) -
-                              ClusterRowsBegin(codes, head, cluster);
+        const uint32_t size =
+            ClusterRowsEnd(codes, head, cluster) - ClusterRowsBegin(codes, head, cluster);
         const uint32_t rest = size - (slots[cluster + 1] - slots[cluster]);
         if (rest == 0) continue;
         const float logit = pass.cluster_logits[query * codes.most_clusters + cluster];

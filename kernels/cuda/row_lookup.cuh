@@ -28,8 +28,8 @@ __device__ __forceinline__ float KnownOf(const CudaRowLookupPass& pass, size_t q
 struct WarpLse {
   float most, sum;  // of the lane, until Join
   __device__ __forceinline__ explicit WarpLse(float known)
-      : most(known), sum(known > NegativeInfinity() && threadIdx.x % kWarpSize == 0 ? 1.0f : 0.0f) {
-  }
+      : most(known),
+        sum(known > NegativeInfinity() && threadIdx.x % kWarpSize == 0 ? 1.0f : 0.0f) {}
   __device__ __forceinline__ void Add(const float* maxima, const float* sums, uint32_t count) {
     for (uint32_t i = threadIdx.x % kWarpSize; i < count; i += kWarpSize) {
       const float of_state = maxima[i];

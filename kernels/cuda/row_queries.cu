@@ -76,7 +76,8 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
     FindNorms<T, kHeadDim>(queries, lane / 4, pass.lookup.scale, norms);
   }
   __syncthreads();  // all have read the centroids
-  static_assert(kFewRows * sizeof(float) <= kHeadDim * 2, "a float for each query row and centroid");
+  static_assert(kFewRows * sizeof(float) <= kHeadDim * 2,
+                "a float for each query row and centroid");
   auto* const masses = reinterpret_cast<float*>(centroids);  // logs: [kFewRows][kRowTileCentroids]
 #pragma unroll
   for (uint32_t n = 0; n < kWarpCentroids / 8; ++n) {
@@ -92,8 +93,7 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
         if (row < pass.num_queries && cluster < count) {
           const size_t at = QueryOf(pass, head, row) * codes.most_clusters + cluster;
           const float logit = pass.lookup.scale * s[n][2 * half + i];
-          const float of_keys =
-              Softcapped(pass.lookup, KeysLogit(codes, logit, keys, norms[half]));
+          const float of_keys = Softcapped(pass.lookup, KeysLogit(codes, logit, keys, norms[half]));
           pass.centroid_logits[at] = logit;
           pass.cluster_logits[at] = of_keys;
           mass = of_keys + keys.log_count;

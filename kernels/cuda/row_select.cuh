@@ -100,7 +100,6 @@ __device__ __forceinline__ void FindCut(const RowSelection& selection) {
     sum += of_buckets[i];
   }
   uint32_t above = BlockScan(sum, Shared().of_warps, total);
-  if (threadIdx.x == 0 && total < wanted) *selection.cut = {0, wanted};  // all of it
   if (above >= wanted || above + sum < wanted) return;
 #pragma unroll
   for (uint32_t i = 0; i < kValues; ++i) {
@@ -156,13 +155,12 @@ __device__ __forceinline__ RowCounts CountsBefore(uint64_t* tiles, uint32_t tile
         is_there = said != 0;
       } while (__ballot_sync(kAllLanes, is_there) != kAllLanes);
       const uint32_t whole = __ballot_sync(kAllLanes, said >= kWithAllBefore);
-      const uint32_t last = whole != 0 ? static_cast<uint32_t>(__ffs(static_cast<int>(whole)) - 1)
-                                       : kWarpSize - 1;
+      const uint32_t last =
+          whole != 0 ? static_cast<uint32_t>(__ffs(static_cast<int>(whole)) - 1) : kWarpSize - 1;
       const bool counts = lane <= last;
-      before.above += LaneSum<kWarpSize>(
-          counts ? static_cast<uint32_t>(said & 0x7FFFFFFF) : 0u);
-      before.equal += LaneSum<kWarpSize>(
-          counts ? static_cast<uint32_t>(said >> 31 & 0x7FFFFFFF) : 0u);
+      before.above += LaneSum<kWarpSize>(counts ? static_cast<uint32_t>(said & 0x7FFFFFFF) : 0u);
+      before.equal +=
+          LaneSum<kWarpSize>(counts ? static_cast<uint32_t>(said >> 31 & 0x7FFFFFFF) : 0u);
       end = whole != 0 ? 0 : end - kWarpSize;  // of fewer than 32 the last ones are whole
     }
     if (lane == 0) {

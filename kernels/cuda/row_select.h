@@ -66,7 +66,8 @@ struct ScratchParts {
 struct RowCut {
   uint32_t bucket, wanted;
 };
-// The `wanted` best of what is counted, or all of less. All arrays but `cut` are 0 at first.
+// The `wanted` best of what is counted, which is as many at least. All arrays but `cut` are 0 at
+// first.
 struct RowSelection {
   uint32_t wanted;
   uint32_t* counts;    // [kScoreBuckets]

@@ -166,7 +166,8 @@ struct Layer {
   DeviceBuffer<uint8_t> planes, fine_planes;
   DeviceBuffer<float> deviations, factors;
   DeviceBuffer<uint32_t> rotation, positions, clusters;
-  DeviceBuffer<uint32_t> row_begin, num_rows, group_begin, cluster_begin, cluster_end, group_clusters;
+  DeviceBuffer<uint32_t> row_begin, num_rows, group_begin, cluster_begin, cluster_end,
+      group_clusters;
   DeviceBuffer<ExtraRange> tails;
 
  private:
@@ -286,9 +287,8 @@ class Step {
     num_wanted_ = static_cast<uint32_t>(rows.read);
     const DeviceRowCodes codes = layer_.Codes();
     scratch_ = {};  // given back first
-    scratch_ = Make<float>(stream_,
-                           is_question()
-                               ? CudaQuestionLookupScratch(codes, num_chosen, num_refined_)
+    scratch_ = Make<float>(
+        stream_, is_question() ? CudaQuestionLookupScratch(codes, num_chosen, num_refined_)
                                : CudaRowLookupScratch(codes, num_rows_, num_coded_, num_refined_));
     std::vector<uint32_t> chosen;
     for (uint32_t i = 0; i < num_chosen; ++i) chosen.push_back(i * num_rows_ / num_chosen);
@@ -524,8 +524,8 @@ int Run(bool is_emulated) {
                 choice.budget > 0 ? std::to_string(choice.budget).substr(0, 3) : "-";
             std::printf(
                 "| %u | %u | %u | %s | %.1f %% | %.1f | %.1f | %.1f | %.2f | %.1f | %.1f |\n",
-                context, tokens, choosing, budget.c_str(), 100 * step.listed_share(), dense,
-                lookup, all, dense / all, apart, evidence);
+                context, tokens, choosing, budget.c_str(), 100 * step.listed_share(), dense, lookup,
+                all, dense / all, apart, evidence);
             std::fflush(stdout);
           }
         }

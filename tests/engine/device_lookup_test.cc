@@ -194,7 +194,7 @@ void DeviceLookupTest::ExpectBestRows(double budget, double tolerance) {
   Learn(Shares(args, known), share->num_coded, Known::kCluster, known);
   Learn(Shares(args, known), share->num_refined, Known::kCode, known);
   const std::vector<Matrix> shares = Shares(args, known);
-  size_t num_refined = 0;  // of those read
+  size_t num_refined = 0;            // of those read
   double left_out = 0, read_in = 0;  // of the refined ones: the best of those left, the least read
   std::vector<double> refined_left, refined_read;
   for (size_t h = 0; h < heads_.size(); ++h) {

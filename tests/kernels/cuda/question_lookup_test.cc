@@ -205,7 +205,8 @@ struct QuestionCase {
       const uint32_t count = cluster_end[cluster] - (i > 0 ? cluster_end[cluster - 1] : 0);
       double logit = centroid_logits[head][r][i];
       if (has_deviations) {
-        logit += LogMeanExp(norms[head][r] * deviations[cluster], std::log(static_cast<double>(count)));
+        logit +=
+            LogMeanExp(norms[head][r] * deviations[cluster], std::log(static_cast<double>(count)));
       }
       sum += count * std::exp(Capped(logit));
     }

@@ -32,7 +32,7 @@ inline void WaitForEarlierKernels() { cuda_emulation::WaitForEarlierKernels(); }
 
 inline uint64_t LoadRelaxed(const uint64_t* from) { return *from; }
 inline void StoreRelaxed(uint64_t* to, uint64_t value) { *to = value; }
-// As blocks run one after the other, it would always be seen: half of the time it is not.
+// As blocks run one after the other, it would always be seen: where a seed draws, mostly it is not.
 inline void StoreLate(uint64_t* to, uint64_t value) {
   if (*to == 0 || !cuda_emulation::DrawsLate()) *to = value;
 }

@@ -45,7 +45,7 @@ unsigned char* SharedBytes();
 void CopyAsync(void* to, const void* from, size_t bytes);  // 16 bytes; the rest of them zero
 void CommitCopies();
 void WaitCopies(int groups_left);
-bool DrawsLate();  // whether something is not seen yet
+bool DrawsLate();              // whether something is not seen yet
 void WaitForEarlierKernels();  // what every thread of a launch that may overlap must do first
 
 template <typename T>

@@ -3,14 +3,15 @@
 // Every thread of a block is a fiber that runs until it waits: for the block (__syncthreads), its
 // warp (shuffles, votes, matrix products) or its end. What a GPU leaves to chance is chosen to
 // hurt: which thread goes on is drawn by a seed (in half of the blocks with warps that are always
-// first), blocks run in a drawn order, shared and device memory begin as NaN, and what cp.async
-// copies is NaN until it is waited for. Found and reported as a failed launch: threads that wait
-// for each other forever, lanes of a warp that meet in different instructions, writes past shared
-// memory, copies nobody waited for, threads that never wait for the kernels before theirs (launches
-// may overlap; here they do not), more shared memory than was allowed. Reads past device memory
-// are AddressSanitizer's to find. Not found: a missing barrier between threads that no order of
-// whole stretches between barriers can show; and what needs blocks that run at the same time, as a
-// missing fence between what one block writes and another reads.
+// first), blocks run in a drawn order, what they tell each other late is mostly not told, shared
+// and device memory begin as NaN, and what cp.async copies is NaN until it is waited for. Found and
+// reported as a failed launch: threads that wait for each other forever, lanes of a warp that meet
+// in different instructions, writes past shared memory, copies nobody waited for, threads that
+// never wait for the kernels before theirs (launches may overlap; here they do not), more shared
+// memory than was allowed. Reads past device memory are AddressSanitizer's to find. Not found: a
+// missing barrier between threads that no order of whole stretches between barriers can show; and
+// what needs blocks that run at the same time, as a missing fence between what one block writes and
+// another reads.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
 
