@@ -114,6 +114,7 @@ struct CudaKernels {
   CudaLaunch<CudaRowLookupPass>* row_slots;
   CudaLaunch<CudaRowLookupPass>* row_logits;
   CudaLaunch<CudaRowLookupPass>* row_refine;
+  CudaLaunch<CudaRowLookupPass>* row_scores;
   CudaLaunch<CudaRowListPass>* row_list;
   CudaLaunch<CudaRowLookupPass>* row_tail;
   CudaLaunch<CudaQuestionLookupPass>* question_queries;

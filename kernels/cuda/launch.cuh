@@ -99,6 +99,7 @@ CudaLaunch<CudaRowLookupPass> LaunchRowClusters;
 CudaLaunch<CudaRowLookupPass> LaunchRowSlots;
 CudaLaunch<CudaRowLookupPass> LaunchRowLogits;
 CudaLaunch<CudaRowLookupPass> LaunchRowRefine;
+CudaLaunch<CudaRowLookupPass> LaunchRowScores;
 CudaLaunch<CudaRowListPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionQueries;

@@ -49,7 +49,7 @@ size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t nu
   parts.Take(pass.scores, slot_tiles * kRowTile);
   parts.Take(pass.slot_max, states);
   parts.Take(pass.slot_sum, states);
-  parts.Take(pass.group_sums, queries * codes.most_groups);
+  parts.Take(pass.refined_logits, size_t{num_queries} * num_refined);
   return parts.used;
 }
 
@@ -121,9 +121,9 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
          kRowSharedBytes + kCountBytes + kTileWords + RowTableBytes(kRowQueries, codes.plane_bytes),
          pass);
   launch(kernels.row_refine, {.x = slot_tiles + heads, .threads = kRowThreads},
-         kRowSharedBytes + kCountBytes + kTileWords + kMostLookupQueries * sizeof(float) +
-             RowTableBytes(num_queries, codes.plane_bytes),
-         pass);
+         kRowSharedBytes + kTileWords + RowTableBytes(num_queries, codes.plane_bytes), pass);
+  launch(kernels.row_scores, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},
+         kRowSharedBytes + kCountBytes, pass);
   launch(kernels.row_list, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},
          kRowSharedBytes, pass.list);
   constexpr uint32_t kGroups = kRowThreads / 32;  // of a block

@@ -9,12 +9,6 @@ __device__ __forceinline__ float* LogitsOf(const CudaRowLookupPass& pass, uint32
   return pass.logits + query * SlotStride(pass);
 }
 
-// What a row weighs of all that its query rows see.
-__device__ __forceinline__ float MassOf(float logit, float lse) {
-  constexpr float kMostExponent = 80;
-  return expf(fminf(logit - lse, kMostExponent));
-}
-
 // Of the slots of a tile that are one head's, with some query rows.
 template <uint32_t kQueries>
 __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile,
@@ -46,8 +40,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
     for (uint32_t w = 0; w < kRowWarps; ++w) {
       sum += shared.sums[q][w] * expf(shared.maxima[q][w] - base);
     }
-    const uint32_t num_states = SlotTiles(pass.lookup.num_coded) + pass.lookup.codes.num_kv_heads;
-    const size_t state = size_t{first_query + q} * num_states + tile + head;
+    const size_t state = (first_query + q) * NumStates(pass) + tile + head;
     pass.slot_max[state] = most;
     pass.slot_sum[state] = sum;
   }
@@ -253,7 +246,7 @@ __global__ __launch_bounds__(kRowThreads, kQueries == 1
           const float dot = step * sums[i].Of(q) + offset;
           logits[q][i] = Softcapped(pass.lookup, centroids[of_rows[i]] + factors[i] * dot);
           to[i * kRowThreads] = logits[q][i];
-          if (weight > 0) scores[i] += weight * MassOf(logits[q][i], lse);
+          if (weight > 0) scores[i] += weight * expf(logits[q][i] - lse);  // perhaps inf
         }
       }
       StoreStates<kQueries>(pass, head, tile, first_query, num_queries, logits);
@@ -272,17 +265,16 @@ __global__ __launch_bounds__(kRowThreads, kQueries == 1
 
 // ---- The best of them get the logits of their fine codes
 
-// Of one slot of a head with all query rows, whose LSEs are `lses`; returns its score.
-__device__ __forceinline__ float StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
-                                                 uint32_t slot, uint32_t of_head,
-                                                 const unsigned char* tables, const float* lses) {
+// Of one slot of a head, entry `at` of those that are refined, with all query rows.
+__device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
+                                                uint32_t slot, uint32_t of_head, uint32_t at,
+                                                const unsigned char* tables) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t bytes = codes.plane_bytes;
   const size_t row = size_t{codes.row_begin[head]} + of_head;
   const uint8_t* const planes = codes.fine_planes + row * 3 * bytes;
   const float factor = codes.fine_factors[row];
   const uint32_t cluster = codes.clusters[row];
-  float score = 0;
   for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kRowQueries) {
     QuerySums sums;
     const unsigned char* const table = tables + first_query / kRowQueries * bytes * kTableBytes;
@@ -302,38 +294,63 @@ __device__ __forceinline__ float StoreFineLogits(const CudaRowLookupPass& pass, 
       const float dot = pass.scales[2 * query] * sums.Of(q) + 7 * pass.scales[2 * query + 1];
       const float centroid = pass.centroid_logits[query * codes.most_clusters + cluster];
       const float logit = Softcapped(pass.lookup, centroid + factor * dot);
-      const float weight = WeightOf(pass, first_query + q);
       LogitsOf(pass, first_query + q)[slot] = logit;
-      if (weight > 0) score += weight * MassOf(logit, lses[first_query + q]);
+      pass.refined_logits[size_t{first_query + q} * pass.list.num_refined + at] = logit;
     }
   }
-  return ToScore(score);
 }
 
-// Of each tile the best slots are numbered, then shared out to the threads. After the tiles a head
-// each, whose LSEs are stored.
-__global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupPass pass) {
+// States of a tile's slots of a head, by what is known of them now.
+__device__ __forceinline__ void StoreStatesAnew(const CudaRowLookupPass& pass, uint32_t head,
+                                                uint32_t tile, const HeadSlots& slots) {
+  const uint32_t first_slot = tile * kRowTile + threadIdx.x * kRowsPerThread;
+  for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
+    const uint32_t num_queries = min(kRowQueries, pass.num_queries - first);
+    float logits[kRowQueries][kRowsPerThread];
+#pragma unroll
+    for (uint32_t q = 0; q < kRowQueries; ++q) {
+      if (q >= num_queries) continue;
+      LoadFour(LogitsOf(pass, first + q) + first_slot, logits[q]);
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        const uint32_t slot = first_slot + i;
+        if (slot < slots.begin || slot >= slots.end) logits[q][i] = NegativeInfinity();
+      }
+    }
+    StoreStates<kRowQueries>(pass, head, tile, first, num_queries, logits);
+  }
+}
+
+// Of a head, by a block: what is known, what is coded, and the clusters of what is not.
+__device__ __forceinline__ void StoreLses(const CudaRowLookupPass& pass, uint32_t head) {
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t num_rests = ClusterTiles(codes.most_clusters);
+  const uint32_t begin = pass.head_slots[head], end = pass.head_slots[head + 1];
+  const uint32_t first_tile = begin / kRowTile;
+  const uint32_t num_tiles = begin < end ? (end - 1) / kRowTile - first_tile + 1 : 0;
+  for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {
+    const size_t query = QueryOf(pass, head, q), rests = query * num_rests;
+    const size_t states = q * NumStates(pass) + first_tile + head;
+    WarpLse lse(KnownOf(pass, query));
+    lse.Add(pass.rest_max + rests, pass.rest_sum + rests, num_rests);
+    lse.Add(pass.slot_max + states, pass.slot_sum + states, num_tiles);
+    const float of_query = lse.Join();
+    if (threadIdx.x % kWarpSize == 0) pass.lookup.lse[query] = of_query;
+  }
+}
+
+// Of each tile the best slots are numbered, then shared out to the threads; where there are any,
+// its states are made anew. After the tiles a head each, for those that have no slots.
+__global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const uint32_t num_tiles = SlotTiles(pass.lookup.num_coded), tile = TakeTile(pass.slots);
-  uint32_t* const counts = ClearCounts(MoreShared());
-  uint32_t* const listed = counts + kScoreBuckets;                 // [kRowTile]
-  auto* const lses = reinterpret_cast<float*>(listed + kRowTile);  // [kMostLookupQueries]
-  auto* const tables = reinterpret_cast<unsigned char*>(lses + kMostLookupQueries);
-  const auto find_lses = [&](uint32_t head) {
-    for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {
-      const float lse = CodedLse(pass, head, q);
-      if (threadIdx.x % kWarpSize == 0) lses[q] = lse;
-    }
-    __syncthreads();
-  };
   if (tile >= num_tiles) {
     const uint32_t head = tile - num_tiles;
-    find_lses(head);
-    if (threadIdx.x < pass.num_queries) {
-      pass.lookup.lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
-    }
+    if (pass.head_slots[head] == pass.head_slots[head + 1]) StoreLses(pass, head);
     return;
   }
+  auto* const listed = reinterpret_cast<uint32_t*>(MoreShared());  // [kRowTile]
+  auto* const tables = reinterpret_cast<unsigned char*>(listed + kRowTile);
   const RefinedRows& refined = pass.list.refined;
   const ThreadRows rows = RowsOf(tile, pass.lookup.num_coded);
   const BestRows best = FindBestRows(pass.slots, tile, pass.scores + rows.first, rows.count);
@@ -348,49 +365,68 @@ __global__ __launch_bounds__(kRowThreads) void RefineKernel(const CudaRowLookupP
   }
   __syncthreads();
   const uint32_t first = Shared().above;
-  if (total > 0) {
-    ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
-      LoadTables(pass, head, 0, pass.num_queries, tables);  // all are done with the head before
-      find_lses(head);
+  ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
+    if (total > 0) {
+      LoadTables(pass, head, 0, pass.num_queries, tables);
       for (uint32_t i = threadIdx.x; i < total; i += kRowThreads) {
         const uint32_t slot = listed[i];
         if (slot < slots.begin || slot >= slots.end) continue;
         const uint32_t row = pass.slot_rows[slot];
-        const float score = StoreFineLogits(pass, head, slot, row, tables, lses);
         refined.rows[first + i] = row;
         refined.slots[first + i] = slot;
         refined.heads[first + i] = static_cast<uint16_t>(head);
-        refined.scores[first + i] = score;
-        atomicAdd(counts + BucketOf(score), 1u);
+        StoreFineLogits(pass, head, slot, row, first + i, tables);
       }
-    });
+      __syncthreads();
+      StoreStatesAnew(pass, head, tile, slots);
+    }
+    const uint32_t begin = pass.head_slots[head], end = pass.head_slots[head + 1];
+    const uint32_t of_head = (end - 1) / kRowTile - begin / kRowTile + 1;
+    if (IsLastBlock(pass.counters + head, of_head, &Shared().is_last)) StoreLses(pass, head);
+  });
+}
+
+// ---- Scores of the rows that are refined
+
+__global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
+  WaitForEarlierKernels();
+  uint32_t* const counts = ClearCounts(MoreShared());
+  const uint32_t num_refined = pass.list.num_refined;
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t at = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
+    if (at >= num_refined) continue;
+    const uint32_t head = pass.list.refined.heads[at];
+    float score = 0;
+    for (uint32_t q = 0; q < pass.num_queries; ++q) {
+      const float weight = WeightOf(pass, q);
+      if (!(weight > 0)) continue;
+      const float logit = pass.refined_logits[size_t{q} * num_refined + at];
+      score += weight * expf(logit - pass.lookup.lse[QueryOf(pass, head, q)]);
+    }
+    score = ToScore(score);
+    pass.list.refined.scores[at] = score;
+    atomicAdd(counts + BucketOf(score), 1u);
   }
-  AddCounts(pass.list.selection, num_tiles, counts);
+  AddCounts(pass.list.selection, gridDim.x, counts);
 }
 
 // ---- What is left
 
 // By the last block of a head: of all groups, which other blocks wrote.
-__device__ void StoreLses(const CudaRowLookupPass& pass, uint32_t head) {
+__device__ void StoreTailLses(const CudaRowLookupPass& pass, uint32_t head) {
   const uint32_t num_groups = pass.lookup.codes.most_groups;
   for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {
     const size_t query = QueryOf(pass, head, q);
     const float base = pass.lookup.lse[query];
     const float* const tail = pass.lookup.tail + query * num_groups;
-    const float* const sums = pass.group_sums + query * num_groups;
-    float all = 0, left = 0;
+    float left = 0;
     for (uint32_t g = threadIdx.x % kWarpSize; g < num_groups; g += kWarpSize) {
-      const float of_tail = __ldcg(tail + g);
-      all += __ldcg(sums + g);
-      left += of_tail > NegativeInfinity() ? expf(of_tail - base) : 0;
+      const float of_group = __ldcg(tail + g);
+      left += of_group > NegativeInfinity() ? expf(of_group - base) : 0;
     }
-    all = LaneSum<kWarpSize>(all);
     left = LaneSum<kWarpSize>(left);
     if (threadIdx.x % kWarpSize > 0) continue;
-    const float known = KnownOf(pass, query);
-    if (known > NegativeInfinity()) all += expf(known - base);
-    pass.lookup.lse[query] = all > 0 ? base + logf(all) : NegativeInfinity();
-    if (pass.lookup.tail_lse == nullptr) continue;
     pass.lookup.tail_lse[query] = left > 0 ? base + logf(left) : NegativeInfinity();
   }
 }
@@ -410,12 +446,11 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
       const size_t query = QueryOf(pass, head, q);
       const float* const logits = LogitsOf(pass, q);
       const float lse = pass.lookup.lse[query];
-      float all = 0, left = 0;
+      float left = 0;
 #pragma unroll 4
       for (uint32_t slot = first_slot + lane; slot < last_slot; slot += kWarpSize) {
-        const float mass = MassOf(logits[slot], lse);
-        all += mass;
-        left += pass.scores[slot] >= 0 ? mass : 0;
+        const float logit = logits[slot];  // whether it counts or not: nothing waits for the score
+        left += pass.scores[slot] >= 0 ? expf(logit - lse) : 0;
       }
       for (uint32_t cluster = begin + lane; cluster < end; cluster += kWarpSize) {
         const uint32_t size =
@@ -423,19 +458,16 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
         const uint32_t rest = size - (slots[cluster + 1] - slots[cluster]);
         if (rest == 0) continue;
         const float logit = pass.cluster_logits[query * codes.most_clusters + cluster];
-        const float mass = static_cast<float>(rest) * MassOf(logit, lse);
-        all += mass;
-        left += mass;
+        left += static_cast<float>(rest) * expf(logit - lse);
       }
-      all = LaneSum<kWarpSize>(all);
       left = LaneSum<kWarpSize>(left);
       if (lane > 0) continue;
-      pass.group_sums[query * codes.most_groups + group] = all;
       pass.lookup.tail[query * codes.most_groups + group] =
           left > 0 ? lse + logf(left) : NegativeInfinity();
     }
   }
-  if (IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) StoreLses(pass, head);
+  if (pass.lookup.tail_lse == nullptr) return;
+  if (IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) StoreTailLses(pass, head);
 }
 
 }  // namespace
@@ -448,6 +480,10 @@ CudaStatus LaunchRowLogits(CudaStreamHandle* stream, const CudaGrid& grid,
 CudaStatus LaunchRowRefine(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
   return Launch(stream, grid, "row_refine", RefineKernel, pass);
+}
+CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
+                           const CudaRowLookupPass& pass) {
+  return Launch(stream, grid, "row_scores", ScoresKernel, pass);
 }
 CudaStatus LaunchRowTail(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaRowLookupPass& pass) {

@@ -32,10 +32,10 @@ struct WarpLse {
         sum(known > NegativeInfinity() && threadIdx.x % kWarpSize == 0 ? 1.0f : 0.0f) {}
   __device__ __forceinline__ void Add(const float* maxima, const float* sums, uint32_t count) {
     for (uint32_t i = threadIdx.x % kWarpSize; i < count; i += kWarpSize) {
-      const float of_state = maxima[i];
+      const float of_state = __ldcg(maxima + i);  // other blocks may have written them just now
       if (of_state == NegativeInfinity()) continue;
       const float base = fmaxf(most, of_state);
-      sum = sum * expf(most - base) + sums[i] * expf(of_state - base);
+      sum = sum * expf(most - base) + __ldcg(sums + i) * expf(of_state - base);
       most = base;
     }
   }
@@ -86,22 +86,9 @@ __device__ __forceinline__ void ForEachHeadOf(const CudaRowLookupPass& pass, uin
 __device__ __forceinline__ size_t SlotStride(const CudaRowLookupPass& pass) {
   return size_t{SlotTiles(pass.lookup.num_coded)} * kRowTile;
 }
-// By codes, of one query row and head: known, and what is coded, and the clusters of what is not.
-__device__ __forceinline__ float CodedLse(const CudaRowLookupPass& pass, uint32_t head,
-                                          uint32_t query) {
-  const DeviceRowCodes& codes = pass.lookup.codes;
-  const size_t at = QueryOf(pass, head, query);
-  WarpLse lse(KnownOf(pass, at));
-  const uint32_t tiles = ClusterTiles(codes.most_clusters);
-  lse.Add(pass.rest_max + at * tiles, pass.rest_sum + at * tiles, tiles);
-  const uint32_t begin = pass.head_slots[head], end = pass.head_slots[head + 1];
-  if (begin < end) {
-    const uint32_t first = begin / kRowTile, num_tiles = (end - 1) / kRowTile - first + 1;
-    const size_t states =
-        size_t{query} * (SlotTiles(pass.lookup.num_coded) + codes.num_kv_heads) + first + head;
-    lse.Add(pass.slot_max + states, pass.slot_sum + states, num_tiles);
-  }
-  return lse.Join();
+// Of a query row: of what each tile has of each head.
+__device__ __forceinline__ size_t NumStates(const CudaRowLookupPass& pass) {
+  return SlotTiles(pass.lookup.num_coded) + size_t{pass.lookup.codes.num_kv_heads};
 }
 
 }  // namespace lectern

@@ -9,16 +9,16 @@
 // The `num_coded` rows of the clusters of the largest S_i, of all kv heads together, are met by
 // their row codes (of the last such cluster the first ones). The fine codes of the `num_refined`
 // rows of the largest S_t are read, which make better l_rt of these; of them the `num_wanted` best
-// are listed, by S_t with an LSE_r to which what is coded counts by its row codes. Of all others a
-// group of rows that follow one another keeps its log mass, for the tail: by the best that is known
-// of each.
+// are listed, by S_t with an LSE_r of the best that is known of each row: its fine code, its row
+// code, its cluster. Of all others a group of rows that follow one another keeps its log mass by
+// that, for the tail.
 //
 // Queries are as attention takes them. They are scaled, rotated and made into tables of sums
 // (kernels/sign_logits.h) here, and the logits of the centroids are products of tiles. Rows that
 // are coded get slots, one after the other, so that what follows is about nothing else. Ours.
 //
-// In 7 launches: queries and centroids, scores of clusters, slots; row codes, fine codes, the list,
-// the tail.
+// In 8 launches: queries and centroids, scores of clusters, slots; row codes; fine codes, their
+// scores, the list, the tail.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 
@@ -53,7 +53,7 @@ size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries, u
                             uint32_t num_refined);
 // Tables are MakeSignTables' of the rounded queries, bit for bit. Logits within 1e-6 relative of
 // AddSignLogitsScalar's, what tensor cores round of the centroids' (1e-5 scale |q| |C|) and tanhf;
-// sums of masses within 1e-5. An exponent above 80 counts as 80.
+// sums of masses within 1e-5.
 CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args);
 
 // ---- What launches are given
@@ -87,7 +87,7 @@ struct CudaRowLookupPass {
   float* scores;               // [SlotTiles * kRowTile]; < 0: listed
   // [R][SlotTiles + num_kv_heads]: states of what tile t has of head h, at t + h.
   float *slot_max, *slot_sum;
-  float* group_sums;  // [num_kv_heads][R][most_groups]: of all keys, exp(l - lse) by row codes
+  float* refined_logits;  // [R][num_refined]
 };
 
 }  // namespace lectern

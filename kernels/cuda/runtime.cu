@@ -227,6 +227,7 @@ CudaKernels MakeTable() {
   table.row_slots = LaunchRowSlots;
   table.row_logits = LaunchRowLogits;
   table.row_refine = LaunchRowRefine;
+  table.row_scores = LaunchRowScores;
   table.row_list = LaunchRowList;
   table.row_tail = LaunchRowTail;
   table.question_queries = LaunchQuestionQueries;

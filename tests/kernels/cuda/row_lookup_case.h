@@ -53,6 +53,7 @@ struct RowLookupCase {
   bool has_known = true, has_weights = true, has_deviations = true;
   uint32_t num_kinds = 0;  // of clusters, in turn; 0: each is another
   float factor = 0.3f;     // of the codes; 0: rows of a cluster are equal
+  float fine_factor = 0.06f;  // of the fine codes
 
   std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters;
   std::vector<uint8_t> planes, fine_planes;
@@ -193,7 +194,7 @@ struct RowLookupCase {
     for (uint32_t t = 0; t < count; ++t) {
       clusters.push_back(static_cast<uint32_t>(t / rows_per_cluster));
       head_factors.push_back(factor * uniform(engine));
-      head_fine_factors.push_back(head_factors.back() / 5);
+      head_fine_factors.push_back(factor > 0 ? head_factors.back() / factor * fine_factor : 0);
       for (size_t r = 0; r < num_queries; ++r) {
         expected[r][t] = of_centroids[r][clusters.back()];
       }
@@ -278,9 +279,8 @@ struct ChosenRows {
         std::fill_n(is_coded[h].begin() + first, count, true);
       }
     }
-    const std::vector<double> by_codes = Lses();
     TakeRows(is_coded, by_clusters, num_refined, is_refined);
-    TakeRows(is_refined, by_codes, num_wanted, is_listed);
+    TakeRows(is_refined, Lses(), num_wanted, is_listed);
   }
 
   std::vector<uint32_t> Take(const std::vector<double>& scores, const std::vector<uint32_t>& sizes,
