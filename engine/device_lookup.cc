@@ -393,28 +393,28 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   LECTERN_RETURN_IF_ERROR(upload(host_queries_, queries_));
   LECTERN_RETURN_IF_ERROR(upload(host_floats_, floats_));
   const bool has_known = !args.known_lse.empty();
-  LECTERN_RETURN_IF_ERROR(stream_->Check(CudaRowLookup(
-      stream_->stream(),
-      {.codes = view,
-       .queries = {.data = queries_.data(),
-                   .dtype = codes.dtype(),
-                   .stride = all_queries * dim,
-                   .num_tokens = 1,
-                   .num_kv_heads = static_cast<uint32_t>(num_heads),
-                   .group = static_cast<uint32_t>(num_queries),
-                   .head_dim = static_cast<uint32_t>(dim)},
-       .scale = args.scale,
-       .softcap = args.softcap,
-       .known_lse = has_known ? floats_.data() : nullptr,
-       .row_weights = args.row_weights.empty() ? nullptr : floats_.data() + all_queries,
-       .num_coded = share->num_coded,
-       .num_refined = share->num_refined,
-       .num_wanted = share->num_wanted,
-       .scratch = scratch_.data(),
-       .rows = found_.data() + num_heads,
-       .counts = found_.data(),
-       .lse = masses_.data(),
-       .tail = masses_.data() + all_queries})));
+  CudaRowLookupArgs lookup;
+  lookup.codes = view;
+  lookup.queries = {.data = queries_.data(),
+                    .dtype = codes.dtype(),
+                    .stride = all_queries * dim,
+                    .num_tokens = 1,
+                    .num_kv_heads = static_cast<uint32_t>(num_heads),
+                    .group = static_cast<uint32_t>(num_queries),
+                    .head_dim = static_cast<uint32_t>(dim)};
+  lookup.scale = args.scale;
+  lookup.softcap = args.softcap;
+  lookup.known_lse = has_known ? floats_.data() : nullptr;
+  lookup.row_weights = args.row_weights.empty() ? nullptr : floats_.data() + all_queries;
+  lookup.num_coded = share->num_coded;
+  lookup.num_refined = share->num_refined;
+  lookup.num_wanted = share->num_wanted;
+  lookup.scratch = scratch_.data();
+  lookup.rows = found_.data() + num_heads;
+  lookup.counts = found_.data();
+  lookup.lse = masses_.data();
+  lookup.tail = masses_.data() + all_queries;
+  LECTERN_RETURN_IF_ERROR(stream_->Check(CudaRowLookup(stream_->stream(), lookup)));
   LECTERN_RETURN_IF_ERROR(found_.Download(*stream_, host_found_.data(), host_found_.size()));
   LECTERN_RETURN_IF_ERROR(masses_.Download(*stream_, host_masses_.data(), host_masses_.size()));
   LECTERN_RETURN_IF_ERROR(stream_->Wait());

@@ -355,40 +355,25 @@ Status DeviceStep::AttendExact(DeviceStream& stream, const Layer& layer) {
 Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   const Layer& layer = layers_[number];
   const DeviceCodes& codes = *layer.codes_use.codes();
+  const CudaCodesLookupArgs args = {.codes = codes.view(),
+                                    .queries = queries_,
+                                    .scale = scale(),
+                                    .softcap = config_.attention_softcap,
+                                    .known_lse = known_lse_.data(),
+                                    .num_refined = layer.share.num_refined,
+                                    .num_wanted = layer.share.num_wanted,
+                                    .scratch = scratch_.data(),
+                                    .first_row = Place(layer.first_coded),
+                                    .rows = rows_.data(),
+                                    .counts = counts_.data(),
+                                    .lse = Lse(number, kOfLookup),
+                                    .tail = tail_.data(),
+                                    .tail_lse = Lse(number, kOfTail)};
   if (!is_question()) {
-    return stream.Check(CudaRowLookup(stream.stream(), {.codes = codes.view(),
-                                                        .queries = queries_,
-                                                        .scale = scale(),
-                                                        .softcap = config_.attention_softcap,
-                                                        .known_lse = known_lse_.data(),
-                                                        .num_coded = layer.share.num_coded,
-                                                        .num_refined = layer.share.num_refined,
-                                                        .num_wanted = layer.share.num_wanted,
-                                                        .scratch = scratch_.data(),
-                                                        .first_row = Place(layer.first_coded),
-                                                        .rows = rows_.data(),
-                                                        .counts = counts_.data(),
-                                                        .lse = Lse(number, kOfLookup),
-                                                        .tail = tail_.data(),
-                                                        .tail_lse = Lse(number, kOfTail)}));
+    return stream.Check(CudaRowLookup(stream.stream(), {args, nullptr, layer.share.num_coded}));
   }
-  return stream.Check(CudaQuestionLookup(stream.stream(), {.codes = codes.view(),
-                                                           .queries = queries_,
-                                                           .scale = scale(),
-                                                           .softcap = config_.attention_softcap,
-                                                           .known_lse = known_lse_.data(),
-                                                           .chosen = chosen_.data(),
-                                                           .weights = weights_.data(),
-                                                           .num_chosen = num_chosen(),
-                                                           .num_refined = layer.share.num_refined,
-                                                           .num_wanted = layer.share.num_wanted,
-                                                           .scratch = scratch_.data(),
-                                                           .first_row = Place(layer.first_coded),
-                                                           .rows = rows_.data(),
-                                                           .counts = counts_.data(),
-                                                           .lse = Lse(number, kOfLookup),
-                                                           .tail = tail_.data(),
-                                                           .tail_lse = Lse(number, kOfTail)}));
+  return stream.Check(CudaQuestionLookup(stream.stream(),
+                                         {args, chosen_.data(), weights_.data(), num_chosen()}));
 }
 
 Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {

@@ -51,27 +51,14 @@ size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint
 }
 
 const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
-  const DeviceRowCodes& codes = args.codes;
-  if (const char* why = WrongQueries(args.queries)) return why;
-  if (const char* why = WrongCodes(codes, args.queries)) return why;
-  if (args.chosen == nullptr || args.weights == nullptr || args.scratch == nullptr ||
-      args.rows == nullptr || args.counts == nullptr || args.lse == nullptr ||
-      args.tail == nullptr) {
-    return "an array that is missing";
-  }
-  if (!IsAligned(args.scratch, 16)) return "what is not aligned";
+  if (const char* why = WrongCodesLookup(args)) return why;
+  if (args.chosen == nullptr || args.weights == nullptr) return "an array that is missing";
   if (args.num_chosen == 0 || args.num_chosen > kMostChosenQueries ||
       args.num_chosen > uint64_t{args.queries.num_tokens} * args.queries.group) {
     return "no query rows that choose, or too many";
   }
-  if (!(args.scale > 0)) return "a scale that is none";
-  if (!(args.softcap >= 0)) return "a soft-cap that is none";
-  if (codes.most_clusters > UINT32_MAX / kMostChosenQueries / 2) return "too many clusters";
-  if (codes.most_groups > kMostGridY * kQuestionGroups) return "too many groups";
-  if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
-      args.num_refined > codes.all_rows) {
-    return "more rows than there are";
-  }
+  if (args.codes.most_clusters > UINT32_MAX / kMostChosenQueries / 2) return "too many clusters";
+  if (args.codes.most_groups > kMostGridY * kQuestionGroups) return "too many groups";
   return nullptr;
 }
 
@@ -91,12 +78,7 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
   pass.num_queries = args.queries.num_tokens * args.queries.group;
   SetQuestionScratch(codes, args.num_chosen, args.num_refined, pass);
   pass.slots.wanted = args.num_refined;
-  pass.list.selection.wanted = args.num_wanted;
-  pass.list.num_refined = args.num_refined;
-  pass.list.first_row = args.first_row;
-  pass.list.scores = pass.scores;
-  pass.list.rows = args.rows;
-  pass.list.counts = args.counts;
+  SetList(args, pass.scores, pass.list);
   const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
   const uint32_t columns = QuestionColumns(args.num_chosen);
   const uint32_t most_bytes = std::max(

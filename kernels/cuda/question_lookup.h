@@ -29,26 +29,10 @@ namespace lectern {
 
 constexpr uint32_t kMostChosenQueries = 512;
 
-struct CudaQuestionLookupArgs {
-  DeviceRowCodes codes;
-  DeviceQueries queries;                // R = num_tokens * group
-  float scale = 0;                      // > 0
-  float softcap = 0;                    // > 0: of the model's logits
-  const float* known_lse = nullptr;     // [num_kv_heads][R]: of all else; nullptr: nothing
-  const uint32_t* chosen = nullptr;     // [num_chosen], ascending: the query rows that choose
-  const float* weights = nullptr;       // [num_chosen], > 0, of sum 1
-  uint32_t num_chosen = 0;              // 1 to kMostChosenQueries, at most R
-  uint32_t num_refined = 0;             // num_wanted to all_rows
-  uint32_t num_wanted = 0;              // >= 1
-  float* scratch = nullptr;             // CudaQuestionLookupScratch floats; 16-byte aligned
-  const uint32_t* first_row = nullptr;  // [num_kv_heads]: added to rows listed; nullptr: 0
-  uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
-  uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
-  float* lse = nullptr;        // out [num_kv_heads][num_chosen]
-  // out [num_kv_heads][R][most_groups]: log mass of the rows that are not listed; -inf: there are
-  // none, or no such group. A source's logits (attention.h), of stride most_groups.
-  float* tail = nullptr;
-  float* tail_lse = nullptr;  // out [num_kv_heads][num_chosen]: of all groups; nullptr: not wanted
+struct CudaQuestionLookupArgs : CudaCodesLookupArgs {
+  const uint32_t* chosen = nullptr;  // [num_chosen], ascending: the query rows that choose
+  const float* weights = nullptr;    // [num_chosen], > 0, of sum 1
+  uint32_t num_chosen = 0;           // 1 to kMostChosenQueries, at most R
 };
 // Most of it are masses of refined rows: num_refined times num_chosen, the latter filled up to a
 // multiple of 64 (at most 16: to 16).

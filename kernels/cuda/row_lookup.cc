@@ -54,23 +54,13 @@ size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t nu
 }
 
 const char* Wrong(const CudaRowLookupArgs& args) {
-  const DeviceRowCodes& codes = args.codes;
-  if (const char* why = WrongQueries(args.queries)) return why;
-  if (const char* why = WrongCodes(codes, args.queries)) return why;
-  if (args.scratch == nullptr || args.rows == nullptr || args.counts == nullptr ||
-      args.lse == nullptr || args.tail == nullptr) {
-    return "an array that is missing";
-  }
-  if (!IsAligned(args.scratch, 16)) return "what is not aligned";
+  if (const char* why = WrongCodesLookup(args)) return why;
   if (args.queries.num_tokens * args.queries.group > kMostLookupQueries) {
     return "too many query rows";
   }
-  if (!(args.scale > 0)) return "a scale that is none";
-  if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
-      args.num_refined > args.num_coded || args.num_coded > codes.all_rows) {
+  if (args.num_refined > args.num_coded || args.num_coded > args.codes.all_rows) {
     return "more rows than there are";
   }
-  if (!(args.softcap >= 0)) return "a soft-cap that is none";
   return nullptr;
 }
 
@@ -91,12 +81,7 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   SetScratch(codes, num_queries, args.num_coded, args.num_refined, pass);
   pass.clusters.wanted = args.num_coded;
   pass.slots.wanted = args.num_refined;
-  pass.list.selection.wanted = args.num_wanted;
-  pass.list.num_refined = args.num_refined;
-  pass.list.first_row = args.first_row;
-  pass.list.scores = pass.scores;
-  pass.list.rows = args.rows;
-  pass.list.counts = args.counts;
+  SetList(args, pass.scores, pass.list);
   const CudaKernels& kernels = stream.kernels();
   CudaStatus status;
   const auto launch = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {

@@ -28,26 +28,10 @@ namespace lectern {
 
 constexpr uint32_t kMostLookupQueries = 16;  // query rows of a kv head
 
-struct CudaRowLookupArgs {
-  DeviceRowCodes codes;
-  DeviceQueries queries;               // R = num_tokens * group, 1 to kMostLookupQueries
-  float scale = 0;                     // > 0
-  float softcap = 0;                   // > 0: of the model's logits
-  const float* known_lse = nullptr;    // [num_kv_heads][R]: of all else; nullptr: nothing
+// R is at most kMostLookupQueries, of which all choose.
+struct CudaRowLookupArgs : CudaCodesLookupArgs {
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
-  uint32_t num_coded = 0;              // num_refined to all_rows
-  uint32_t num_refined = 0;            // num_wanted or more
-  uint32_t num_wanted = 0;             // >= 1
-  float* scratch = nullptr;            // CudaRowLookupScratch floats; 16-byte aligned
-  // [num_kv_heads], of the device: added to the rows of each head that are listed; nullptr: 0.
-  const uint32_t* first_row = nullptr;
-  uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
-  uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
-  float* lse = nullptr;        // out [num_kv_heads][R]
-  // out [num_kv_heads][R][most_groups]: log mass of the rows that are not listed; -inf: there are
-  // none, or no such group. A source's logits (attention.h), of stride most_groups.
-  float* tail = nullptr;
-  float* tail_lse = nullptr;  // out [num_kv_heads][R]: of all groups; nullptr: not wanted
+  uint32_t num_coded = 0;              // num_refined to all_rows: whose row codes are read
 };
 size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t num_coded,
                             uint32_t num_refined);

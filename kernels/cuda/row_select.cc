@@ -6,6 +6,8 @@
 
 namespace lectern {
 
+namespace {
+
 const char* WrongCodes(const DeviceRowCodes& codes, const DeviceQueries& queries) {
   if (codes.planes == nullptr || codes.factors == nullptr || codes.clusters == nullptr ||
       codes.fine_planes == nullptr || codes.fine_factors == nullptr || codes.row_begin == nullptr ||
@@ -28,6 +30,25 @@ const char* WrongCodes(const DeviceRowCodes& codes, const DeviceQueries& queries
   return nullptr;
 }
 
+}  // namespace
+
+const char* WrongCodesLookup(const CudaCodesLookupArgs& args) {
+  if (const char* why = WrongQueries(args.queries)) return why;
+  if (const char* why = WrongCodes(args.codes, args.queries)) return why;
+  if (args.scratch == nullptr || args.rows == nullptr || args.counts == nullptr ||
+      args.lse == nullptr || args.tail == nullptr) {
+    return "an array that is missing";
+  }
+  if (!IsAligned(args.scratch, 16)) return "what is not aligned";
+  if (!(args.scale > 0)) return "a scale that is none";
+  if (!(args.softcap >= 0)) return "a soft-cap that is none";
+  if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
+      args.num_refined > args.codes.all_rows) {
+    return "more rows than there are";
+  }
+  return nullptr;
+}
+
 void TakeZeroed(size_t num_tiles, ScratchParts& parts, RowSelection& selection) {
   parts.Take(selection.counts, kScoreBuckets);
   parts.Take(selection.counters, 2);
@@ -41,6 +62,15 @@ void TakeRefined(size_t num_refined, ScratchParts& parts, RefinedRows& refined) 
   parts.Take(refined.slots, num_refined);
   parts.Take(refined.heads, num_refined);
   parts.Take(refined.scores, num_refined);
+}
+
+void SetList(const CudaCodesLookupArgs& args, float* scores, CudaRowListPass& list) {
+  list.selection.wanted = args.num_wanted;
+  list.num_refined = args.num_refined;
+  list.first_row = args.first_row;
+  list.scores = scores;
+  list.rows = args.rows;
+  list.counts = args.counts;
 }
 
 }  // namespace lectern

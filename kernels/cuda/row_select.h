@@ -46,8 +46,29 @@ struct DeviceRowCodes {
   uint32_t plane_bytes = 0;                                    // head_dim / 8, at most 32
 };
 
-// What is wrong with codes for such queries; nullptr: nothing.
-const char* WrongCodes(const DeviceRowCodes& codes, const DeviceQueries& queries);
+// What lookups by row codes have in common. R: num_tokens * group query rows of a kv head, of which
+// some choose.
+struct CudaCodesLookupArgs {
+  DeviceRowCodes codes;
+  DeviceQueries queries;
+  float scale = 0;                   // > 0
+  float softcap = 0;                 // > 0: of the model's logits
+  const float* known_lse = nullptr;  // [num_kv_heads][R]: of all else; nullptr: nothing
+  uint32_t num_refined = 0;          // num_wanted to all_rows: whose fine codes are read
+  uint32_t num_wanted = 0;           // >= 1: that are listed
+  float* scratch = nullptr;          // as many as each lookup says; 16-byte aligned
+  // [num_kv_heads], of the device: added to the rows of each head that are listed; nullptr: 0.
+  const uint32_t* first_row = nullptr;
+  uint32_t* rows = nullptr;  // out [num_wanted]: of head 0, ascending, from its first; of head 1 …
+  uint32_t* counts = nullptr;  // out [num_kv_heads]: how many of each
+  float* lse = nullptr;        // out [num_kv_heads][rows that choose]
+  // out [num_kv_heads][R][most_groups]: log mass of the rows that are not listed; -inf: there are
+  // none, or no such group. A source's logits (attention.h), of stride most_groups.
+  float* tail = nullptr;
+  float* tail_lse = nullptr;  // out, as lse: of all groups; nullptr: not wanted
+};
+// What is wrong with them; nullptr: nothing.
+const char* WrongCodesLookup(const CudaCodesLookupArgs& args);
 
 // Memory in parts, each aligned to 16 bytes.
 struct ScratchParts {
@@ -98,6 +119,8 @@ struct CudaRowListPass {
   uint32_t* rows;             // out [wanted]: head after head, ascending
   uint32_t* counts;           // in: 0; out [num_kv_heads]: how many of each
 };
+
+void SetList(const CudaCodesLookupArgs& args, float* scores, CudaRowListPass& list);
 
 }  // namespace lectern
 

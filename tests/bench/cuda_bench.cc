@@ -309,37 +309,21 @@ class Step {
   void Lookup() {
     float* const tail_lse = lookup_lse_.data() + size_t{layer_.heads} * num_rows_;
     // Heads are as far apart among the keys as among the codes.
-    if (!is_question()) {
-      Check(CudaRowLookup(stream_, {.codes = layer_.Codes(),
-                                    .queries = view_,
-                                    .scale = kScale,
-                                    .num_coded = num_coded_,
-                                    .num_refined = num_refined_,
-                                    .num_wanted = num_wanted_,
-                                    .scratch = scratch_.data(),
-                                    .first_row = layer_.row_begin.data(),
-                                    .rows = listed_.data(),
-                                    .counts = counts_.data(),
-                                    .lse = lookup_lse_.data(),
-                                    .tail = tail_.data(),
-                                    .tail_lse = tail_lse}));
-      return;
-    }
-    Check(CudaQuestionLookup(stream_, {.codes = layer_.Codes(),
-                                       .queries = view_,
-                                       .scale = kScale,
-                                       .chosen = chosen_.data(),
-                                       .weights = weights_.data(),
-                                       .num_chosen = num_chosen_,
-                                       .num_refined = num_refined_,
-                                       .num_wanted = num_wanted_,
-                                       .scratch = scratch_.data(),
-                                       .first_row = layer_.row_begin.data(),
-                                       .rows = listed_.data(),
-                                       .counts = counts_.data(),
-                                       .lse = lookup_lse_.data(),
-                                       .tail = tail_.data(),
-                                       .tail_lse = tail_lse}));
+    const CudaCodesLookupArgs args = {.codes = layer_.Codes(),
+                                      .queries = view_,
+                                      .scale = kScale,
+                                      .num_refined = num_refined_,
+                                      .num_wanted = num_wanted_,
+                                      .scratch = scratch_.data(),
+                                      .first_row = layer_.row_begin.data(),
+                                      .rows = listed_.data(),
+                                      .counts = counts_.data(),
+                                      .lse = lookup_lse_.data(),
+                                      .tail = tail_.data(),
+                                      .tail_lse = tail_lse};
+    Check(is_question()
+              ? CudaQuestionLookup(stream_, {args, chosen_.data(), weights_.data(), num_chosen_})
+              : CudaRowLookup(stream_, {args, nullptr, num_coded_}));
   }
   // To what was listed, and the tail.
   void Attend() {

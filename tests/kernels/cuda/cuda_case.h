@@ -31,6 +31,15 @@ inline std::string CudaMachineName(const ::testing::TestParamInfo<CudaMachine>& 
   }
 }
 
+// Bits of this type; `values` become what they are worth.
+inline std::vector<uint16_t> RoundTo(Dtype dtype, Matrix& values) {
+  std::vector<uint16_t> bits(values.data.size());
+  auto* const bytes = reinterpret_cast<std::byte*>(bits.data());
+  FromFloatRowsScalar(values.rows, dtype, bytes);
+  ToFloatRowsScalar({bytes, dtype, values.rows.num_rows, values.rows.num_cols}, values.rows);
+  return bits;
+}
+
 class CudaTest : public ::testing::TestWithParam<CudaMachine> {
  public:
   void SetUp() override {

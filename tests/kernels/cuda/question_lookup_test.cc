@@ -54,14 +54,7 @@ struct QuestionCase {
   size_t plane_bytes() const { return PlaneBytes(dim); }
   size_t query_stride() const { return (num_heads() * group + 1) * dim; }
   double Capped(double logit) const { return Softcapped(logit, double{softcap}); }
-  // Bits in the queries' type; `values` become what they are worth.
-  std::vector<uint16_t> Round(Matrix& values) const {
-    std::vector<uint16_t> bits(values.data.size());
-    auto* const bytes = reinterpret_cast<std::byte*>(bits.data());
-    FromFloatRowsScalar(values.rows, dtype, bytes);
-    ToFloatRowsScalar({bytes, dtype, values.rows.num_rows, values.rows.num_cols}, values.rows);
-    return bits;
-  }
+  std::vector<uint16_t> Round(Matrix& values) const { return RoundTo(dtype, values); }
 
   void Draw() {
     if (scale == 0) scale = 1 / std::sqrt(static_cast<float>(dim));

@@ -77,14 +77,7 @@ struct RowLookupCase {
   const float* QueryOf(const Matrix& of, size_t head, size_t r) const {
     return of[r / group()] + (head * group() + r % group()) * dim;
   }
-  // Bits in the queries' type; `values` become what they are worth.
-  std::vector<uint16_t> Round(Matrix& values) const {
-    std::vector<uint16_t> bits(values.data.size());
-    auto* const bytes = reinterpret_cast<std::byte*>(bits.data());
-    FromFloatRowsScalar(values.rows, dtype, bytes);
-    ToFloatRowsScalar({bytes, dtype, values.rows.num_rows, values.rows.num_cols}, values.rows);
-    return bits;
-  }
+  std::vector<uint16_t> Round(Matrix& values) const { return RoundTo(dtype, values); }
   double Softcapped(double logit) const {
     return softcap > 0 ? softcap * std::tanh(logit / softcap) : logit;
   }
