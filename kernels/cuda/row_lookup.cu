@@ -185,9 +185,7 @@ __device__ __forceinline__ void FindClusters(const CudaRowLookupPass& pass, uint
 // ---- Logits and scores of a tile of slots, by row codes
 
 template <uint32_t kQueries>
-__global__ __launch_bounds__(kRowThreads, kQueries == 1
-                                              ? 1
-                                              : 3) void LogitsKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads, 3) void LogitsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t tile = blockIdx.x, first_slot = tile * kRowTile + threadIdx.x;

@@ -14,7 +14,7 @@ __device__ __forceinline__ size_t QueryOf(const CudaRowLookupPass& pass, uint32_
                                           uint32_t query) {
   return size_t{head} * pass.num_queries + query;
 }
-// Of a query row, of 0 the block does not look.
+// Of a query row; where it is 0 its scores are not looked at.
 __device__ __forceinline__ float WeightOf(const CudaRowLookupPass& pass, uint32_t query) {
   const float* const weights = pass.lookup.row_weights;
   return weights != nullptr ? weights[query] : 1.0f / static_cast<float>(pass.num_queries);
