@@ -52,8 +52,7 @@ __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32
 __device__ __forceinline__ void LoadTables(const CudaRowLookupPass& pass, uint32_t head,
                                            uint32_t first, uint32_t count, unsigned char* tables) {
   const uint32_t num_entries = pass.lookup.codes.plane_bytes * kTableWords;  // of a query row
-  const uint8_t* const from =
-      pass.tables + (size_t{head} * pass.num_queries + first) * num_entries;
+  const uint8_t* const from = pass.tables + (size_t{head} * pass.num_queries + first) * num_entries;
   auto* const to = reinterpret_cast<uint32_t*>(tables);
   __syncthreads();  // all have read what was there
   for (uint32_t i = threadIdx.x; i < (count + kRowQueries - 1) / kRowQueries * num_entries;
