@@ -166,17 +166,16 @@ Status DevicePrefill::RoundQueries(size_t num_tokens) {
 Status DevicePrefill::AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut) {
   const size_t cols = size_t{config_.num_kv_heads} * config_.head_dim;
   for (const bool is_values : {false, true}) {
-    const DeviceArray<float>& from = is_values ? a_.device->values : a_.device->keys;
-    LECTERN_RETURN_IF_ERROR(a_.stream->Check(
-        CudaStoreRows(a_.stream->stream(),
-                      {.input = {from.data(), Dtype::kF32, args.end - args.begin, cols, cols},
-                       .num_heads = config_.num_kv_heads,
-                       .head_dim = config_.head_dim,
-                       .dtype = shape_.dtype,
-                       .output = is_values ? rows.values() : rows.keys(),
-                       .scales = nullptr,
-                       .rows_per_head = static_cast<uint32_t>(shape_.num_tokens),
-                       .first_position = static_cast<uint32_t>(args.begin)})));
+    float* const from = is_values ? a_.device->values : a_.device->keys;
+    LECTERN_RETURN_IF_ERROR(a_.stream->Check(CudaStoreRows(
+        a_.stream->stream(), {.input = {from, Dtype::kF32, args.end - args.begin, cols, cols},
+                              .num_heads = config_.num_kv_heads,
+                              .head_dim = config_.head_dim,
+                              .dtype = shape_.dtype,
+                              .output = is_values ? rows.values() : rows.keys(),
+                              .scales = nullptr,
+                              .rows_per_head = static_cast<uint32_t>(shape_.num_tokens),
+                              .first_position = static_cast<uint32_t>(args.begin)})));
   }
   DeviceKv kv = rows.view();
   kv.rows_per_head = static_cast<uint32_t>(shape_.num_tokens);

@@ -296,9 +296,9 @@ Status DeviceStep::Attend(uint32_t number, Activations& a, size_t row) {
                                       .scales = nullptr,
                                       .rows_per_head = static_cast<uint32_t>(num_tokens),
                                       .first_position = 0})));
-  LECTERN_RETURN_IF_ERROR(conversation_->Store(
-      stream.stream(), number, num_tokens, a.device->keys.data() + row * kv_cols,
-      a.device->values.data() + row * kv_cols, 0, step_.data()));
+  LECTERN_RETURN_IF_ERROR(conversation_->Store(stream.stream(), number, num_tokens,
+                                               a.device->keys + row * kv_cols,
+                                               a.device->values + row * kv_cols, 0, step_.data()));
   LECTERN_RETURN_IF_ERROR(AttendConversation(stream, number));
   LECTERN_RETURN_IF_ERROR(AttendExact(stream, layer));
   if (layer.is_sparse) {

@@ -61,23 +61,37 @@ class DeviceTransformer::Step {
     const DeviceWeights::Layer& w = weights_.layer(layer);
     BringResidual();
     Norm(On(d().residual, config_.hidden_size), w.attention_norm, Input(config_.hidden_size));
-    const DeviceRows q = On(d().projected, q_cols()), k = On(d().keys, kv_cols());
+    const size_t num_queries = num_tokens_ * q_cols(), num_keys = num_tokens_ * kv_cols();
+    d().keys = d().projected.data() + num_queries;
+    d().values = d().keys + num_keys;
+    const DeviceRows q = On(d().projected.data(), q_cols()), k = On(d().keys, kv_cols());
     const DeviceRows v = On(d().values, kv_cols());
-    Multiply(config_.hidden_size, w.q, q, false);
-    Multiply(config_.hidden_size, w.k, k, false);
-    Multiply(config_.hidden_size, w.v, v, false);
+    const DeviceRows all = On(d().projected.data(), q_cols() + 2 * kv_cols());
+    if (num_tokens_ == 1) {
+      Multiply(config_.hidden_size, weights_.Rows(w.qkv), all, false);
+    } else {
+      size_t first = 0;
+      for (const DeviceRows& part : {q, k, v}) {
+        Multiply(config_.hidden_size, weights_.Rows(w.qkv, first, part.num_cols), part, false);
+        first += part.num_cols;
+      }
+    }
     AddBias(w.q_bias, q);
     AddBias(w.k_bias, k);
     AddBias(w.v_bias, v);
     NormHeads(q, w.q_norm);
     NormHeads(k, w.k_norm);
     const bool is_local = !a_.angles[1].cosine.empty() && config_.is_windowed(layer);
-    Rotate(q, is_local, config_.query_scale);
-    Rotate(k, is_local, 1);
+    if (num_tokens_ == 1 && config_.query_scale == 1) {
+      Rotate(On(d().projected.data(), q_cols() + kv_cols()), is_local, 1);
+    } else {
+      Rotate(q, is_local, config_.query_scale);
+      Rotate(k, is_local, 1);
+    }
     if (a_.attends_on_device) return;
-    if (!a_.keeps_queries) Download(d().projected, num_tokens_ * q_cols(), a_.projected.data());
-    Download(d().keys, num_tokens_ * kv_cols(), a_.keys.data());
-    Download(d().values, num_tokens_ * kv_cols(), a_.values.data());
+    if (!a_.keeps_queries) Download(d().projected, num_queries, a_.projected.data());
+    Download(d().projected, num_keys, a_.keys.data(), num_queries);
+    Download(d().projected, num_keys, a_.values.data(), num_queries + num_keys);
     Wait();
   }
 
@@ -120,13 +134,14 @@ class DeviceTransformer::Step {
     const DeviceWeights::Layer& w = weights_.layer(layer);
     const size_t ffn = config_.intermediate_size;
     Norm(On(d().residual, config_.hidden_size), w.mlp_norm, Input(config_.hidden_size));
-    Multiply(config_.hidden_size, w.gate, On(d().gate, ffn), false);
-    Multiply(config_.hidden_size, w.up, On(d().up, ffn), false);
+    const DeviceRows both = On(d().gate_up, 2 * ffn);
+    Multiply(config_.hidden_size, weights_.Rows(w.gate_up), both, false);
     Try([&] {
-      return CudaGlu(stream(), {.gate = On(d().gate, ffn),
-                                .up = On(d().up, ffn),
-                                .output = Input(ffn),
-                                .activation = config_.activation});
+      return CudaGlu(stream(),
+                     {.gate = {both.data, Dtype::kF32, num_tokens_, ffn, both.stride},
+                      .up = {d().gate_up.data() + ffn, Dtype::kF32, num_tokens_, ffn, both.stride},
+                      .output = Input(ffn),
+                      .activation = config_.activation});
     });
     AddPart(ffn, w.down, {}, w.mlp_post_norm);
   }
@@ -142,7 +157,7 @@ class DeviceTransformer::Step {
     residual.data = d().residual.data() + first * hidden;
     Norm(residual, weights_.final_norm(), Input(hidden));
     const DeviceRows output = On(d().logits, vocab);
-    Multiply(hidden, weights_.output(), output, false);
+    Multiply(hidden, weights_.Rows(weights_.output()), output, false);
     if (config_.logit_softcap > 0) {
       Try([&] { return CudaSoftcap(stream(), {output, config_.logit_softcap}); });
     }
@@ -174,11 +189,8 @@ class DeviceTransformer::Step {
     LECTERN_RETURN_IF_ERROR(d().residual.Reserve(s, n * hidden, kWhat));
     LECTERN_RETURN_IF_ERROR(d().input.Reserve(s, n * widest, kWhat));
     if (config_.post_norms) LECTERN_RETURN_IF_ERROR(d().part.Reserve(s, n * hidden, kWhat));
-    LECTERN_RETURN_IF_ERROR(d().projected.Reserve(s, n * q_cols(), kWhat));
-    LECTERN_RETURN_IF_ERROR(d().keys.Reserve(s, n * kv_cols(), kWhat));
-    LECTERN_RETURN_IF_ERROR(d().values.Reserve(s, n * kv_cols(), kWhat));
-    LECTERN_RETURN_IF_ERROR(d().gate.Reserve(s, n * config_.intermediate_size, kWhat));
-    LECTERN_RETURN_IF_ERROR(d().up.Reserve(s, n * config_.intermediate_size, kWhat));
+    LECTERN_RETURN_IF_ERROR(d().projected.Reserve(s, n * (q_cols() + 2 * kv_cols()), kWhat));
+    LECTERN_RETURN_IF_ERROR(d().gate_up.Reserve(s, 2 * n * config_.intermediate_size, kWhat));
     for (size_t kind = 0; kind < a_.angles.size(); ++kind) {
       const size_t size = a_.angles[kind].cosine.size();
       LECTERN_RETURN_IF_ERROR(d().cosine[kind].Reserve(s, size, kWhat));
@@ -188,8 +200,11 @@ class DeviceTransformer::Step {
     return {};
   }
 
+  DeviceRows On(float* data, size_t cols) const {
+    return {data, Dtype::kF32, num_tokens_, cols, cols};
+  }
   DeviceRows On(const DeviceArray<float>& array, size_t cols) const {
-    return {array.data(), Dtype::kF32, num_tokens_, cols, cols};
+    return On(array.data(), cols);
   }
   // What the next matrix is multiplied by.
   DeviceRows Input(size_t cols) {
@@ -214,11 +229,11 @@ class DeviceTransformer::Step {
     Norm(heads, weight, heads);
   }
 
-  void Multiply(size_t input_cols, const DeviceWeights::Matrix& weight, const DeviceRows& output,
+  void Multiply(size_t input_cols, const DeviceRows& weight, const DeviceRows& output,
                 bool accumulate) {
     Try([&] {
       return CudaMatMul(stream(), {.input = Input(input_cols),
-                                   .weight = weights_.Rows(weight),
+                                   .weight = weight,
                                    .output = output,
                                    .accumulate = accumulate});
     });
@@ -262,11 +277,11 @@ class DeviceTransformer::Step {
                const DeviceArray<float>& bias, const DeviceArray<float>& post_norm) {
     const DeviceRows residual = On(d().residual, config_.hidden_size);
     if (post_norm.empty()) {
-      Multiply(input_cols, weight, residual, true);
+      Multiply(input_cols, weights_.Rows(weight), residual, true);
       return AddBias(bias, residual);
     }
     const DeviceRows part = On(d().part, config_.hidden_size);
-    Multiply(input_cols, weight, part, false);
+    Multiply(input_cols, weights_.Rows(weight), part, false);
     AddBias(bias, part);
     Norm(part, post_norm, part);
     Try([&] { return CudaAdd(stream(), {residual, d().part.data(), config_.hidden_size}); });
@@ -275,8 +290,8 @@ class DeviceTransformer::Step {
   void Upload(const float* from, size_t count, const DeviceArray<float>& to) {
     if (status_.ok() && count > 0) status_ = to.Upload(*a_.stream, from, count);
   }
-  void Download(const DeviceArray<float>& from, size_t count, float* to) {
-    if (status_.ok()) status_ = from.Download(*a_.stream, to, count);
+  void Download(const DeviceArray<float>& from, size_t count, float* to, size_t at = 0) {
+    if (status_.ok()) status_ = from.Download(*a_.stream, to, count, at);
   }
   void Wait() {
     if (status_.ok()) status_ = a_.stream->Wait();

@@ -33,9 +33,12 @@ struct DeviceActivations {
   // [tokens, hidden] and [tokens], where cosines are measured: see PrepareCosines.
   DeviceArray<float> before, similarities;
   DeviceArray<uint16_t> input;            // [tokens, …], of the weights' type
-  DeviceArray<float> projected;           // [tokens, heads * head_dim]
-  DeviceArray<float> keys, values;        // [tokens, kv heads * head_dim]
-  DeviceArray<float> gate, up;            // [tokens, intermediate]
+  // Of the last Project: queries [tokens, heads * head_dim], then keys and values [tokens, kv heads
+  // * head_dim], so that those of one token are one product. The attention's output takes the place
+  // of the queries.
+  DeviceArray<float> projected;
+  float *keys = nullptr, *values = nullptr;  // in it
+  DeviceArray<float> gate_up;                // [tokens, 2 * intermediate]
   DeviceArray<float> cosine[2], sine[2];  // [tokens, dims / 2], as Activations::angles
   DeviceArray<float> logits;              // [tokens, vocab]
   // All layers of a token, of one Activations::graph_key, and the key of the last token.

@@ -65,7 +65,7 @@ class DeviceWeightsLoader {
     for (size_t i = 0; i < config.num_layers; ++i) {
       LECTERN_RETURN_IF_ERROR(LoadLayer(weights.layer(i), to.layers_[i]));
     }
-    LECTERN_RETURN_IF_ERROR(Upload(weights.output(), {}, to.output_));
+    LECTERN_RETURN_IF_ERROR(Upload({{weights.output()}}, to.output_));
     LECTERN_RETURN_IF_ERROR(Upload(weights.final_norm(), to.final_norm_));
     return stream_.Wait();
   }
@@ -78,13 +78,10 @@ class DeviceWeightsLoader {
       q_rows = SeparatedRows(from.q.num_rows(), config.head_dim);
       k_rows = SeparatedRows(from.k.num_rows(), config.head_dim);
     }
-    LECTERN_RETURN_IF_ERROR(Upload(from.q, q_rows, to.q));
-    LECTERN_RETURN_IF_ERROR(Upload(from.k, k_rows, to.k));
-    LECTERN_RETURN_IF_ERROR(Upload(from.v, {}, to.v));
-    LECTERN_RETURN_IF_ERROR(Upload(from.o, {}, to.o));
-    LECTERN_RETURN_IF_ERROR(Upload(from.gate, {}, to.gate));
-    LECTERN_RETURN_IF_ERROR(Upload(from.up, {}, to.up));
-    LECTERN_RETURN_IF_ERROR(Upload(from.down, {}, to.down));
+    LECTERN_RETURN_IF_ERROR(Upload({{from.q, q_rows}, {from.k, k_rows}, {from.v}}, to.qkv));
+    LECTERN_RETURN_IF_ERROR(Upload({{from.o}}, to.o));
+    LECTERN_RETURN_IF_ERROR(Upload({{from.gate}, {from.up}}, to.gate_up));
+    LECTERN_RETURN_IF_ERROR(Upload({{from.down}}, to.down));
     LECTERN_RETURN_IF_ERROR(Upload(from.attention_norm, to.attention_norm));
     LECTERN_RETURN_IF_ERROR(Upload(from.mlp_norm, to.mlp_norm));
     LECTERN_RETURN_IF_ERROR(Upload(from.attention_post_norm, to.attention_post_norm));
@@ -113,26 +110,39 @@ class DeviceWeightsLoader {
   }
 
   // `order`: the row of `from` that becomes each row; empty: as they are.
-  Status Upload(const WeightMatrix& from, const std::vector<size_t>& order,
-                DeviceWeights::Matrix& to) {
-    to.num_rows = from.num_rows();
-    to.num_cols = from.num_cols();
+  struct Part {
+    const WeightMatrix& from;
+    std::vector<size_t> order = {};
+  };
+  // One below the other.
+  Status Upload(const std::vector<Part>& parts, DeviceWeights::Matrix& to) {
+    to.num_cols = parts.front().from.num_cols();
+    for (const Part& part : parts) to.num_rows += part.from.num_rows();
     LECTERN_RETURN_IF_ERROR(to.data.Reserve(stream_, to.num_rows * to.num_cols, "the model"));
     const WaitsForStream wait(stream_);
+    size_t first_row = 0;
+    for (const Part& part : parts) {
+      LECTERN_RETURN_IF_ERROR(UploadPart(part, first_row, to));
+      first_row += part.from.num_rows();
+    }
+    return {};
+  }
+  Status UploadPart(const Part& part, size_t first_row, const DeviceWeights::Matrix& to) {
     const size_t step =
         std::max<size_t>(1, kStagingBytes / (to.num_cols * sizeof(uint16_t)) / kRowsPerItem) *
         kRowsPerItem;
-    for (size_t begin = 0; begin < to.num_rows; begin += step) {
-      const size_t count = std::min(step, to.num_rows - begin);
+    const size_t num_rows = part.from.num_rows();
+    for (size_t begin = 0; begin < num_rows; begin += step) {
+      const size_t count = std::min(step, num_rows - begin);
       LECTERN_RETURN_IF_ERROR(stream_.Wait());  // for what is in the staging memory
-      if (!Convert(from, order, begin, count)) {
+      if (!Convert(part.from, part.order, begin, count)) {
         return {Code::kUnsupportedModel,
                 model_.folder() +
                     ": a weight is not finite or too large for f16, as which the GPU multiplies "
                     "it; run on the CPU (--device cpu)"};
       }
       LECTERN_RETURN_IF_ERROR(to.data.Upload(stream_, staging_.data(), count * to.num_cols,
-                                             begin * to.num_cols));
+                                             (first_row + begin) * to.num_cols));
     }
     return {};
   }

@@ -22,10 +22,11 @@ class DeviceWeights {
     DeviceArray<uint16_t> data;
     size_t num_rows = 0, num_cols = 0;
   };
-  // As LayerWeights; empty vectors are not there. Rows of q and k whose pairs are neighbours in the
-  // file (RopeRecipe::has_neighbours) are in the order in which they are not.
+  // As LayerWeights; empty vectors are not there. Those of q, k and v, and of gate and up, are one
+  // matrix, one below the other: so many products less. Rows of q and k whose pairs are neighbours
+  // in the file (RopeRecipe::has_neighbours) are in the order in which they are not.
   struct Layer {
-    Matrix q, k, v, o, gate, up, down;
+    Matrix qkv, o, gate_up, down;
     DeviceArray<float> attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
     DeviceArray<float> q_norm, k_norm, q_bias, k_bias, v_bias, o_bias;
   };
@@ -39,9 +40,12 @@ class DeviceWeights {
   const Layer& layer(size_t i) const { return layers_[i]; }
   const Matrix& output() const { return output_; }
   const DeviceArray<float>& final_norm() const { return final_norm_; }
-  DeviceRows Rows(const Matrix& matrix) const {
-    return {matrix.data.data(), dtype_, matrix.num_rows, matrix.num_cols, matrix.num_cols};
+  // [first, first + count) of a matrix.
+  DeviceRows Rows(const Matrix& matrix, size_t first, size_t count) const {
+    return {matrix.data.data() + first * matrix.num_cols, dtype_, count, matrix.num_cols,
+            matrix.num_cols};
   }
+  DeviceRows Rows(const Matrix& matrix) const { return Rows(matrix, 0, matrix.num_rows); }
 
  private:
   friend class DeviceWeightsLoader;
