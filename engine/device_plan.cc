@@ -104,6 +104,10 @@ uint64_t PrefillLayerBytes(const ModelConfig& c, const DevicePrefillShape& shape
   return shape.num_tokens * TokenBytes(c, shape.dtype);
 }
 
+uint64_t PrefillHostBytes(const ModelConfig& c, Dtype dtype, uint64_t num_tokens) {
+  return std::min<uint64_t>(num_tokens, kChunkTokens) * TokenBytes(c, dtype);
+}
+
 uint64_t DevicePrefillBytes(const ModelConfig& c, const DevicePrefillShape& shape) {
   const uint64_t chunk = ChunkTokens(shape);
   const uint64_t block = std::min<uint64_t>(shape.block_tokens, shape.num_tokens);

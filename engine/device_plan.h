@@ -59,6 +59,8 @@ uint64_t MostPrefillItems(const ModelConfig& config, const DevicePrefillShape& s
 uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& shape);
 // A layer's keys and values of all tokens.
 uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
+// Of the host: a chunk's keys and values on their way to the spill.
+uint64_t PrefillHostBytes(const ModelConfig& config, Dtype dtype, uint64_t num_tokens);
 // Beside the weights, where no layer stays.
 uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // What indexing, and rows of documents that are asked, leave: a session that is opened meanwhile

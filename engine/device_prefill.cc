@@ -11,7 +11,7 @@ constexpr const char* kJob = "indexing";
 }  // namespace
 
 Result<std::unique_ptr<DevicePrefill>> DevicePrefill::Create(const Transformer& transformer,
-                                                             const KvSpill& spill,
+                                                             KvSpill& spill,
                                                              Activations& activations,
                                                              const DevicePrefillShape& shape) {
   assert(HasDeviceAttention(*transformer.device()->device(), shape.dtype, spill.shape().head_dim));
@@ -35,6 +35,8 @@ Status DevicePrefill::TakeMemory() {
   LECTERN_RETURN_IF_ERROR(queries_.Reserve(stream, a_.max_tokens * config_.num_heads * dim, kJob));
   LECTERN_RETURN_IF_ERROR(
       staged_.Reserve(stream, shape_.dtype, dim, block * config_.num_kv_heads, kJob));
+  brought_ = HostBuffer<std::byte>(stream.stream(),
+                                   PrefillHostBytes(config_, shape_.dtype, shape_.num_tokens));
   LECTERN_RETURN_IF_ERROR(items_.Reserve(stream, MostPrefillItems(config_, shape_), kJob));
   LECTERN_RETURN_IF_ERROR(item_begin_.Reserve(stream, config_.num_kv_heads + 1, kJob));
   LECTERN_RETURN_IF_ERROR(partial_out_.Reserve(stream, states * dim, kJob));
@@ -117,10 +119,54 @@ DevicePrefill::Cut DevicePrefill::CutKeys(const Args& args, bool is_resident) co
   return cut;
 }
 
+// The chunk's -> rows [first_position, …) of each head.
+Status DevicePrefill::RoundRows(const DeviceKvRows& to, size_t num_tokens, uint64_t rows_per_head,
+                                uint64_t first_position) {
+  const size_t cols = size_t{config_.num_kv_heads} * config_.head_dim;
+  for (const bool is_values : {false, true}) {
+    float* const from = is_values ? a_.device->values : a_.device->keys;
+    LECTERN_RETURN_IF_ERROR(a_.stream->Check(CudaStoreRows(
+        a_.stream->stream(), {.input = {from, Dtype::kF32, num_tokens, cols, cols},
+                              .num_heads = config_.num_kv_heads,
+                              .head_dim = config_.head_dim,
+                              .dtype = shape_.dtype,
+                              .output = is_values ? to.values() : to.keys(),
+                              .scales = nullptr,
+                              .rows_per_head = static_cast<uint32_t>(rows_per_head),
+                              .first_position = static_cast<uint32_t>(first_position)})));
+  }
+  return {};
+}
+
+Status DevicePrefill::BringRows(size_t num_tokens) {
+  DeviceStream& stream = *a_.stream;
+  const WaitsForStream wait(stream);
+  const size_t num_rows = num_tokens * config_.num_kv_heads;
+  LECTERN_RETURN_IF_ERROR(RoundRows(staged_, num_tokens, num_tokens, 0));
+  LECTERN_RETURN_IF_ERROR(staged_.Download(stream, 0, num_rows, brought_.data(),
+                                           brought_.data() + brought_.size() / 2));
+  return stream.Wait();
+}
+
+Status DevicePrefill::AppendRows(uint32_t layer, uint64_t begin, size_t num_tokens) {
+  const size_t num_rows = num_tokens * config_.num_kv_heads;
+  const auto rows = [&](size_t at) {
+    return TypedRows{brought_.data() + at, shape_.dtype, num_rows, config_.head_dim};
+  };
+  return spill_.AppendRounded(layer, begin, rows(0), rows(brought_.size() / 2));
+}
+
+Status DevicePrefill::Store(uint32_t layer, uint64_t begin, uint64_t end) {
+  LECTERN_RETURN_IF_ERROR(BringRows(end - begin));
+  return AppendRows(layer, begin, end - begin);
+}
+
 Status DevicePrefill::Attend(const Args& args) {
   assert(a_.device && args.end - args.begin <= a_.max_tokens && args.first_key <= args.begin);
   DeviceStream& stream = *a_.stream;
   const DeviceKvRows* const resident = Resident(args.layer);
+  const size_t num_tokens = args.end - args.begin;
+  LECTERN_RETURN_IF_ERROR(BringRows(num_tokens));
   const Cut cut = CutKeys(args, resident != nullptr);
   const AttentionWork& work = cut.work;
   const WaitsForStream wait(stream);  // `work` is read until then
@@ -133,15 +179,18 @@ Status DevicePrefill::Attend(const Args& args) {
   LECTERN_RETURN_IF_ERROR(items_.Upload(stream, work.items.data(), work.items.size()));
   LECTERN_RETURN_IF_ERROR(
       item_begin_.Upload(stream, work.item_begin.data(), work.item_begin.size()));
-  LECTERN_RETURN_IF_ERROR(RoundQueries(args.end - args.begin));
+  LECTERN_RETURN_IF_ERROR(RoundQueries(num_tokens));
   if (resident != nullptr) {
     LECTERN_RETURN_IF_ERROR(AttendResident(args, *resident, cut));
+    LECTERN_RETURN_IF_ERROR(Join(args));
+    LECTERN_RETURN_IF_ERROR(AppendRows(args.layer, args.begin, num_tokens));
   } else {
+    LECTERN_RETURN_IF_ERROR(AppendRows(args.layer, args.begin, num_tokens));
     for (uint32_t block = 0; block < cut.blocks.size(); ++block) {
       LECTERN_RETURN_IF_ERROR(AttendBlock(args, cut, block));
     }
+    LECTERN_RETURN_IF_ERROR(Join(args));
   }
-  LECTERN_RETURN_IF_ERROR(Join(args));
   LECTERN_RETURN_IF_ERROR(stream.Wait());
   a_.is_attended = true;
   return {};
@@ -164,19 +213,7 @@ Status DevicePrefill::RoundQueries(size_t num_tokens) {
 
 // The chunk's rows join those that are there.
 Status DevicePrefill::AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut) {
-  const size_t cols = size_t{config_.num_kv_heads} * config_.head_dim;
-  for (const bool is_values : {false, true}) {
-    float* const from = is_values ? a_.device->values : a_.device->keys;
-    LECTERN_RETURN_IF_ERROR(a_.stream->Check(CudaStoreRows(
-        a_.stream->stream(), {.input = {from, Dtype::kF32, args.end - args.begin, cols, cols},
-                              .num_heads = config_.num_kv_heads,
-                              .head_dim = config_.head_dim,
-                              .dtype = shape_.dtype,
-                              .output = is_values ? rows.values() : rows.keys(),
-                              .scales = nullptr,
-                              .rows_per_head = static_cast<uint32_t>(shape_.num_tokens),
-                              .first_position = static_cast<uint32_t>(args.begin)})));
-  }
+  LECTERN_RETURN_IF_ERROR(RoundRows(rows, args.end - args.begin, shape_.num_tokens, args.begin));
   DeviceKv kv = rows.view();
   kv.rows_per_head = static_cast<uint32_t>(shape_.num_tokens);
   kv.first_position = static_cast<uint32_t>(args.begin + args.first_token);

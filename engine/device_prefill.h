@@ -8,9 +8,9 @@
 // kind of device alone, so that where its rows are, and how much memory there is, changes no
 // bit.
 //
-// What stays the CPU's at first: statistics for policies (cosines, for which the residual stream
-// comes back twice a layer, and sums of squared attention), the spill itself, and of a sparse
-// prefill its clusters and all attention to them.
+// Rows come to the spill as the device rounds them, through pinned memory; of a layer that stays
+// they are written while the device attends. What is the CPU's: sums of squared attention, the
+// spill itself, and of a sparse prefill its clusters and all attention to them.
 //
 // Queries are rounded to the type of the rows (f16 or bf16), products are summed in float:
 // outputs lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU. Every product
@@ -42,19 +42,21 @@ class DevicePrefill {
   // long as there is room. Borrows transformer, spill and activations. kOutOfMemory, param
   // "device_memory", where even one chunk finds no room; errors of Device::Check.
   static Result<std::unique_ptr<DevicePrefill>> Create(const Transformer& transformer,
-                                                       const KvSpill& spill,
-                                                       Activations& activations,
+                                                       KvSpill& spill, Activations& activations,
                                                        const DevicePrefillShape& shape);
 
   struct Args {
     uint32_t layer;
-    uint64_t begin, end;  // tokens of the chunk, which the spill has, and Project left
+    uint64_t begin, end;  // tokens of the chunk, which Project left
     size_t first_token;   // of those that attend; the rest is left as it is
     uint64_t first_key;   // that any of them sees
     const std::function<bool()>& is_cancelled;
   };
-  // The output becomes the device's `projected` (Activations::is_attended). kCancelled, errors of
-  // Device::Check.
+  // The chunk's keys and values, as Project left them on the device, become the spill's, rounded as
+  // KvSpill::Append rounds them. Its errors, and those of Device::Check.
+  Status Store(uint32_t layer, uint64_t begin, uint64_t end);
+  // Stores them and attends: the output becomes the device's `projected`
+  // (Activations::is_attended). kCancelled too.
   Status Attend(const Args& args);
   // Of the last Attend, [kv heads][query rows of the tokens that attended]. Waits.
   Status ReadLse(std::span<float> lse);
@@ -66,7 +68,7 @@ class DevicePrefill {
   size_t num_resident() const { return resident_.size(); }  // layers
 
  private:
-  DevicePrefill(const Transformer& transformer, const KvSpill& spill, Activations& activations,
+  DevicePrefill(const Transformer& transformer, KvSpill& spill, Activations& activations,
                 const DevicePrefillShape& shape)
       : transformer_(transformer),
         config_(transformer.model().config()),
@@ -83,6 +85,10 @@ class DevicePrefill {
     std::vector<uint32_t> block_of_item;
   };
   Cut CutKeys(const Args& args, bool is_resident) const;
+  Status RoundRows(const DeviceKvRows& to, size_t num_tokens, uint64_t rows_per_head,
+                   uint64_t first_position);
+  Status BringRows(size_t num_tokens);
+  Status AppendRows(uint32_t layer, uint64_t begin, size_t num_tokens);
   Status RoundQueries(size_t num_tokens);
   Status AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut);
   Status AttendBlock(const Args& args, const Cut& cut, uint32_t number);
@@ -94,11 +100,12 @@ class DevicePrefill {
 
   const Transformer& transformer_;
   const ModelConfig& config_;
-  const KvSpill& spill_;
+  KvSpill& spill_;
   Activations& a_;
   const DevicePrefillShape shape_;
   std::vector<DeviceKvRows> resident_;  // [kv heads][L] of the first layers that are not windowed
-  DeviceKvRows staged_;                 // [kv heads][rows of a block]
+  DeviceKvRows staged_;                 // [kv heads][rows of a block], or of the chunk
+  HostBuffer<std::byte> brought_;       // keys, then values, [kv heads][tokens of the chunk]
   DeviceArray<uint16_t> queries_;       // [tokens, heads * head_dim], of the rows' type
   DeviceArray<AttentionItem> items_;
   DeviceArray<uint32_t> item_begin_;

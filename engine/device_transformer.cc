@@ -88,11 +88,14 @@ class DeviceTransformer::Step {
       Rotate(q, is_local, config_.query_scale);
       Rotate(k, is_local, 1);
     }
-    if (a_.attends_on_device) return;
-    if (!a_.keeps_queries) Download(d().projected, num_queries, a_.projected.data());
-    Download(d().projected, num_keys, a_.keys.data(), num_queries);
-    Download(d().projected, num_keys, a_.values.data(), num_queries + num_keys);
-    Wait();
+    const bool keeps_queries = a_.attends_on_device || a_.keeps_queries;
+    const bool keeps_rows = a_.attends_on_device || a_.keeps_rows;
+    if (!keeps_queries) Download(d().projected, num_queries, a_.projected.data());
+    if (!keeps_rows) {
+      Download(d().projected, num_keys, a_.keys.data(), num_queries);
+      Download(d().projected, num_keys, a_.values.data(), num_queries + num_keys);
+    }
+    if (!keeps_queries || !keeps_rows) Wait();
   }
 
   void AddAttention(size_t layer, std::span<double> cosines) {

@@ -64,9 +64,9 @@ class DeviceTransformer {
   // The same, and what AddAttention measures cosines with.
   Status PrepareCosines(Activations& a) const;
   // As Transformer's, between what is on the host: Activations::residual and angles, where they are
-  // new, -> projected (after RoPE, scaled; but for keeps_queries), keys, values; with
-  // Activations::attends_on_device they are the device's alone, and nothing waits. Errors of
-  // DeviceArray and Device::Check.
+  // new, -> projected (after RoPE, scaled), keys, values; but for what Activations::keeps_queries
+  // and keeps_rows, or attends_on_device, leave to the device, and where that is all, nothing
+  // waits. Errors of DeviceArray and Device::Check.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // The attention's output, in the order of query heads -> the residual stream. It is `projected`
   // of the host, or, with Activations::is_attended or attends_on_device, of the device.

@@ -124,10 +124,13 @@ class Indexer {
     const uint64_t queries = uint64_t{layout_.num_window} * config_.num_layers * config_.num_heads *
                              config_.head_dim * sizeof(float);
     const bool is_sparse = prepared_.prefill_budget < 1;
-    const uint64_t prefill = ActivationBytes(config_, std::min<uint64_t>(tokens, kChunkTokens)) +
-                             (is_sparse ? LookupBytes(config_, kChunkTokens, tokens) +
-                                              ShardBytes(config_, SpillDtype(layout_.dtype), tokens)
-                                        : 0);
+    uint64_t prefill = ActivationBytes(config_, std::min<uint64_t>(tokens, kChunkTokens)) +
+                       (is_sparse ? LookupBytes(config_, kChunkTokens, tokens) +
+                                        ShardBytes(config_, SpillDtype(layout_.dtype), tokens)
+                                  : 0);
+    if (device_.transformer) {
+      prefill += PrefillHostBytes(config_, SpillDtype(layout_.dtype), tokens);
+    }
     uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
     if (head > 0 && device_.transformer) head += PinnedAssignBytes(HeadShape());
     const uint64_t least = spill + queries + std::max(prefill, head);

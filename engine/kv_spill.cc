@@ -1,6 +1,7 @@
 #include "engine/kv_spill.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
 #include <cstring>
 
@@ -143,10 +144,22 @@ Status KvSpill::Append(const Backend& backend, uint32_t layer, uint64_t begin,
       const Rows<const float> all = is_values ? values : keys;
       backend.from_float_rows({all.data + head * dim, all.num_rows, dim, all.stride}, shape_.dtype,
                               rounded_.data());
-      LECTERN_RETURN_IF_ERROR(layers_[layer].file->WriteAt(
-          RegionOffset(head, is_values) + begin * row_bytes, rounded_.data(), rounded_.size()));
-      uint32_t& crc = Crc(layer, head, is_values);
-      crc = Crc32c(crc, rounded_.data(), rounded_.size());
+      LECTERN_RETURN_IF_ERROR(Write(layer, head, is_values, begin * row_bytes, rounded_));
+    }
+  }
+  return {};
+}
+
+Status KvSpill::AppendRounded(uint32_t layer, uint64_t begin, const TypedRows& keys,
+                              const TypedRows& values) {
+  assert(keys.dtype == shape_.dtype && keys.num_cols == shape_.head_dim &&
+         keys.num_rows == values.num_rows && keys.num_rows % shape_.num_kv_heads == 0);
+  const size_t num_tokens = keys.num_rows / shape_.num_kv_heads, row_bytes = keys.row_bytes();
+  for (uint32_t head = 0; head < shape_.num_kv_heads; ++head) {
+    for (const bool is_values : {false, true}) {
+      const TypedRows& all = is_values ? values : keys;
+      LECTERN_RETURN_IF_ERROR(Write(layer, head, is_values, begin * row_bytes,
+                                    {all.row(head * num_tokens), num_tokens * row_bytes}));
     }
   }
   return {};
@@ -154,9 +167,15 @@ Status KvSpill::Append(const Backend& backend, uint32_t layer, uint64_t begin,
 
 Status KvSpill::AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
                              std::span<const std::byte> rows) {
-  uint32_t& crc = Crc(layer, kv_head, is_values);
-  crc = Crc32c(crc, rows.data(), rows.size());
-  return layers_[layer].file->WriteAt(RegionOffset(kv_head, is_values), rows.data(), rows.size());
+  return Write(layer, kv_head, is_values, 0, rows);
+}
+
+Status KvSpill::Write(uint32_t layer, uint32_t kv_head, bool values, uint64_t offset,
+                      std::span<const std::byte> bytes) {
+  uint32_t& crc = Crc(layer, kv_head, values);
+  crc = Crc32c(crc, bytes.data(), bytes.size());
+  return layers_[layer].file->WriteAt(RegionOffset(kv_head, values) + offset, bytes.data(),
+                                      bytes.size());
 }
 
 void KvSpill::Advance(uint64_t tokens_done) {

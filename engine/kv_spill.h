@@ -55,6 +55,9 @@ class KvSpill {
   // Rounds keys and values [tokens, kv heads * head_dim] of tokens [begin, …) into the layer.
   Status Append(const Backend& backend, uint32_t layer, uint64_t begin, Rows<const float> keys,
                 Rows<const float> values);
+  // The same, of rows that are rounded already: [kv heads][tokens, head_dim].
+  Status AppendRounded(uint32_t layer, uint64_t begin, const TypedRows& keys,
+                       const TypedRows& values);
   // Rows of all tokens [0, …) as they are in another spill or shard of the same dtype.
   Status AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
                       std::span<const std::byte> rows);
@@ -121,6 +124,9 @@ class KvSpill {
   std::string LayerPath(uint32_t layer) const;
   std::string CheckpointPath() const { return directory_ + "/checkpoint"; }
   uint64_t RegionOffset(uint32_t kv_head, bool values) const;
+  // The next bytes of a region, from `offset` in it on.
+  Status Write(uint32_t layer, uint32_t kv_head, bool values, uint64_t offset,
+               std::span<const std::byte> bytes);
   uint32_t& Crc(uint32_t layer, uint32_t kv_head, bool values) {
     return sums_.crcs[(size_t{layer} * shape_.num_kv_heads + kv_head) * 2 + values];
   }

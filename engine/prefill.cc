@@ -121,11 +121,14 @@ class DocumentPrefill {
     for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
       if (IsCancelled()) return Cancelled();
       activations_.keeps_queries = device_ && !NeedsQueries(layer, end);
+      activations_.keeps_rows = device_ != nullptr;
       LECTERN_RETURN_IF_ERROR(transformer_.Project(layer, num_tokens, activations_));
-      const size_t kv_cols = size_t{config_.num_kv_heads} * config_.head_dim;
-      LECTERN_RETURN_IF_ERROR(spill_.Append(transformer_.backend(), layer, begin,
-                                            {activations_.keys.data(), num_tokens, kv_cols},
-                                            {activations_.values.data(), num_tokens, kv_cols}));
+      if (!device_) {  // whose attention stores them
+        const size_t kv_cols = size_t{config_.num_kv_heads} * config_.head_dim;
+        LECTERN_RETURN_IF_ERROR(spill_.Append(transformer_.backend(), layer, begin,
+                                              {activations_.keys.data(), num_tokens, kv_cols},
+                                              {activations_.values.data(), num_tokens, kv_cols}));
+      }
       if (!activations_.keeps_queries) {
         const size_t query_cols = size_t{config_.num_heads} * config_.head_dim;
         spill_.KeepQueries(layer, begin, {activations_.projected.data(), num_tokens, query_cols});
@@ -134,7 +137,9 @@ class DocumentPrefill {
       const bool is_counted = spill_.shape().num_calibration > 0;
       const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
       const bool is_squared = spill_.shape().squared_sums && !config_.is_windowed(layer);
-      if (is_last && !is_squared && (!is_counted || first == num_tokens)) break;
+      if (is_last && !is_squared && (!is_counted || first == num_tokens)) {
+        return device_ ? device_->Store(layer, begin, end) : Status();
+      }
       LECTERN_RETURN_IF_ERROR(Attend(layer, begin, end, is_squared ? 0 : first));
       if (is_squared && !SumSquares(layer, begin, end)) return Cancelled();
       const auto cosines = std::span(cosines_).first(is_counted ? num_tokens - first : 0);

@@ -49,7 +49,8 @@ struct Activations {
   // Of steps whose attention is done there: queries, keys and values do not come to the host, and
   // the attention's output is always the device's.
   bool attends_on_device = false;
-  bool keeps_queries = false;  // of a device: no more than keys and values comes to the host
+  // Of a device: queries, keys and values do not come to the host.
+  bool keeps_queries = false, keeps_rows = false;
   uint64_t graph_key = 0;  // > 0: steps of one token with the same one enqueue the same there
 };
 

@@ -111,6 +111,48 @@ std::string& Bytes(SimulatedDisk& disk, const std::string& name) {
   return disk.node(disk.image().Find(kGeneration + name)).Writable();
 }
 
+// As a device rounds them: head after head, chunk after chunk.
+TEST(KvSpillTest, RoundedRowsAreThoseThatAppendRounds) {
+  SpillShape shape = Shape();
+  shape.num_kv_heads = 2;
+  shape.num_layers = 1;
+  const auto run = [&](SimulatedDisk& disk, bool are_rounded) {
+    auto spill = *KvSpill::Open(disk, kGeneration, kTemporary, shape);
+    for (const uint64_t end : {uint64_t{kChunkTokens}, kTokens}) {
+      const uint64_t begin = spill->tokens_done(), count = end - begin;
+      std::vector<float> keys(4 * count), values(4 * count);  // [tokens][heads * head_dim]
+      for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<float>(4 * begin + i);
+      for (size_t i = 0; i < keys.size(); ++i) values[i] = -keys[i] - 1;
+      const Backend backend = TruncatingBackend();
+      if (!are_rounded) {
+        EXPECT_TRUE(
+            spill->Append(backend, 0, begin, {keys.data(), count, 4}, {values.data(), count, 4})
+                .ok());
+      } else {
+        std::vector<std::byte> rounded[2];
+        for (const bool is_values : {false, true}) {
+          const std::vector<float>& all = is_values ? values : keys;
+          rounded[is_values].resize(2 * all.size());
+          for (size_t head = 0; head < 2; ++head) {
+            backend.from_float_rows({all.data() + 2 * head, count, 2, 4}, shape.dtype,
+                                    rounded[is_values].data() + head * count * 4);
+          }
+        }
+        const auto rows = [&](const std::vector<std::byte>& bytes) {
+          return TypedRows{bytes.data(), shape.dtype, 2 * count, 2};
+        };
+        EXPECT_TRUE(spill->AppendRounded(0, begin, rows(rounded[0]), rows(rounded[1])).ok());
+      }
+      spill->Advance(end);
+      EXPECT_TRUE(spill->Checkpoint().ok());
+    }
+    return std::pair(Bytes(disk, "/spill-000"), Bytes(disk, "/checkpoint"));
+  };
+  SimulatedDisk disk = EmptyDisk(), of_rounded = EmptyDisk();
+  EXPECT_EQ(run(disk, false), run(of_rounded, true));
+  EXPECT_EQ((*KvSpill::Open(of_rounded, kGeneration, kTemporary, shape))->tokens_done(), kTokens);
+}
+
 TEST(KvSpillTest, AnyCallMayFailAndBeRepeated) {
   SimulatedDisk whole = EmptyDisk();
   const std::string seen = *Prefill(whole);
