@@ -3,29 +3,38 @@
 //   cuda_bench [--emulated]
 //
 // One layer of 32 kv heads of one query head each (Llama-2-7B), and of 8 of 4, head_dim 128, f16,
-// clusters of 20 keys (5 % of the context), which lie further apart in some heads than in others,
-// so that what is chosen is uneven. "step" is all of attention between projection and output:
-// lookup, items, attention to the rows that are listed and to the tail of all others, join, as one
-// graph. A token's lookup is by all its query rows (row_lookup.h), a question's by those of them
-// that choose (question_lookup.h). A budget is a share of the bytes of keys and values, spent as
-// asking spends it (engine/device_lookup.h): what it lists is less. The third choice is as in
-// arXiv:2411.09688: a tenth of all keys is listed, whatever finding them reads. "evidence" is the
-// squared attention of the rows that the last token listed, besides. Times are of one step: graphs
-// launched often enough for some milliseconds, median of seven such runs. First each step is
-// compared, with all rows listed, to dense attention. --emulated: tiny shapes without a GPU, to see
-// that it works; its times mean nothing.
+// clusters of 20 keys in the mean (5 % of the context) and uneven, which lie further apart in some
+// heads than in others, so that what is chosen is uneven too. "step" is all of attention between
+// projection and output: lookup, items, attention to the rows that are listed and to the tail of
+// all others, join, as one graph. A token's lookup is by all its query rows (row_lookup.h), a
+// question's by those of them that choose (question_lookup.h). A budget is a share of the bytes of
+// keys and values, spent as asking spends it (engine/device_lookup.h): what it lists is less. The
+// third choice is as in arXiv:2411.09688: a tenth of all keys is listed, whatever finding them
+// reads. "evidence" is the squared attention of the rows that the last token listed, besides. "of
+// copies" is how fast the bytes of a token's step are read that must be, as a share of what a copy
+// on the device reads and writes: of dense attention all keys and values; of a lookup all
+// centroids, the codes of the rows that get so far, rows that are listed, and of all others the
+// means.
+//
+// Times are of one step that finds nothing of the document in the device's caches: before each
+// there is a product with 256 MiB of weights, as in a model, and the time of such products alone is
+// taken off. Graphs are launched often enough for some milliseconds, with the step and without it
+// in turns; median of seven. First each step is compared, with all rows listed, to dense attention.
+// --emulated: tiny shapes without a GPU, to see that it works; its times mean nothing.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "index/row_limits.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/matmul.h"
 #include "kernels/types.h"
 #include "tests/kernels/cuda_emulation/emulation.h"
 
@@ -80,30 +89,87 @@ DeviceBuffer<uint8_t> RandomBytes(CudaStream& stream, size_t size) {
   return Drawn<uint8_t>(stream, size, [&] { return static_cast<uint8_t>(engine()); });
 }
 
-// Microseconds of a step that `enqueue` enqueues.
 template <typename Enqueue>
-double Time(CudaStream& stream, bool is_emulated, const Enqueue& enqueue) {
+CudaGraph Record(CudaStream& stream, const Enqueue& enqueue) {
   enqueue();  // what kernels are loaded for the first time is not captured
   Check(stream.Wait());
   CudaGraph graph;
   Check(CudaGraph::Begin(stream));
   enqueue();
   Check(CudaGraph::End(stream, graph));
-  const auto run = [&](int count) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < count; ++i) Check(graph.Launch(stream));
-    Check(stream.Wait());
-    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-    return took.count() / count;
-  };
-  const double first = run(1), once = is_emulated ? first : run(3);  // warm-up
-  if (is_emulated) return once;
-  const int count = std::max(1, static_cast<int>(5000 / once));
+  return graph;
+}
+// Microseconds of a launch.
+double Launch(CudaStream& stream, const CudaGraph& graph, int count) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < count; ++i) Check(graph.Launch(stream));
+  Check(stream.Wait());
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+  return took.count() / count;
+}
+template <typename Run>
+double MedianOfSeven(const Run& run) {
   std::vector<double> times;
-  for (int i = 0; i < 7; ++i) times.push_back(run(count));
+  for (int i = 0; i < 7; ++i) times.push_back(run());
   std::nth_element(times.begin(), times.begin() + 3, times.end());
   return times[3];
 }
+
+// How long steps take, on a device whose caches hold something else.
+class Timer {
+ public:
+  Timer(CudaStream& stream, bool is_emulated)
+      : stream_(stream),
+        is_emulated_(is_emulated),
+        cols_(is_emulated ? 32 : 4096),
+        rows_(8 * cols_),
+        weights_(Random(stream, rows_ * cols_, 8)),
+        input_(Random(stream, cols_, 9)),
+        output_(Make<float>(stream, rows_)),
+        other_(Record(stream, [this] { Multiply(); })) {}
+
+  // Of a step that `enqueue` enqueues: microseconds.
+  template <typename Enqueue>
+  double Time(const Enqueue& enqueue) {
+    const CudaGraph both = Record(stream_, [&] {
+      Multiply();
+      enqueue();
+    });
+    const auto step = [&](int count) {
+      const double with = Launch(stream_, both, count);
+      return with - Launch(stream_, other_, count);
+    };
+    if (is_emulated_) return step(1);
+    step(3);  // warm-up
+    const int count = std::max(1, static_cast<int>(5000 / Launch(stream_, both, 3)));
+    return MedianOfSeven([&] { return step(count); });
+  }
+  // GB/s that a copy on the device reads and writes.
+  double CopySpeed() {
+    const size_t bytes = is_emulated_ ? size_t{1} << 16 : size_t{1} << 30;
+    const auto from = Make<std::byte>(stream_, bytes), to = Make<std::byte>(stream_, bytes);
+    const CudaGraph copy = Record(stream_, [&] {
+      Check(stream_.kernels().copy_on_device(stream_.handle(), to.data(), from.data(), bytes));
+    });
+    const double us = MedianOfSeven([&] { return Launch(stream_, copy, is_emulated_ ? 1 : 5); });
+    return 2e-3 * static_cast<double>(bytes) / us;
+  }
+
+ private:
+  void Multiply() {
+    Check(CudaMatMul(stream_, {.input = {input_.data(), Dtype::kF16, 1, cols_, cols_},
+                               .weight = {weights_.data(), Dtype::kF16, rows_, cols_, cols_},
+                               .output = {output_.data(), Dtype::kF32, 1, rows_, rows_},
+                               .accumulate = false}));
+  }
+
+  CudaStream& stream_;
+  const bool is_emulated_;
+  const size_t cols_, rows_;
+  DeviceBuffer<f16> weights_, input_;
+  DeviceBuffer<float> output_;
+  CudaGraph other_;
+};
 
 struct Layer {
   static constexpr uint32_t kGroupClusters = 16;
@@ -132,8 +198,6 @@ struct Layer {
       of_rows[i] = static_cast<uint32_t>(i % context);
     }
     positions = Put(s, of_rows);
-    for (uint32_t& row : of_rows) row /= kClusterRows;
-    clusters = Put(s, of_rows);
     PutPlaces();
   }
   size_t all_rows() const { return size_t{heads} * context; }
@@ -186,18 +250,26 @@ struct Layer {
       Check(stream.Wait());
     }
   }
+  // Clusters end anywhere, in each head elsewhere: their sizes are those of random cuts.
   void PutPlaces() {
-    std::vector<uint32_t> rows, of_clusters, ends, group_rows, of_groups;
+    std::mt19937 engine(10);
+    std::vector<uint32_t> all_cuts(context - 1), cuts(num_clusters - 1);
+    std::iota(all_cuts.begin(), all_cuts.end(), 1);
+    std::vector<uint32_t> rows, of_clusters, ends, of_rows, group_rows, of_groups;
     std::vector<ExtraRange> ranges;
     for (uint32_t head = 0; head < heads; ++head) {
       rows.push_back(head * context);
       of_clusters.push_back(head * num_clusters);
+      std::sample(all_cuts.begin(), all_cuts.end(), cuts.begin(), cuts.size(), engine);
+      group_rows.push_back(0);
+      of_groups.push_back(0);
       for (uint32_t i = 1; i <= num_clusters; ++i) {
-        ends.push_back(std::min(i * kClusterRows, context));
-      }
-      for (uint32_t g = 0; g <= num_groups; ++g) {
-        of_groups.push_back(std::min(g * kGroupClusters, num_clusters));
-        group_rows.push_back(std::min(of_groups.back() * kClusterRows, context));
+        const uint32_t begin = i > 1 ? cuts[i - 2] : 0;
+        ends.push_back(i < num_clusters ? cuts[i - 1] : context);
+        of_rows.insert(of_rows.end(), ends.back() - begin, i - 1);
+        if (i % kGroupClusters > 0 && i < num_clusters) continue;
+        group_rows.push_back(ends.back());
+        of_groups.push_back(i);
       }
       ranges.push_back({1, head * num_groups, (head + 1) * num_groups});
     }
@@ -207,6 +279,7 @@ struct Layer {
     group_begin = Put(stream, group_rows);
     cluster_begin = Put(stream, of_clusters);
     cluster_end = Put(stream, ends);
+    clusters = Put(stream, of_rows);
     group_clusters = Put(stream, of_groups);
     tails = Put(stream, ranges);
   }
@@ -235,7 +308,7 @@ RowLimits RowsOf(const Choice& choice, const Layer& layer, uint32_t num_query_ro
     const double read = choice.keys * rows;
     return {is_question ? rows : std::min(rows, 4 * read), std::min(rows, 2 * read), read};
   }
-  // Bytes of a row of f16, of its codes, and of a centroid with two numbers.
+  // Bytes in a store: of a row of f16, of its codes, and of a centroid with two numbers.
   const double row = 4 * kDim, fine = kDim / 4 + 1, code = kDim / 8 + 1, centroid = 2 * kDim + 8;
   const double clusters = rows / kClusterRows, groups = clusters / Layer::kGroupClusters;
   const double left = choice.budget * row * rows - clusters * centroid - groups * 2 * kDim;
@@ -343,6 +416,15 @@ class Step {
     tail.logits = tail_.data();
     tail.logits_stride = layer_.num_groups;
     AttendAndJoin(chosen_parts_, chosen_begin_.data(), tail, num_items);
+  }
+  // That must be read of one layer: rows of f16; codes and their factors, of fine codes the cluster
+  // too; centroids with two numbers.
+  double dense_bytes() const { return 4.0 * kDim * static_cast<double>(layer_.all_rows()); }
+  double bytes() const {
+    const double clusters = double{1} * layer_.heads * layer_.num_clusters;
+    const double groups = double{1} * layer_.heads * layer_.num_groups;
+    return clusters * (2 * kDim + 8) + num_coded_ * (kDim / 8 + 4.0) +
+           num_refined_ * (3 * kDim / 8 + 8.0) + num_wanted_ * 4.0 * kDim + groups * 2 * kDim;
   }
   double listed_share() const {
     return static_cast<double>(num_wanted_) / static_cast<double>(layer_.all_rows());
@@ -476,40 +558,50 @@ int Run(bool is_emulated) {
   CudaStream stream;
   Check(CudaStream::Create(*kernels, devices[0].index, stream));
   CheckSteps(stream);
+  Timer timer(stream, is_emulated);
+  const double copy_speed = timer.CopySpeed();  // GB/s
+  std::printf("%s: a copy on the device reads and writes %.0f GB/s.\n\n", devices[0].name,
+              copy_speed);
+  // Of a token: how fast its bytes are read. Questions compute more than they read.
+  const auto of_copies = [&](uint32_t tokens, double bytes, double us) {
+    if (tokens > 1) return std::string("-");
+    return std::to_string(std::lround(100 * bytes / (us * 1e3 * copy_speed))) + " %";
+  };
   using Sizes = std::vector<uint32_t>;
   for (const Shape& shape : {Shape{32, 1}, Shape{8, 4}}) {
+    std::printf("One layer, %u kv heads of %u query heads, head_dim %u, f16, clusters of %u\n\n",
+                shape.heads, shape.group, kDim, kClusterRows);
     std::printf(
-        "%s, one layer, %u kv heads of %u query heads, head_dim %u, f16, clusters of %u\n\n",
-        devices[0].name, shape.heads, shape.group, kDim, kClusterRows);
-    std::printf(
-        "| context | tokens | rows that choose | budget | keys listed | dense us | lookup us | "
-        "step us | times | step without overlap us | evidence us |\n"
-        "|---|---|---|---|---|---|---|---|---|---|---|\n");
-    for (const uint32_t context : is_emulated ? Sizes{640} : Sizes{32768, 131072, 524288}) {
+        "| context | tokens | rows that choose | budget | keys listed | dense us | of copies | "
+        "lookup us | of dense | step us | times | of copies | step without overlap us | "
+        "evidence us |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    for (const uint32_t context : is_emulated ? Sizes{640} : Sizes{8192, 32768, 131072, 524288}) {
       const Layer layer(stream, shape, context);
       for (const uint32_t tokens : is_emulated ? Sizes{1, 20} : Sizes{1, 1024, 4096}) {
         Step step(layer, tokens);
-        const double dense = Time(stream, is_emulated, [&] { step.Dense(); });
+        const double dense = timer.Time([&] { step.Dense(); });
         const Sizes of_question = is_emulated ? Sizes{16, 20} : Sizes{16, 64};
         for (const uint32_t choosing : tokens == 1 ? Sizes{shape.group} : of_question) {
           for (const Choice& choice : {Choice{0.3, 0}, Choice{0.1, 0}, Choice{0, 0.1}}) {
             step.Choose(choice, choosing);
-            const double lookup = Time(stream, is_emulated, [&] { step.Lookup(); });
+            const double lookup = timer.Time([&] { step.Lookup(); });
             const auto whole = [&] {
               step.Lookup();
               step.Attend();
             };
-            const double all = Time(stream, is_emulated, whole);
+            const double all = timer.Time(whole);
             kernels->set_overlap(stream.handle(), false);
-            const double apart = Time(stream, is_emulated, whole);
+            const double apart = timer.Time(whole);
             kernels->set_overlap(stream.handle(), true);
-            const double evidence = Time(stream, is_emulated, [&] { step.Evidence(); });
+            const double evidence = timer.Time([&] { step.Evidence(); });
             const std::string budget =
                 choice.budget > 0 ? std::to_string(choice.budget).substr(0, 3) : "-";
             std::printf(
-                "| %u | %u | %u | %s | %.1f %% | %.1f | %.1f | %.1f | %.2f | %.1f | %.1f |\n",
-                context, tokens, choosing, budget.c_str(), 100 * step.listed_share(), dense, lookup,
-                all, dense / all, apart, evidence);
+                "| %u | %u | %u | %s | %.1f %% | %.1f | %s | %.1f | %.1f %% | %.1f | %.2f | %s | "
+                "%.1f | %.1f |\n",
+                context, tokens, choosing, budget.c_str(), 100 * step.listed_share(), dense,
+                of_copies(tokens, step.dense_bytes(), dense).c_str(), lookup, 100 * lookup / dense,
+                all, dense / all, of_copies(tokens, step.bytes(), all).c_str(), apart, evidence);
             std::fflush(stdout);
           }
         }
