@@ -1,6 +1,9 @@
 // What device code needs beyond C++: conversions, warp sums, and the instructions that have no C++
 // name (tensor cores, ldmatrix, cp.async), as PTX; the tests' emulation has the same functions,
-// lane by lane, in a header that it puts before this one.
+// lane by lane, in a header that it puts before this one. Scans and sums of a block are ours, not
+// CUB's, for the same reason: the tests run them without a GPU. Nothing here is scanned or sorted by
+// a launch of its own, which is what CUB is best at: lists are made while they are chosen
+// (row_select.h).
 #ifndef LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_
 #define LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_
 
