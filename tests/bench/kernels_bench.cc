@@ -250,28 +250,24 @@ BENCHMARK_CAPTURE(BM_AddSignLogits, R4_1bit_d128, 4, 1, 128);
 // The roof for arithmetic: independent multiply-adds that never leave the registers, of vectors of
 // 32 bytes, as most desktops have them, and of 64, as the kernels use where there is AVX-512.
 #if defined(__x86_64__)
-template <typename Vector>
-__attribute__((always_inline)) inline float MultiplyAddRepeatedly(size_t count) {
-  constexpr size_t kSums = 12;
-  Vector sum[kSums], factor = Vector{} + 0.999f;
-  for (size_t i = 0; i < kSums; ++i) sum[i] = Vector{} + static_cast<float>(i);
-  for (size_t i = 0; i < count; ++i) {
-#pragma GCC unroll 12
-    for (Vector& s : sum) s = s * factor + factor;
-    asm volatile("" : "+x"(factor));  // the compiler may not sum the series itself
+// A macro, as registers that only a target has are refused in a template by clang.
+#define LECTERN_MULTIPLY_ADD(name, instructions, bytes)                                 \
+  __attribute__((target(instructions))) float name(size_t count) {                      \
+    typedef float Vector __attribute__((vector_size(bytes)));                           \
+    constexpr size_t kSums = 12;                                                        \
+    Vector sum[kSums], factor = Vector{} + 0.999f;                                      \
+    for (size_t i = 0; i < kSums; ++i) sum[i] = Vector{} + static_cast<float>(i);       \
+    for (size_t i = 0; i < count; ++i) {                                                \
+      _Pragma("GCC unroll 12") for (Vector & s : sum) s = s * factor + factor;          \
+      asm volatile("" : "+x"(factor)); /* the compiler may not sum the series itself */ \
+    }                                                                                   \
+    Vector total = {};                                                                  \
+    for (const Vector& s : sum) total += s;                                             \
+    return total[0];                                                                    \
   }
-  Vector total = {};
-  for (const Vector& s : sum) total += s;
-  return total[0];
-}
-typedef float Floats8 __attribute__((vector_size(32)));
-typedef float Floats16 __attribute__((vector_size(64)));
-__attribute__((target("avx2,fma"))) float MultiplyAddOf8(size_t count) {
-  return MultiplyAddRepeatedly<Floats8>(count);
-}
-__attribute__((target("avx512f"))) float MultiplyAddOf16(size_t count) {
-  return MultiplyAddRepeatedly<Floats16>(count);
-}
+LECTERN_MULTIPLY_ADD(MultiplyAddOf8, "avx2,fma", 32)
+LECTERN_MULTIPLY_ADD(MultiplyAddOf16, "avx512f", 64)
+#undef LECTERN_MULTIPLY_ADD
 
 void BM_MultiplyAddPeak(benchmark::State& state, size_t lanes) {
   if (lanes == 8 ? !__builtin_cpu_supports("fma") : !__builtin_cpu_supports("avx512f")) {
