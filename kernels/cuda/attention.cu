@@ -425,11 +425,10 @@ __global__ void JoinKernel(const CudaJoinArgs args) {
       }
       __syncthreads();
       if (args.output != nullptr && col < args.head_dim) {
-#pragma unroll 4
-        for (uint32_t i = part; i < count; i += num_parts) {
+        Strided<8>(part, count, num_parts, [&](uint32_t i) {
           const size_t at = size_t{first + i} * num_rows + row;
           value += of_threads[i] * list.states.out[at * args.head_dim + col];
-        }
+        });
       }
       __syncthreads();
     }

@@ -151,6 +151,16 @@ __device__ __forceinline__ float NegativeInfinity() {
   return __int_as_float(static_cast<int>(0xFF800000u));
 }
 
+// Calls body(i) for i = first, first + stride, … below `end`, so many of them side by side: turns
+// that are counted, unlike those of an index that might wrap, are no branches between their loads.
+template <int kAtOnce, typename Body>
+__device__ __forceinline__ void Strided(uint32_t first, uint32_t end, uint32_t stride,
+                                        const Body& body) {
+  const uint32_t turns = end > first ? (end - first + stride - 1) / stride : 0;
+#pragma unroll kAtOnce
+  for (uint32_t turn = 0; turn < turns; ++turn) body(first + turn * stride);
+}
+
 // Two neighbours as they lie in memory, low half first.
 template <typename T>
 __device__ __forceinline__ uint32_t Pack(float low, float high) {

@@ -90,23 +90,25 @@ __device__ __forceinline__ void StoreGroup(const GroupState& state, uint32_t gro
   }
 }
 
-// log(exp(known) + sum of all parts), by a thread a column: parts are of other blocks.
-__device__ __forceinline__ void StoreReference(const QuestionPass& pass, uint32_t head,
-                                               uint32_t column) {
+// log(exp(known) + sum of all parts) of a tile's columns, by a block, of whose threads each half
+// has half of the parts. `of_halves`: [2][kManyRows] of shared memory.
+__device__ __forceinline__ void StoreReferences(const QuestionPass& pass, uint32_t head,
+                                                uint32_t first_column, float2* of_halves) {
+  constexpr uint32_t kHalves = kTileThreads / kManyRows;
+  const uint32_t half = threadIdx.x / kManyRows, column = first_column + threadIdx.x % kManyRows;
   const size_t at = size_t{head} * pass.num_parts * pass.num_columns + column;
-  const float known = KnownOf(pass, head, column);
-  float most = known, sum = 0;
-#pragma unroll 8
-  for (uint32_t p = 0; p < pass.num_parts; ++p) {
-    most = fmaxf(most, __ldcg(pass.part_max + at + size_t{p} * pass.num_columns));
+  float most = NegativeInfinity(), sum = 0;
+  if (column < pass.num_columns) {
+    AddStates<8>(pass.part_max + at, pass.part_sum + at, pass.num_columns, half, pass.num_parts,
+                 kHalves, most, sum);
   }
-  const float base = most == NegativeInfinity() ? 0 : most;
-#pragma unroll 8
-  for (uint32_t p = 0; p < pass.num_parts; ++p) {
-    const size_t of_part = at + size_t{p} * pass.num_columns;
-    sum += __ldcg(pass.part_sum + of_part) * expf(__ldcg(pass.part_max + of_part) - base);
-  }
-  sum += expf(known - base);
+  of_halves[threadIdx.x] = {most, sum};
+  __syncthreads();
+  if (half > 0 || column >= pass.num_columns) return;
+  const float2 other = of_halves[kManyRows + threadIdx.x];
+  const float known = KnownOf(pass, head, column), all = fmaxf(fmaxf(most, other.x), known);
+  const float base = all == NegativeInfinity() ? 0 : all;
+  sum = sum * expf(most - base) + other.y * expf(other.x - base) + expf(known - base);
   const bool is_query = column < pass.lookup.num_chosen && sum > 0;
   pass.references[size_t{head} * pass.num_columns + column] = is_query ? base + logf(sum) : 0;
 }
@@ -232,8 +234,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
     return;
   }
   const uint32_t column = first_row + threadIdx.x;
-  const bool is_column = threadIdx.x < kManyRows && column < pass.num_columns;
-  if (is_column) {
+  if (threadIdx.x < kManyRows && column < pass.num_columns) {
     const float* const of_row = masses + threadIdx.x * kQuestionMassStride;
     float most = NegativeInfinity(), sum = 0;
     for (uint32_t g = 0; g < num_groups; ++g) most = fmaxf(most, of_row[g]);
@@ -246,7 +247,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
   uint32_t* const counter =
       pass.reference_counts + size_t{head} * (gridDim.x - num_tiles) + first_row / kManyRows;
   if (!IsLastBlock(counter, gridDim.y, &Shared().is_last)) return;
-  if (is_column) StoreReference(pass, head, column);
+  StoreReferences(pass, head, first_row, reinterpret_cast<float2*>(masses));
 }
 
 // ---- Launches

@@ -45,6 +45,9 @@ size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint
   parts.Take(pass.part_sum, heads * pass.num_parts * columns);
   parts.Take(pass.references, heads * columns);
   parts.Take(pass.coded, heads * codes.most_groups * columns);
+  parts.Take(
+      pass.block_masses,
+      std::max(heads, std::min<size_t>(kMostQuestionBlocks, heads * codes.most_groups)) * columns);
   parts.Take(pass.score_weights, heads * columns);
   parts.Take(pass.fine_masses, size_t{num_refined} * columns);
   return parts.used;
@@ -87,40 +90,59 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
   if (!HasShared(stream, {.shared_bytes = most_bytes})) return Refused(kQuestionName, kTooWide);
   const CudaKernels& kernels = stream.kernels();
   CudaStatus status;
-  const auto launch = [&](auto* kernel, CudaGrid grid, uint32_t shared, const auto& with) {
-    if (!status.ok()) return;
-    grid.shared_bytes = shared;
-    status = kernel(stream.handle(), grid, with);
+  const auto launch = [&](auto* kernel, const CudaGrid& grid, const auto& with) {
+    if (status.ok()) status = kernel(stream.handle(), grid, with);
   };
-  launch(kernels.question_queries, {.x = pass.num_columns, .y = heads, .threads = kTileThreads},
-         TileWidth(dim) * uint32_t{sizeof(float)}, pass);
+  launch(kernels.question_queries,
+         {.x = pass.num_columns,
+          .y = heads,
+          .threads = kTileThreads,
+          .shared_bytes = TileWidth(dim) * uint32_t{sizeof(float)}},
+         pass);
   launch(kernels.question_clusters,
          {.x = QuestionTiles(pass.num_queries) + QuestionTiles(pass.num_columns),
           .y = pass.num_parts,
           .z = heads,
-          .threads = kTileThreads},
-         QuestionClusterBytes(dim), pass);
-  // Blocks that fill the device take groups, or tiles of rows, in turn.
-  const auto turns = [&](uint32_t most, uint32_t per_multiprocessor, uint32_t threads) {
-    const uint32_t at_once = per_multiprocessor * stream.device().num_multiprocessors;
-    return CudaGrid{.x = std::clamp(at_once / heads, 1u, most), .y = heads, .threads = threads};
+          .threads = kTileThreads,
+          .shared_bytes = QuestionClusterBytes(dim)},
+         pass);
+  // Blocks that fill the device, by their registers or shared memory, take groups, or tiles of
+  // rows, in turn.
+  const auto turns = [&](uint32_t most, uint32_t per_multiprocessor, uint32_t threads,
+                         uint32_t bytes) {
+    const CudaDeviceInfo& device = stream.device();
+    const uint32_t at_once = std::min(per_multiprocessor, device.shared_bytes_per_block / bytes) *
+                             device.num_multiprocessors;
+    return CudaGrid{.x = std::clamp(std::min(at_once, kMostQuestionBlocks) / heads, 1u, most),
+                    .y = heads,
+                    .threads = threads,
+                    .shared_bytes = bytes};
   };
   const uint32_t width = TileWidth(dim);
   // The scores' buckets are counted where they are found.
   launch(kernels.question_codes,
-         turns(codes.most_groups, QuestionCodeBlocks(columns, width), kTileThreads),
-         QuestionCodeBytes(columns, dim), pass);
-  launch(kernels.question_refined, {.x = heads * pass.num_tiles, .threads = kRowThreads},
-         kRowSharedBytes, pass);
+         turns(codes.most_groups, QuestionCodeBlocks(columns, width), kTileThreads,
+               QuestionCodeBytes(columns, dim)),
+         pass);
+  launch(kernels.question_refined,
+         {.x = heads * pass.num_tiles, .threads = kRowThreads, .shared_bytes = kRowSharedBytes},
+         pass);
   launch(kernels.question_fine_codes,
-         turns(codes.most_groups, QuestionFineBlocks(columns, width), kTileThreads),
-         QuestionFineBytes(columns, dim), pass);
-  launch(kernels.question_scores, turns(pass.num_tiles, 8, kRowThreads),
-         QuestionScoreBytes(pass.num_columns), pass);
-  launch(kernels.row_list, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},
-         kRowSharedBytes, pass.list);
-  launch(kernels.question_tail, {.x = pass.num_parts, .y = heads, .threads = kRowThreads},
-         QuestionTailBytes(pass.num_columns), pass);
+         turns(codes.most_groups, QuestionFineBlocks(columns, width), kTileThreads,
+               QuestionFineBytes(columns, dim)),
+         pass);
+  launch(kernels.question_scores,
+         turns(pass.num_tiles, 8, kRowThreads, QuestionScoreBytes(pass.num_columns)), pass);
+  launch(
+      kernels.row_list,
+      {.x = SlotTiles(args.num_refined), .threads = kRowThreads, .shared_bytes = kRowSharedBytes},
+      pass.list);
+  launch(kernels.question_tail,
+         {.x = pass.num_parts,
+          .y = heads,
+          .threads = kRowThreads,
+          .shared_bytes = QuestionTailBytes(pass.num_columns)},
+         pass);
   return status;
 }
 

@@ -402,24 +402,33 @@ __device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t 
   }
 }
 
+// Of values first, first + stride, … below `count`, which lie `apart` from each other, the sum at
+// each column of a tile; of the first kColumns threads. All threads of a block take part.
+template <uint32_t kColumns, typename T>
+__device__ __forceinline__ double SumColumns(const T* values, size_t apart, uint32_t first,
+                                             uint32_t count, uint32_t stride, double* parts) {
+  constexpr uint32_t kParts = kTileThreads / kColumns;
+  const uint32_t column = threadIdx.x % kColumns, part = threadIdx.x / kColumns;
+  double sum = 0;
+  Strided<8>(first + part * stride, count, kParts * stride,
+             [&](uint32_t i) { sum += static_cast<double>(__ldcg(values + i * apart + column)); });
+  __syncthreads();  // all have read the parts before
+  parts[threadIdx.x] = sum;
+  __syncthreads();
+  if (part > 0) return 0;
+  for (uint32_t p = 1; p < kParts; ++p) sum += parts[p * kColumns + column];
+  return sum;
+}
+
 // LSEs of a head's columns, and what their masses count in a score. By its last block.
 template <uint32_t kColumns>
 __device__ __forceinline__ void StoreLses(const QuestionPass& pass, uint32_t head, double* parts) {
-  constexpr uint32_t kParts = kTileThreads / kColumns;
-  const uint32_t num_groups = pass.lookup.codes.most_groups;
   for (uint32_t first = 0; first < pass.num_columns; first += kColumns) {
-    const uint32_t column = first + threadIdx.x % kColumns;
-    const float* const coded = pass.coded + size_t{head} * num_groups * pass.num_columns + column;
-    double sum = 0;
-#pragma unroll 8
-    for (uint32_t g = threadIdx.x / kColumns; g < num_groups; g += kParts) {
-      sum += static_cast<double>(__ldcg(coded + size_t{g} * pass.num_columns));
-    }
-    __syncthreads();  // all have read the parts before
-    parts[threadIdx.x] = sum;
-    __syncthreads();
+    const uint32_t column = first + threadIdx.x;
+    double sum = SumColumns<kColumns>(
+        pass.block_masses + size_t{head} * gridDim.x * pass.num_columns + first, pass.num_columns,
+        0, gridDim.x, 1, parts);
     if (threadIdx.x >= kColumns) continue;
-    for (uint32_t p = 1; p < kParts; ++p) sum += parts[p * kColumns + threadIdx.x];
     const size_t at = size_t{head} * pass.num_columns + column;
     const float reference = pass.references[at], known = KnownOf(pass, head, column);
     if (known > NegativeInfinity()) sum += static_cast<double>(expf(known - reference));
@@ -483,6 +492,14 @@ __global__ __launch_bounds__(
           is_all ? 0 : fmaxf(coded - SumOfWarps<kColumns>(of_turn, threadIdx.x), 0.0f);
       // A row that its row code took for all there is leaves a rounding error of that behind.
       coded = rest + by_fine > kQuestionRounding * coded ? rest + by_fine : by_fine;
+    }
+    __syncthreads();  // masses of the block's groups are there
+    const double sum = SumColumns<kColumns>(
+        pass.coded + size_t{head} * codes.most_groups * pass.num_columns + first, pass.num_columns,
+        blockIdx.x, codes.most_groups, gridDim.x, reinterpret_cast<double*>(of_warps));
+    if (threadIdx.x < kColumns) {
+      pass.block_masses[(size_t{head} * gridDim.x + blockIdx.x) * pass.num_columns + first +
+                        threadIdx.x] = sum;
     }
   }
   if (!IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) return;
@@ -616,10 +633,22 @@ __global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const Question
   __syncthreads();
   float* const tail = args.tail + size_t{head} * pass.num_queries * most_groups + first_group;
   const uint32_t of_thread = threadIdx.x % kQuestionGroups;
-#pragma unroll 4
-  for (uint32_t row = threadIdx.x / kQuestionGroups; row < pass.num_queries;
-       row += kRowThreads / kQuestionGroups) {
-    if (of_thread < num_groups) tail[size_t{row} * most_groups + of_thread] += shares[of_thread];
+  constexpr uint32_t kAtOnce = 8, kRows = kRowThreads / kQuestionGroups;
+  for (uint32_t first = threadIdx.x / kQuestionGroups; first < pass.num_queries;
+       first += kAtOnce * kRows) {
+    float of_rows[kAtOnce];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      const uint32_t row = first + i * kRows;
+      const bool is_one = row < pass.num_queries && of_thread < num_groups;
+      of_rows[i] = is_one ? tail[size_t{row} * most_groups + of_thread] : 0;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      const uint32_t row = first + i * kRows;
+      if (row >= pass.num_queries || of_thread >= num_groups) continue;
+      tail[size_t{row} * most_groups + of_thread] = of_rows[i] + shares[of_thread];
+    }
   }
   __syncthreads();
   // Those that choose have what they found themselves.

@@ -65,6 +65,7 @@ struct CudaQuestionLookupPass {
   float *part_max, *part_sum;  // [num_kv_heads][num_parts][num_columns]
   float* references;           // [num_kv_heads][num_columns]: finite
   float* coded;                // [num_kv_heads][most_groups][num_columns]: masses
+  double* block_masses;        // [num_kv_heads][blocks of a head][num_columns]: of their groups
   float* score_weights;        // [num_kv_heads][num_columns]: w exp(ref - LSE)
   float* fine_masses;          // [num_refined][num_columns], head after head
 };

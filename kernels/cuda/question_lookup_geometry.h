@@ -10,6 +10,8 @@ namespace lectern {
 constexpr uint32_t kQuestionGroups = 16;  // groups of a part, and of a block that is about clusters
 constexpr uint32_t kQuestionBatch = 64;   // groups whose refined rows a block looks for at a time
 
+constexpr uint32_t kMostQuestionBlocks = 1536;  // that take groups in turn, of all heads
+
 // Rows that choose, of a tile.
 constexpr uint32_t QuestionColumns(uint32_t num_chosen) {
   return num_chosen <= kFewRows ? kFewRows : kManyRows;

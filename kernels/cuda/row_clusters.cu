@@ -26,18 +26,23 @@ __global__ __launch_bounds__(kRowThreads) void ClustersKernel(const CudaRowLooku
   if (blockIdx.x == 0 && threadIdx.x < pass.num_queries) {
     pass.cluster_lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
   }
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    const uint32_t cluster = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
-    if (cluster >= num_clusters) continue;
-    float score = 0;
-    for (uint32_t q = 0; q < pass.num_queries; ++q) {
-      const float weight = WeightOf(pass, q);
-      if (!(weight > 0)) continue;
-      const float logit =
-          pass.cluster_logits[QueryOf(pass, head, q) * codes.most_clusters + cluster];
-      score += weight * expf(logit - lses[q]);
+  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x;
+  float scores[kRowsPerThread] = {};
+  for (uint32_t q = 0; q < pass.num_queries; ++q) {
+    const float weight = WeightOf(pass, q);
+    if (!(weight > 0)) continue;
+    const float* const logits = pass.cluster_logits + QueryOf(pass, head, q) * codes.most_clusters;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      const uint32_t cluster = first + i * kRowThreads;
+      scores[i] += cluster < num_clusters ? weight * expf(logits[cluster] - lses[q]) : 0;
     }
-    score = ToScore(score);
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t cluster = first + i * kRowThreads;
+    if (cluster >= num_clusters) continue;
+    const float score = ToScore(scores[i]);
     pass.cluster_scores[size_t{head} * codes.most_clusters + cluster] = score;
     atomicAdd(counts + BucketOf(score),
               ClusterRowsEnd(codes, head, cluster) - ClusterRowsBegin(codes, head, cluster));

@@ -208,8 +208,11 @@ __global__ __launch_bounds__(kRowThreads, 3) void LogitsKernel(const CudaRowLook
       of_rows[i] = is_slot[i] ? clusters[slot - tile * kRowTile] : 0;
       rows[i] =
           is_slot[i] ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]] : 0;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
       factors[i] = codes.factors[first_row + rows[i]];
-      if (is_slot[i]) pass.slot_rows[slot] = rows[i];
+      if (is_slot[i]) pass.slot_rows[first_slot + i * kRowThreads] = rows[i];
     }
     for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kQueries) {
       const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
@@ -389,19 +392,29 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
   WaitForEarlierKernels();
   uint32_t* const counts = ClearCounts(MoreShared());
   const uint32_t num_refined = pass.list.num_refined;
+  const uint32_t first = blockIdx.x * kRowTile + threadIdx.x;
+  uint32_t heads[kRowsPerThread];
+  float scores[kRowsPerThread] = {};
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    const uint32_t at = blockIdx.x * kRowTile + i * kRowThreads + threadIdx.x;
-    if (at >= num_refined) continue;
-    const uint32_t head = pass.list.refined.heads[at];
-    float score = 0;
-    for (uint32_t q = 0; q < pass.num_queries; ++q) {
-      const float weight = WeightOf(pass, q);
-      if (!(weight > 0)) continue;
-      const float logit = pass.refined_logits[size_t{q} * num_refined + at];
-      score += weight * expf(logit - pass.lookup.lse[QueryOf(pass, head, q)]);
+    const uint32_t at = first + i * kRowThreads;
+    heads[i] = at < num_refined ? pass.list.refined.heads[at] : 0;
+  }
+  for (uint32_t q = 0; q < pass.num_queries; ++q) {
+    const float weight = WeightOf(pass, q);
+    if (!(weight > 0)) continue;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      const uint32_t at = first + i * kRowThreads;
+      const float logit = at < num_refined ? pass.refined_logits[size_t{q} * num_refined + at] : 0;
+      scores[i] += weight * expf(logit - pass.lookup.lse[QueryOf(pass, heads[i], q)]);
     }
-    score = ToScore(score);
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t at = first + i * kRowThreads;
+    if (at >= num_refined) continue;
+    const float score = ToScore(scores[i]);
     pass.list.refined.scores[at] = score;
     atomicAdd(counts + BucketOf(score), 1u);
   }
@@ -418,18 +431,45 @@ __device__ void StoreTailLses(const CudaRowLookupPass& pass, uint32_t head) {
     const float base = pass.lookup.lse[query];
     const float* const tail = pass.lookup.tail + query * num_groups;
     float left = 0;
-    for (uint32_t g = threadIdx.x % kWarpSize; g < num_groups; g += kWarpSize) {
-      const float of_group = __ldcg(tail + g);
-      left += of_group > NegativeInfinity() ? expf(of_group - base) : 0;
-    }
+    Strided<8>(threadIdx.x % kWarpSize, num_groups, kWarpSize,
+               [&](uint32_t g) { left += expf(__ldcg(tail + g) - base); });
     left = LaneSum<kWarpSize>(left);
     if (threadIdx.x % kWarpSize > 0) continue;
     pass.lookup.tail_lse[query] = left > 0 ? base + logf(left) : NegativeInfinity();
   }
 }
 
+// exp(logit - LSE) of a lane's slots that are not listed, of some query rows. Loads of a turn are
+// under way together: each is made, past the end of the last slot or query row.
+template <uint32_t kQueries>
+__device__ __forceinline__ void AddUnlisted(const CudaRowLookupPass& pass, uint32_t first_query,
+                                            uint32_t first_slot, uint32_t last_slot,
+                                            const float (&lses)[kQueries],
+                                            float (&lefts)[kQueries]) {
+  constexpr uint32_t kAtOnce = 4;
+  for (uint32_t first = first_slot; first < last_slot; first += kAtOnce * kWarpSize) {
+    float scores[kAtOnce], logits[kAtOnce][kQueries];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      const uint32_t slot = min(first + i * kWarpSize, last_slot - 1);
+      scores[i] = __ldcg(pass.scores + slot);
+#pragma unroll
+      for (uint32_t q = 0; q < kQueries; ++q) {
+        logits[i][q] = __ldcg(LogitsOf(pass, min(first_query + q, pass.num_queries - 1)) + slot);
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (!(scores[i] >= 0) || first + i * kWarpSize >= last_slot) continue;
+#pragma unroll
+      for (uint32_t q = 0; q < kQueries; ++q) lefts[q] += expf(logits[i][q] - lses[q]);
+    }
+  }
+}
+
 // A warp a group: the log mass of what is not listed of it, coded or not.
-__global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPass pass) {
+template <uint32_t kQueries>
+__global__ __launch_bounds__(kRowThreads, 3) void TailKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarpSize;
@@ -439,28 +479,33 @@ __global__ __launch_bounds__(kRowThreads) void TailKernel(const CudaRowLookupPas
     const uint32_t* const slots = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
     const uint32_t begin = clusters[0], end = clusters[1];
     const uint32_t first_slot = slots[begin], last_slot = slots[end];
-    for (uint32_t q = 0; q < pass.num_queries; ++q) {
-      const size_t query = QueryOf(pass, head, q);
-      const float* const logits = LogitsOf(pass, q);
-      const float lse = pass.lookup.lse[query];
-      float left = 0;
-#pragma unroll 4
-      for (uint32_t slot = first_slot + lane; slot < last_slot; slot += kWarpSize) {
-        const float logit = logits[slot];  // whether it counts or not: nothing waits for the score
-        left += pass.scores[slot] >= 0 ? expf(logit - lse) : 0;
+    for (uint32_t first = 0; first < pass.num_queries; first += kQueries) {
+      float lses[kQueries], lefts[kQueries] = {};
+      const float* logits[kQueries];  // of clusters
+#pragma unroll
+      for (uint32_t q = 0; q < kQueries; ++q) {
+        const size_t query = QueryOf(pass, head, min(first + q, pass.num_queries - 1));
+        lses[q] = pass.lookup.lse[query];
+        logits[q] = pass.cluster_logits + query * codes.most_clusters;
       }
+      AddUnlisted<kQueries>(pass, first, first_slot + lane, last_slot, lses, lefts);
       for (uint32_t cluster = begin + lane; cluster < end; cluster += kWarpSize) {
         const uint32_t size =
             ClusterRowsEnd(codes, head, cluster) - ClusterRowsBegin(codes, head, cluster);
         const uint32_t rest = size - (slots[cluster + 1] - slots[cluster]);
         if (rest == 0) continue;
-        const float logit = pass.cluster_logits[query * codes.most_clusters + cluster];
-        left += static_cast<float>(rest) * expf(logit - lse);
+#pragma unroll
+        for (uint32_t q = 0; q < kQueries; ++q) {
+          lefts[q] += static_cast<float>(rest) * expf(logits[q][cluster] - lses[q]);
+        }
       }
-      left = LaneSum<kWarpSize>(left);
-      if (lane > 0) continue;
-      pass.lookup.tail[query * codes.most_groups + group] =
-          left > 0 ? lse + logf(left) : NegativeInfinity();
+#pragma unroll
+      for (uint32_t q = 0; q < kQueries; ++q) {
+        const float left = LaneSum<kWarpSize>(lefts[q]);
+        if (first + q >= pass.num_queries || lane > 0) continue;
+        pass.lookup.tail[QueryOf(pass, head, first + q) * codes.most_groups + group] =
+            left > 0 ? lses[q] + logf(left) : NegativeInfinity();
+      }
     }
   }
   if (pass.lookup.tail_lse == nullptr) return;
@@ -484,7 +529,8 @@ CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
 }
 CudaStatus LaunchRowTail(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_tail", TailKernel, pass);
+  return Launch(stream, grid, "row_tail",
+                pass.num_queries == 1 ? TailKernel<1> : TailKernel<kRowQueries>, pass);
 }
 
 }  // namespace lectern

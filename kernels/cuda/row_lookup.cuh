@@ -31,13 +31,7 @@ struct WarpLse {
       : most(known),
         sum(known > NegativeInfinity() && threadIdx.x % kWarpSize == 0 ? 1.0f : 0.0f) {}
   __device__ __forceinline__ void Add(const float* maxima, const float* sums, uint32_t count) {
-    for (uint32_t i = threadIdx.x % kWarpSize; i < count; i += kWarpSize) {
-      const float of_state = __ldcg(maxima + i);  // other blocks may have written them just now
-      if (of_state == NegativeInfinity()) continue;
-      const float base = fmaxf(most, of_state);
-      sum = sum * expf(most - base) + __ldcg(sums + i) * expf(of_state - base);
-      most = base;
-    }
+    AddStates<4>(maxima, sums, 1, threadIdx.x % kWarpSize, count, kWarpSize, most, sum);
   }
   __device__ __forceinline__ float Join() {
     const float base = LaneMax<kWarpSize>(most);

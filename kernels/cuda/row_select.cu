@@ -27,6 +27,15 @@ __global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowListPass 
     pass.rows[at++] = first_row + refined.rows[entry];
     pass.scores[refined.slots[entry]] = -1;
   }
+  // Most warps have rows of one head, whose counters many blocks want at once.
+  const uint32_t counting = __ballot_sync(kAllLanes, of_head > 0);
+  if (counting == 0) return;
+  const int leader = __ffs(static_cast<int>(counting)) - 1;
+  const uint32_t of_leader = __shfl_sync(kAllLanes, head, leader);
+  if (__ballot_sync(kAllLanes, of_head == 0 || head == of_leader) == kAllLanes) {
+    of_head = LaneSum<kWarpSize>(of_head);
+    if (threadIdx.x % kWarpSize != static_cast<uint32_t>(leader)) return;
+  }
   if (of_head > 0) atomicAdd(pass.counts + head, of_head);
 }
 

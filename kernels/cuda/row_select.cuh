@@ -60,6 +60,33 @@ __device__ __forceinline__ uint32_t GroupOf(const DeviceRowCodes& codes, uint32_
   return head * (codes.most_groups + 1) + group;
 }
 
+// Adds states first, first + stride, … below `count`, which lie `apart` from each other, to the
+// state of a log-sum-exp. Other blocks may have written them just now.
+template <uint32_t kAtOnce>
+__device__ __forceinline__ void AddStates(const float* maxima, const float* sums, size_t apart,
+                                          uint32_t first, uint32_t count, uint32_t stride,
+                                          float& most, float& sum) {
+  for (; first < count; first += kAtOnce * stride) {
+    float of_states[kAtOnce], of_sums[kAtOnce], base = most;
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {  // past the end the last one: no load is a branch's
+      const size_t at = min(first + i * stride, count - 1) * apart;
+      of_states[i] = __ldcg(maxima + at);
+      of_sums[i] = __ldcg(sums + at);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (first + i * stride >= count) of_states[i] = NegativeInfinity();
+      base = fmaxf(base, of_states[i]);
+    }
+    if (base == NegativeInfinity()) continue;
+    sum *= expf(most - base);
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) sum += of_sums[i] * expf(of_states[i] - base);
+    most = base;
+  }
+}
+
 // To 0, by all blocks of a launch before those that count, of so many threads.
 __device__ __forceinline__ void ClearWords(uint32_t* words, uint32_t count, uint32_t block,
                                            uint32_t num_blocks) {
