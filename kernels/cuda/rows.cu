@@ -10,43 +10,75 @@ __device__ __forceinline__ float4 Load4(const float* from) {
   return *reinterpret_cast<const float4*>(from);
 }
 
-// A row by kRowThreads threads: a warp, or the whole block. Read twice, the second time from L1 or
-// L2 (a row is at most some tens of KiB).
-template <typename Out, uint32_t kRowThreads>
+__device__ __forceinline__ void Store4(const float4& x, float* to) {
+  *reinterpret_cast<float4*>(to) = x;
+}
+template <typename T>
+__device__ __forceinline__ void Store4(const float4& x, T* to) {
+  *reinterpret_cast<uint2*>(to) = uint2{Pack<T>(x.x, x.y), Pack<T>(x.z, x.w)};
+}
+
+// Over kRowThreads threads: a warp, or a block, all of which come here.
+template <uint32_t kRowThreads>
+__device__ __forceinline__ float RowSum(float x) {
+  x = LaneSum<kWarpSize>(x);
+  if (kRowThreads == kWarpSize) return x;
+  auto* const of_warps = reinterpret_cast<float*>(SharedMemory());
+  if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  float sum = 0;
+  for (uint32_t w = 0; w < kRowThreads / kWarpSize; ++w) sum += of_warps[w];
+  return sum;
+}
+
+// A row by kRowThreads threads, each of which has kFours times four neighbours in registers, so
+// that one token's row is read at once; 0: any number of elements one by one, read twice. The
+// output may be the input: a thread reads and writes the same columns.
+template <typename Out, uint32_t kRowThreads, uint32_t kFours>
 __global__ void RmsNormKernel(const CudaRmsNormArgs args) {
   WaitForEarlierKernels();
   const uint32_t lane = threadIdx.x % kRowThreads;
   const size_t row = size_t{blockIdx.x} * (blockDim.x / kRowThreads) + threadIdx.x / kRowThreads;
   const size_t num_cols = args.input.num_cols;
   const bool is_row = row < args.input.num_rows;  // all threads stay for the sums
-  const float* in =
+  const float* const in =
       static_cast<const float*>(args.input.data) + (is_row ? row : 0) * args.input.stride;
-  const bool by_four = num_cols % 4 == 0 && args.input.stride % 4 == 0 &&
-                       reinterpret_cast<uintptr_t>(args.input.data) % 16 == 0;
+  Out* const out = static_cast<Out*>(args.output.data) + row * args.output.stride;
   float squares = 0;
-  if (is_row && by_four) {
-    for (size_t c = 4 * lane; c < num_cols; c += 4 * kRowThreads) {
-      const float4 x = Load4(in + c);
+  if constexpr (kFours > 0) {
+    float4 values[kFours], weights[kFours];
+#pragma unroll
+    for (uint32_t i = 0; i < kFours; ++i) {  // past the end the last ones: no load is a branch's
+      const size_t c = min(4 * (size_t{i} * kRowThreads + lane), num_cols - 4);
+      values[i] = Load4(in + c);
+      weights[i] = Load4(args.weight + c);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kFours; ++i) {
+      if (4 * (i * kRowThreads + lane) >= num_cols) continue;
+      const float4& x = values[i];
       squares += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
     }
-  } else if (is_row) {
-    for (size_t c = lane; c < num_cols; c += kRowThreads) squares += in[c] * in[c];
-  }
-  squares = LaneSum<32>(squares);
-  if (kRowThreads > kWarpSize) {
-    auto* const of_warps = reinterpret_cast<float*>(SharedMemory());
-    if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = squares;
-    __syncthreads();
-    squares = 0;
-    for (uint32_t w = 0; w < kRowThreads / kWarpSize; ++w) squares += of_warps[w];
-    // The output may be the input: nobody writes before all have read, as each thread below reads
-    // and writes the same columns.
-  }
-  if (!is_row) return;
-  const float factor = 1.0f / sqrtf(squares / static_cast<float>(num_cols) + args.epsilon);
-  Out* out = static_cast<Out*>(args.output.data) + row * args.output.stride;
-  for (size_t c = lane; c < num_cols; c += kRowThreads) {
-    out[c] = FromFloat<Out>(args.weight[c] * (in[c] * factor));
+    const float mean = RowSum<kRowThreads>(squares) / static_cast<float>(num_cols);
+    if (!is_row) return;
+    const float factor = 1.0f / sqrtf(mean + args.epsilon);
+#pragma unroll
+    for (uint32_t i = 0; i < kFours; ++i) {
+      const uint32_t c = 4 * (i * kRowThreads + lane);
+      if (c >= num_cols) continue;
+      const float4 &x = values[i], &w = weights[i];
+      Store4(float4{w.x * (x.x * factor), w.y * (x.y * factor), w.z * (x.z * factor),
+                    w.w * (x.w * factor)},
+             out + c);
+    }
+  } else {
+    for (size_t c = lane; is_row && c < num_cols; c += kRowThreads) squares += in[c] * in[c];
+    const float mean = RowSum<kRowThreads>(squares) / static_cast<float>(num_cols);
+    if (!is_row) return;
+    const float factor = 1.0f / sqrtf(mean + args.epsilon);
+    for (size_t c = lane; c < num_cols; c += kRowThreads) {
+      out[c] = FromFloat<Out>(args.weight[c] * (in[c] * factor));
+    }
   }
 }
 
@@ -233,12 +265,24 @@ __global__ void PlaceRowsKernel(const CudaPlaceRowsArgs args) {
   }
 }
 
+bool IsByFours(const DeviceRows& rows) {
+  return rows.num_cols % 4 == 0 && rows.stride % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(rows.data) % (4 * RowBytes(rows.dtype, 1)) == 0;
+}
 template <typename Out>
-CudaStatus RmsNormOf(CudaStreamHandle* stream, const CudaGrid& grid, const CudaRmsNormArgs& args) {
-  const bool by_warp = args.input.num_cols <= kWarpRowCols;
-  return Launch(stream, grid, "rms_norm",
-                by_warp ? RmsNormKernel<Out, kWarpSize> : RmsNormKernel<Out, kRowBlockThreads>,
-                args);
+auto RmsNormOf(const CudaRmsNormArgs& args) {
+  const size_t num_cols = args.input.num_cols;
+  const bool by_fours = IsByFours(args.input) && IsByFours(args.output) &&
+                        reinterpret_cast<uintptr_t>(args.weight) % sizeof(float4) == 0;
+  if (num_cols <= kWarpRowCols) {
+    static_assert(kWarpRowCols <= 4 * 4 * kWarpSize, "in four registers times four");
+    return by_fours ? RmsNormKernel<Out, kWarpSize, 4> : RmsNormKernel<Out, kWarpSize, 0>;
+  }
+  const size_t fours = (num_cols / 4 + kRowBlockThreads - 1) / kRowBlockThreads;
+  if (!by_fours || fours > 8) return RmsNormKernel<Out, kRowBlockThreads, 0>;
+  if (fours > 4) return RmsNormKernel<Out, kRowBlockThreads, 8>;
+  return fours > 2 ? RmsNormKernel<Out, kRowBlockThreads, 4>
+                   : RmsNormKernel<Out, kRowBlockThreads, 2>;
 }
 
 }  // namespace
@@ -247,11 +291,11 @@ CudaStatus LaunchRmsNorm(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaRmsNormArgs& args) {
   switch (args.output.dtype) {
     case Dtype::kF32:
-      return RmsNormOf<float>(stream, grid, args);
+      return Launch(stream, grid, "rms_norm", RmsNormOf<float>(args), args);
     case Dtype::kF16:
-      return RmsNormOf<f16>(stream, grid, args);
+      return Launch(stream, grid, "rms_norm", RmsNormOf<f16>(args), args);
     default:
-      return RmsNormOf<bf16>(stream, grid, args);
+      return Launch(stream, grid, "rms_norm", RmsNormOf<bf16>(args), args);
   }
 }
 
