@@ -138,14 +138,11 @@ Status DevicePrefill::RoundRows(const DeviceKvRows& to, size_t num_tokens, uint6
   return {};
 }
 
+// Enqueued.
 Status DevicePrefill::BringRows(size_t num_tokens) {
-  DeviceStream& stream = *a_.stream;
-  const WaitsForStream wait(stream);
-  const size_t num_rows = num_tokens * config_.num_kv_heads;
   LECTERN_RETURN_IF_ERROR(RoundRows(staged_, num_tokens, num_tokens, 0));
-  LECTERN_RETURN_IF_ERROR(staged_.Download(stream, 0, num_rows, brought_.data(),
-                                           brought_.data() + brought_.size() / 2));
-  return stream.Wait();
+  return staged_.Download(*a_.stream, 0, num_tokens * config_.num_kv_heads, brought_.data(),
+                          brought_.data() + brought_.size() / 2);
 }
 
 Status DevicePrefill::AppendRows(uint32_t layer, uint64_t begin, size_t num_tokens) {
@@ -157,7 +154,9 @@ Status DevicePrefill::AppendRows(uint32_t layer, uint64_t begin, size_t num_toke
 }
 
 Status DevicePrefill::Store(uint32_t layer, uint64_t begin, uint64_t end) {
+  const WaitsForStream wait(*a_.stream);
   LECTERN_RETURN_IF_ERROR(BringRows(end - begin));
+  LECTERN_RETURN_IF_ERROR(a_.stream->Wait());
   return AppendRows(layer, begin, end - begin);
 }
 
@@ -166,10 +165,11 @@ Status DevicePrefill::Attend(const Args& args) {
   DeviceStream& stream = *a_.stream;
   const DeviceKvRows* const resident = Resident(args.layer);
   const size_t num_tokens = args.end - args.begin;
-  LECTERN_RETURN_IF_ERROR(BringRows(num_tokens));
-  const Cut cut = CutKeys(args, resident != nullptr);
+  Cut cut;
   const AttentionWork& work = cut.work;
-  const WaitsForStream wait(stream);  // `work` is read until then
+  const WaitsForStream wait(stream);  // `work` is read until then, and what is brought written
+  LECTERN_RETURN_IF_ERROR(BringRows(num_tokens));
+  cut = CutKeys(args, resident != nullptr);
   num_attended_ = query_rows(args);
   const uint64_t states = work.items.size() * num_attended_;
   LECTERN_RETURN_IF_ERROR(partial_out_.Reserve(stream, states * config_.head_dim, kJob));
@@ -180,6 +180,7 @@ Status DevicePrefill::Attend(const Args& args) {
   LECTERN_RETURN_IF_ERROR(
       item_begin_.Upload(stream, work.item_begin.data(), work.item_begin.size()));
   LECTERN_RETURN_IF_ERROR(RoundQueries(num_tokens));
+  LECTERN_RETURN_IF_ERROR(stream.Wait());  // for what is brought
   if (resident != nullptr) {
     LECTERN_RETURN_IF_ERROR(AttendResident(args, *resident, cut));
     LECTERN_RETURN_IF_ERROR(Join(args));
