@@ -104,7 +104,7 @@ DevicePrefill::Cut DevicePrefill::CutKeys(const Args& args, bool is_resident) co
   }
   cut.work = CutAttention(
       ranges, heads,
-      AttentionRowsPerItem((args.end - args.first_key) * heads,
+      AttentionRowsPerItem((args.end - args.first_key) * heads, ranges.size(),
                            static_cast<uint32_t>(query_rows(args)), shape_.num_multiprocessors));
   for (AttentionItem& item : cut.work.items) {
     const uint32_t number = item.begin / block_tokens - cut.blocks.front().begin / block_tokens;

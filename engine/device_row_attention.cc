@@ -50,10 +50,10 @@ Status DeviceRowAttention::Attend(const Args& args, const DeviceKv& rows,
   for (const AttentionRange& range : ranges) num_read += range.end - range.begin;
   if (num_read == 0) return {};
   const size_t at_once = std::min(args.num_tokens, most_tokens);
-  const AttentionWork work =
-      CutAttention(ranges, brought_.num_kv_heads,
-                   AttentionRowsPerItem(num_read, static_cast<uint32_t>(at_once * brought_.group),
-                                        stream_->device().info().num_multiprocessors));
+  const AttentionWork work = CutAttention(
+      ranges, brought_.num_kv_heads,
+      AttentionRowsPerItem(num_read, ranges.size(), static_cast<uint32_t>(at_once * brought_.group),
+                           stream_->device().info().num_multiprocessors));
   const WaitsForStream wait(*stream_);  // `work` is read until then
   LECTERN_RETURN_IF_ERROR(items_.Reserve(*stream_, work.items.size(), kRowUse));
   LECTERN_RETURN_IF_ERROR(items_.Upload(*stream_, work.items.data(), work.items.size()));

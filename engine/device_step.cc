@@ -135,7 +135,7 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   }
   const AttentionWork work =
       CutAttention(ranges, config_.num_kv_heads,
-                   AttentionRowsPerItem(num_exact, num_rows(), num_multiprocessors));
+                   AttentionRowsPerItem(num_exact, ranges.size(), num_rows(), num_multiprocessors));
   layer.first_item = static_cast<uint32_t>(host_items_.size());
   layer.num_items = static_cast<uint32_t>(work.items.size());
   host_items_.insert(host_items_.end(), work.items.begin(), work.items.end());
@@ -167,9 +167,11 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
     host_extra_.push_back({1, first, first + codes->num_groups(h)});
     num_entries += codes->num_groups(h);
   }
-  layer.rows_per_item = AttentionRowsPerItem(num_entries, num_rows(), num_multiprocessors);
+  const uint64_t num_ranges = 2 * heads.size();
+  layer.rows_per_item =
+      AttentionRowsPerItem(num_entries, num_ranges, num_rows(), num_multiprocessors);
   layer.most_items =
-      static_cast<uint32_t>(MostAttentionItems(num_entries, 2 * heads.size(), layer.rows_per_item));
+      static_cast<uint32_t>(MostAttentionItems(num_entries, num_ranges, layer.rows_per_item));
   return true;
 }
 
@@ -264,8 +266,8 @@ Status DeviceStep::FollowConversation() {
   const uint32_t capacity = conversation_->capacity();
   const uint64_t all_rows = uint64_t{capacity} * kv_heads;
   conversation_capacity_ = 0;  // until all of it is there
-  conversation_rows_per_item_ =
-      AttentionRowsPerItem(all_rows, num_rows(), stream_->device().info().num_multiprocessors);
+  conversation_rows_per_item_ = AttentionRowsPerItem(all_rows, kv_heads, num_rows(),
+                                                     stream_->device().info().num_multiprocessors);
   const size_t most_items = MostAttentionItems(all_rows, kv_heads, conversation_rows_per_item_);
   std::vector<HeadRows> heads;
   for (uint32_t h = 0; h < kv_heads; ++h) heads.push_back({0, 0, h * capacity, (h + 1) * capacity});

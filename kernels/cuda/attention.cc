@@ -33,10 +33,12 @@ const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   return nullptr;
 }
 
-// Two or three blocks run at a time on a multiprocessor, or more where heads are of 64; a few
-// rounds even out unequal ends.
+// So many blocks run at a time on a multiprocessor of compute capability 9.0 where heads are 128
+// wide (two on 8.0, more where they are narrower), and so many rounds of them even out unequal
+// ends.
+constexpr uint64_t kBlocksAtOnce = 3, kRounds = 2;
 uint64_t WantedBlocks(uint32_t num_multiprocessors) {
-  return uint64_t{6} * std::max(num_multiprocessors, 1u);
+  return kRounds * kBlocksAtOnce * std::max(num_multiprocessors, 1u);
 }
 
 // Blocks that run at a time on a device, by their shared memory.
@@ -130,17 +132,24 @@ AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t n
   return work;
 }
 
-uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
+uint32_t AttentionRowsPerItem(uint64_t num_rows, uint64_t num_ranges, uint32_t num_query_rows,
                               uint32_t num_multiprocessors) {
-  const uint64_t wanted = WantedBlocks(num_multiprocessors);
   constexpr uint32_t kNarrow = 64;  // wide heads have smaller tiles: more blocks then
   const uint32_t tile_rows = QueryTileRows(num_query_rows, kNarrow);
   const uint64_t query_tiles = std::max(1u, (num_query_rows + tile_rows - 1) / tile_rows);
-  const uint64_t items = std::max<uint64_t>(1, wanted / query_tiles);
-  const uint64_t tiles = (num_rows / items + kTileKeys - 1) / kTileKeys;
-  // Below four tiles the states that are written weigh as much as the rows that are read.
-  return static_cast<uint32_t>(std::min<uint64_t>(std::max<uint64_t>(tiles, 4), 1 << 20)) *
-         kTileKeys;
+  // One item more, a round of a single block, would take as long as a whole round.
+  const auto tiles_of = [&](uint64_t num_blocks) {
+    const uint64_t blocks = std::max<uint64_t>(1, num_blocks / query_tiles);
+    const uint64_t full = blocks > 2 * num_ranges ? blocks - num_ranges : (blocks + 1) / 2;
+    return (num_rows + full * kTileKeys - 1) / (full * kTileKeys);
+  };
+  // One round where two were of few tiles. The states that an item writes weigh as much as a tile
+  // of keys where there are many query rows.
+  constexpr uint64_t kFewTiles = 8, kLeastTilesOfMany = 4;
+  uint64_t tiles = tiles_of(WantedBlocks(num_multiprocessors) / kRounds);
+  if (tiles > kFewTiles) tiles = tiles_of(WantedBlocks(num_multiprocessors));
+  const uint64_t least = num_query_rows <= kFewRows ? 1 : kLeastTilesOfMany;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(tiles, least, 1 << 20)) * kTileKeys;
 }
 
 uint64_t MostAttentionItems(uint32_t num_multiprocessors) {

@@ -127,8 +127,9 @@ struct AttentionWork {
 // in order, ranges of a head in the order given. Empty ranges give none.
 AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t num_kv_heads,
                            uint32_t rows_per_item);
-// Items of about this many rows fill a device: a whole number of key tiles, from the shapes alone.
-uint32_t AttentionRowsPerItem(uint64_t num_rows, uint32_t num_query_rows,
+// Items of this many rows, a whole number of key tiles, fill a device once or twice, whatever is
+// left over at the end of each of `num_ranges`: from the shapes alone.
+uint32_t AttentionRowsPerItem(uint64_t num_rows, uint64_t num_ranges, uint32_t num_query_rows,
                               uint32_t num_multiprocessors);
 // So many items of that size are cut of any rows at most, but for those that are not full; and so
 // many query rows have all their states.

@@ -342,7 +342,8 @@ class Step {
     for (uint32_t head = 0; head < layer.heads; ++head) {
       all.push_back({head, 0, head * layer.context, (head + 1) * layer.context});
     }
-    const AttentionWork work = CutAttention(all, layer.heads, RowsPerItem(layer.all_rows()));
+    const AttentionWork work =
+        CutAttention(all, layer.heads, RowsPerItem(layer.all_rows(), all.size()));
     dense_ = Parts(stream_, work.items.size(), num_rows_);
     dense_.items = Put(stream_, work.items);
     dense_begin_ = Put(stream_, work.item_begin);
@@ -373,7 +374,7 @@ class Step {
     tail_ = Make<float>(stream_, size_t{heads} * num_rows_ * layer_.num_groups);
     squares_ = Put(stream_, std::vector<uint64_t>(layer_.context));
     const uint64_t entries = num_wanted_ + uint64_t{heads} * layer_.num_groups;
-    per_item_ = RowsPerItem(entries);
+    per_item_ = RowsPerItem(entries, uint64_t{2} * heads);
     chosen_parts_ = {};
     chosen_parts_ =
         Parts(stream_, MostAttentionItems(entries, uint64_t{2} * heads, per_item_), num_rows_);
@@ -455,8 +456,9 @@ class Step {
 
  private:
   bool is_question() const { return view_.num_tokens > 1; }
-  uint32_t RowsPerItem(uint64_t num_entries) const {
-    return AttentionRowsPerItem(num_entries, num_rows_, stream_.device().num_multiprocessors);
+  uint32_t RowsPerItem(uint64_t num_entries, uint64_t num_ranges) const {
+    return AttentionRowsPerItem(num_entries, num_ranges, num_rows_,
+                                stream_.device().num_multiprocessors);
   }
   DeviceKv Rows() const {
     DeviceKv rows;

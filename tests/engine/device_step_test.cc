@@ -81,8 +81,8 @@ TEST_P(DeviceStepTest, ATokenReadsWhatTheHostDrivenOneReads) {
     const auto placed = Place(indexed, OpenDevice());
     ASSERT_TRUE(placed.ok());
     // Mean values of q8 are rounded to f16; what is known is rounded to the queries' type, by
-    // which few rows at a cut are others: of bf16 more than of f16.
-    const double tolerance = dtype == Dtype::kF16 ? kNearlyTheSame : 3 * kNearlyTheSame;
+    // which few rows at a cut are others: of bf16 more than of f16. Of most steps it is a tenth.
+    const double tolerance = dtype == Dtype::kF16 ? kNearlyTheSame : 5 * kNearlyTheSame;
     for (const double budget : {1.0, 0.25}) {
       for (const bool tail : {true, false}) {
         if (budget == 1 && !tail) continue;
