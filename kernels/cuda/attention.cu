@@ -425,10 +425,12 @@ __global__ void JoinKernel(const CudaJoinArgs args) {
       }
       __syncthreads();
       if (args.output != nullptr && col < args.head_dim) {
-        Strided<8>(part, count, num_parts, [&](uint32_t i) {
-          const size_t at = size_t{first + i} * num_rows + row;
-          value += of_threads[i] * list.states.out[at * args.head_dim + col];
-        });
+        Strided<8>(
+            part, count, num_parts,
+            [&](uint32_t i) {
+              return list.states.out[(size_t{first + i} * num_rows + row) * args.head_dim + col];
+            },
+            [&](uint32_t i, float x) { value += of_threads[i] * x; });
       }
       __syncthreads();
     }

@@ -153,12 +153,22 @@ __device__ __forceinline__ float NegativeInfinity() {
 
 // Calls body(i) for i = first, first + stride, … below `end`, so many of them side by side: turns
 // that are counted, unlike those of an index that might wrap, are no branches between their loads.
-template <int kAtOnce, typename Body>
+template <int kAtOnce, typename Load, typename Body>
 __device__ __forceinline__ void Strided(uint32_t first, uint32_t end, uint32_t stride,
-                                        const Body& body) {
+                                        const Load& load, const Body& body) {
   const uint32_t turns = end > first ? (end - first + stride - 1) / stride : 0;
-#pragma unroll kAtOnce
-  for (uint32_t turn = 0; turn < turns; ++turn) body(first + turn * stride);
+#pragma unroll 1
+  for (uint32_t turn = 0; turn < turns; turn += kAtOnce) {
+    decltype(load(0u)) values[kAtOnce];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {  // past the end the last one: no load is a branch's
+      values[i] = load(first + min(turn + i, turns - 1) * stride);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (turn + i < turns) body(first + (turn + i) * stride, values[i]);
+    }
+  }
 }
 
 // Two neighbours as they lie in memory, low half first.

@@ -52,30 +52,35 @@ struct GroupState {
 // Columns [begin, end) of a tile.
 __device__ __forceinline__ void AddColumns(const float (&s)[kTileKeys / 8][4], uint32_t begin,
                                            uint32_t end, GroupState& state) {
-  const uint32_t of_lane = 2 * (threadIdx.x % 4), size = end - begin;
+  const uint32_t of_lane = 2 * (threadIdx.x % 4) - begin, size = end - begin;
+  float most[2] = {state.most[0], state.most[1]}, sum[2] = {0, 0}, base[2];
+#pragma unroll
+  for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+    if (8 * n + 8 <= begin || 8 * n >= end) continue;  // of the whole block
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const bool counts = 8 * n + of_lane + i % 2 < size;
+      most[i / 2] = fmaxf(most[i / 2], counts ? s[n][i] : NegativeInfinity());
+    }
+  }
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
-    float most = state.most[half], sum = 0;
+    most[half] = LaneMax<4>(most[half]);
+    base[half] = most[half] == NegativeInfinity() ? 0 : most[half];
+  }
 #pragma unroll
-    for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
-      if (8 * n + 8 <= begin || 8 * n >= end) continue;
+  for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+    if (8 * n + 8 <= begin || 8 * n >= end) continue;
 #pragma unroll
-      for (uint32_t i = 0; i < 2; ++i) {
-        if (8 * n + of_lane + i - begin < size) most = fmaxf(most, s[n][2 * half + i]);
-      }
+    for (uint32_t i = 0; i < 4; ++i) {
+      const bool counts = 8 * n + of_lane + i % 2 < size;
+      sum[i / 2] += Exp2(counts ? s[n][i] - base[i / 2] : NegativeInfinity());
     }
-    most = LaneMax<4>(most);
-    const float base = most == NegativeInfinity() ? 0 : most;
+  }
 #pragma unroll
-    for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
-      if (8 * n + 8 <= begin || 8 * n >= end) continue;
-#pragma unroll
-      for (uint32_t i = 0; i < 2; ++i) {
-        if (8 * n + of_lane + i - begin < size) sum += exp2f(s[n][2 * half + i] - base);
-      }
-    }
-    state.sum[half] = state.sum[half] * exp2f(state.most[half] - base) + sum;
-    state.most[half] = most;
+  for (uint32_t half = 0; half < 2; ++half) {
+    state.sum[half] = state.sum[half] * Exp2(state.most[half] - base[half]) + sum[half];
+    state.most[half] = most[half];
   }
 }
 // Log masses, natural, of a warp's rows, to masses [kManyRows][kQuestionMassStride].
@@ -184,20 +189,32 @@ __global__ __launch_bounds__(kTileThreads) void QuestionClustersKernel(const Que
 #pragma unroll
     for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
-      for (uint32_t i = 0; i < 2; ++i) {
-        const uint32_t of_tile = 8 * n + 2 * (lane % 4) + i;
-        const ClusterKeys cluster = clusters[stage * kTileKeys + of_tile];
+      for (uint32_t i = 0; i < 4; ++i) s[n][i] *= args.scale;
+    }
+    if (chooses) {
 #pragma unroll
-        for (uint32_t half = 0; half < 2; ++half) {
-          float& logit = s[n][2 * half + i];
-          logit *= args.scale;
-          const uint32_t column = first_row + 16 * warp + lane / 4 + 8 * half;
-          if (chooses && column < pass.num_columns && key + of_tile < end) {
-            pass.centroid_logits[(size_t{head} * codes.most_clusters + key + of_tile) *
-                                     pass.num_columns +
-                                 column] = logit;
+      for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) {
+          const uint32_t of_tile = 8 * n + 2 * (lane % 4) + i % 2;
+          const uint32_t column = first_row + 16 * warp + lane / 4 + 8 * (i / 2);
+          if (column >= pass.num_columns || key + of_tile >= end) continue;
+          pass.centroid_logits[(size_t{head} * codes.most_clusters + key + of_tile) *
+                                   pass.num_columns +
+                               column] = s[n][i];
+        }
+      }
+    }
+    if (codes.deviations != nullptr) {
+#pragma unroll
+      for (uint32_t n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+        for (uint32_t i = 0; i < 2; ++i) {
+          const ClusterKeys cluster = clusters[stage * kTileKeys + 8 * n + 2 * (lane % 4) + i];
+#pragma unroll
+          for (uint32_t half = 0; half < 2; ++half) {
+            s[n][2 * half + i] = KeysLogit(codes, s[n][2 * half + i], cluster, norms[half]);
           }
-          logit = KeysLogit(codes, logit, cluster, norms[half]);
         }
       }
     }

@@ -410,8 +410,10 @@ __device__ __forceinline__ double SumColumns(const T* values, size_t apart, uint
   constexpr uint32_t kParts = kTileThreads / kColumns;
   const uint32_t column = threadIdx.x % kColumns, part = threadIdx.x / kColumns;
   double sum = 0;
-  Strided<8>(first + part * stride, count, kParts * stride,
-             [&](uint32_t i) { sum += static_cast<double>(__ldcg(values + i * apart + column)); });
+  Strided<8>(
+      first + part * stride, count, kParts * stride,
+      [&](uint32_t i) { return __ldcg(values + i * apart + column); },
+      [&](uint32_t, T x) { sum += static_cast<double>(x); });
   __syncthreads();  // all have read the parts before
   parts[threadIdx.x] = sum;
   __syncthreads();

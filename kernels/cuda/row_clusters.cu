@@ -27,25 +27,44 @@ __global__ __launch_bounds__(kRowThreads) void ClustersKernel(const CudaRowLooku
     pass.cluster_lse[QueryOf(pass, head, threadIdx.x)] = lses[threadIdx.x];
   }
   const uint32_t first = blockIdx.x * kRowTile + threadIdx.x;
-  float scores[kRowsPerThread] = {};
-  for (uint32_t q = 0; q < pass.num_queries; ++q) {
-    const float weight = WeightOf(pass, q);
-    if (!(weight > 0)) continue;
-    const float* const logits = pass.cluster_logits + QueryOf(pass, head, q) * codes.most_clusters;
+  if (first < num_clusters) {
+    // All loads first, past the end of the last cluster or query row: none is a branch's.
+    uint32_t at[kRowsPerThread], ends[kRowsPerThread], begins[kRowsPerThread];
+    const uint32_t* const all_ends = codes.cluster_end + codes.cluster_begin[head];
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      const uint32_t cluster = first + i * kRowThreads;
-      scores[i] += cluster < num_clusters ? weight * expf(logits[cluster] - lses[q]) : 0;
+      at[i] = min(first + i * kRowThreads, num_clusters - 1);
+      ends[i] = all_ends[at[i]];
+      begins[i] = all_ends[max(at[i], 1u) - 1];
     }
-  }
+    float scores[kRowsPerThread] = {};
+    for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kRowQueries) {
+      float logits[kRowQueries][kRowsPerThread], weights[kRowQueries];
 #pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    const uint32_t cluster = first + i * kRowThreads;
-    if (cluster >= num_clusters) continue;
-    const float score = ToScore(scores[i]);
-    pass.cluster_scores[size_t{head} * codes.most_clusters + cluster] = score;
-    atomicAdd(counts + BucketOf(score),
-              ClusterRowsEnd(codes, head, cluster) - ClusterRowsBegin(codes, head, cluster));
+      for (uint32_t j = 0; j < kRowQueries; ++j) {
+        const uint32_t q = min(first_query + j, pass.num_queries - 1);
+        weights[j] = first_query + j < pass.num_queries ? WeightOf(pass, q) : 0;
+        const float* const of_query =
+            pass.cluster_logits + QueryOf(pass, head, q) * codes.most_clusters;
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsPerThread; ++i) logits[j][i] = of_query[at[i]];
+      }
+#pragma unroll
+      for (uint32_t j = 0; j < kRowQueries; ++j) {
+        if (!(weights[j] > 0)) continue;
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+          scores[i] += weights[j] * expf(logits[j][i] - lses[first_query + j]);
+        }
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      if (first + i * kRowThreads >= num_clusters) continue;
+      const float score = ToScore(scores[i]);
+      pass.cluster_scores[size_t{head} * codes.most_clusters + at[i]] = score;
+      atomicAdd(counts + BucketOf(score), ends[i] - (at[i] > 0 ? begins[i] : 0));
+    }
   }
   AddCounts(pass.clusters, gridDim.x * gridDim.y, counts);
 }
@@ -53,7 +72,7 @@ __global__ __launch_bounds__(kRowThreads) void ClustersKernel(const CudaRowLooku
 // ---- Slots: of the rows of the best clusters, head after head
 
 // Tiles of clusters, head after head.
-__global__ __launch_bounds__(kRowThreads) void SlotsKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads, 4) void SlotsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t tiles = ClusterTiles(codes.most_clusters), tile = TakeTile(pass.clusters);
@@ -84,15 +103,24 @@ __global__ __launch_bounds__(kRowThreads) void SlotsKernel(const CudaRowLookupPa
     }
     slot = end;
   }
+  float logs[kRowsPerThread];  // of what is not coded; -inf: nothing
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t rest = sizes[i] - best.taken[i];
+    logs[i] = rest > 0 ? logf(static_cast<float>(rest)) : NegativeInfinity();
+  }
   for (uint32_t q = 0; q < pass.num_queries; ++q) {
     const size_t at = QueryOf(pass, head, q);
-    float rests[kRowsPerThread];
+    float rests[kRowsPerThread] = {};
+    if (first < num_clusters) {
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        rests[i] = pass.cluster_logits[at * codes.most_clusters + min(first + i, num_clusters - 1)];
+      }
+    }
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      const uint32_t rest = sizes[i] - best.taken[i];
-      rests[i] = rest > 0 ? pass.cluster_logits[at * codes.most_clusters + first + i] +
-                                logf(static_cast<float>(rest))
-                          : NegativeInfinity();
+      rests[i] = sizes[i] > best.taken[i] ? rests[i] + logs[i] : NegativeInfinity();
     }
     StoreState(rests, pass.rest_max + at * tiles + tile % tiles,
                pass.rest_sum + at * tiles + tile % tiles);

@@ -102,9 +102,13 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   launch(kernels.row_slots, {.x = cluster_tiles * heads, .threads = kRowThreads}, kRowSharedBytes,
          pass);
   constexpr uint32_t kTileWords = kRowTile * sizeof(uint32_t);
-  launch(kernels.row_logits, {.x = slot_tiles, .threads = kRowThreads},
-         kRowSharedBytes + kCountBytes + kTileWords + RowTableBytes(kRowQueries, codes.plane_bytes),
-         pass);
+  // Blocks that fill the device, by their registers, take tiles or groups in turn.
+  const uint32_t multiprocessors = stream.device().num_multiprocessors;
+  launch(
+      kernels.row_logits,
+      {.x = std::clamp(kRowLogitsBlocks * multiprocessors, 1u, slot_tiles), .threads = kRowThreads},
+      kRowSharedBytes + kCountBytes + kTileWords + RowTableBytes(kRowQueries, codes.plane_bytes),
+      pass);
   launch(kernels.row_refine, {.x = slot_tiles + heads, .threads = kRowThreads},
          kRowSharedBytes + kTileWords + RowTableBytes(num_queries, codes.plane_bytes), pass);
   launch(kernels.row_scores, {.x = SlotTiles(args.num_refined), .threads = kRowThreads},
@@ -113,7 +117,10 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
          kRowSharedBytes, pass.list);
   constexpr uint32_t kGroups = kRowThreads / 32;  // of a block
   launch(kernels.row_tail,
-         {.x = (codes.most_groups + kGroups - 1) / kGroups, .y = heads, .threads = kRowThreads},
+         {.x = std::clamp(kRowTailBlocks * multiprocessors / heads, 1u,
+                          (codes.most_groups + kGroups - 1) / kGroups),
+          .y = heads,
+          .threads = kRowThreads},
          kRowSharedBytes, pass);
   return status;
 }

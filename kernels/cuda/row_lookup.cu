@@ -95,9 +95,14 @@ struct QuerySums {
   }
 };
 
-// Sixteen bytes of a plane of a row, from `first` on; zeros past its end.
+// Sixteen bytes of a plane of a row, from `first` on; zeros past its end. kPlaneBytes: of planes
+// that are aligned to as many, 0: of any.
+template <uint32_t kPlaneBytes>
 __device__ __forceinline__ uint4 LoadChunk(const uint8_t* plane, uint32_t first,
                                            uint32_t plane_bytes) {
+  if (kPlaneBytes > 0) {
+    return *reinterpret_cast<const uint4*>(plane + first);
+  }
   if (plane_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(plane) % 16 == 0) {
     return *reinterpret_cast<const uint4*>(plane + first);
   }
@@ -183,82 +188,102 @@ __device__ __forceinline__ void FindClusters(const CudaRowLookupPass& pass, uint
 
 // ---- Logits and scores of a tile of slots, by row codes
 
-template <uint32_t kQueries>
-__global__ __launch_bounds__(kRowThreads, 3) void LogitsKernel(const CudaRowLookupPass pass) {
+template <uint32_t kQueries, uint32_t kPlaneBytes>
+__global__ __launch_bounds__(kRowThreads,
+                             kRowLogitsBlocks) void LogitsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t tile = blockIdx.x, first_slot = tile * kRowTile + threadIdx.x;
+  const uint32_t plane_bytes = kPlaneBytes > 0 ? kPlaneBytes : codes.plane_bytes;
   uint32_t* const counts = ClearCounts(MoreShared());
   uint32_t* const clusters = counts + kScoreBuckets;  // [kRowTile]
   auto* const tables = reinterpret_cast<unsigned char*>(clusters + kRowTile);
-  uint32_t cluster = pass.tile_starts[tile].cluster;
-  float scores[kRowsPerThread] = {};
-  ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
-    FindClusters(pass, head, slots, tile, cluster, clusters);
-    cluster = 0;  // where the next head begins
-    const uint32_t* const begins = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
-    const size_t first_row = codes.row_begin[head];
-    uint32_t rows[kRowsPerThread], of_rows[kRowsPerThread];
-    bool is_slot[kRowsPerThread];
-    float factors[kRowsPerThread];
+  // Blocks take tiles in turn, and add what they counted once.
+  const uint32_t num_tiles = SlotTiles(pass.lookup.num_coded);
+#pragma unroll 1
+  for (uint32_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
+    const uint32_t first_slot = tile * kRowTile + threadIdx.x;
+    uint32_t cluster = pass.tile_starts[tile].cluster;
+    float scores[kRowsPerThread] = {};
+    ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
+      FindClusters(pass, head, slots, tile, cluster, clusters);
+      cluster = 0;  // where the next head begins
+      const uint32_t* const begins = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
+      const size_t first_row = codes.row_begin[head];
+      uint32_t rows[kRowsPerThread], of_rows[kRowsPerThread], row_begins[kRowsPerThread],
+          slot_begins[kRowsPerThread];
+      bool is_slot[kRowsPerThread];
+      float factors[kRowsPerThread];
+      const uint32_t* const ends = codes.cluster_end + codes.cluster_begin[head];
 #pragma unroll
-    for (uint32_t i = 0; i < kRowsPerThread; ++i) {  // neighbours have neighbouring slots
-      const uint32_t slot = first_slot + i * kRowThreads;
-      is_slot[i] = slot >= slots.begin && slot < slots.end;
-      of_rows[i] = is_slot[i] ? clusters[slot - tile * kRowTile] : 0;
-      rows[i] =
-          is_slot[i] ? ClusterRowsBegin(codes, head, of_rows[i]) + slot - begins[of_rows[i]] : 0;
-    }
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {  // neighbours have neighbouring slots
+        const uint32_t slot = first_slot + i * kRowThreads;
+        is_slot[i] = slot >= slots.begin && slot < slots.end;
+        of_rows[i] = clusters[slot - tile * kRowTile];
+        if (!is_slot[i]) of_rows[i] = 0;
+        row_begins[i] = ends[max(of_rows[i], 1u) - 1];  // of cluster 0 not its own
+        slot_begins[i] = begins[of_rows[i]];
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        const uint32_t slot = first_slot + i * kRowThreads;
+        const uint32_t row_begin = of_rows[i] > 0 ? row_begins[i] : 0;
+        rows[i] = is_slot[i] ? row_begin + slot - slot_begins[i] : 0;
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+        factors[i] = codes.factors[first_row + rows[i]];
+        if (is_slot[i]) pass.slot_rows[first_slot + i * kRowThreads] = rows[i];
+      }
+      for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kQueries) {
+        const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
+        LoadTables(pass, head, first_query, num_queries, tables);
+        QuerySums sums[kRowsPerThread];
+        for (uint32_t first = 0; first < plane_bytes; first += sizeof(uint4)) {
+          uint4 chunks[kRowsPerThread];  // under way together
+#pragma unroll
+          for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+            chunks[i] = LoadChunk<kPlaneBytes>(codes.planes + (first_row + rows[i]) * plane_bytes,
+                                               first, plane_bytes);
+          }
+#pragma unroll
+          for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+            AddChunk(chunks[i], first, plane_bytes, tables, 1, sums[i]);
+          }
+        }
+        float logits[kQueries][kRowsPerThread];
+#pragma unroll
+        for (uint32_t q = 0; q < kQueries; ++q) {
+          if (q >= num_queries) continue;
+          const uint32_t query = head * pass.num_queries + first_query + q;
+          const float step = pass.scales[2 * query], offset = pass.scales[2 * query + 1];
+          const float lse = pass.cluster_lse[query], weight = WeightOf(pass, first_query + q);
+          const float* const centroids = pass.centroid_logits + size_t{query} * codes.most_clusters;
+#pragma unroll
+          for (uint32_t i = 0; i < kRowsPerThread; ++i)
+            logits[q][i] = __ldcg(centroids + of_rows[i]);
+          float* const to = LogitsOf(pass, first_query + q) + first_slot;
+#pragma unroll
+          for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+            const float centroid = logits[q][i];
+            logits[q][i] = NegativeInfinity();
+            if (!is_slot[i]) continue;
+            const float dot = step * sums[i].Of(q) + offset;
+            logits[q][i] = Softcapped(pass.lookup, centroid + factors[i] * dot);
+            to[i * kRowThreads] = logits[q][i];
+            if (weight > 0) scores[i] += weight * expf(logits[q][i] - lse);  // perhaps inf
+          }
+        }
+        StoreStates<kQueries>(pass, head, tile, first_query, num_queries, logits);
+      }
+    });
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      factors[i] = codes.factors[first_row + rows[i]];
-      if (is_slot[i]) pass.slot_rows[first_slot + i * kRowThreads] = rows[i];
+      const uint32_t slot = first_slot + i * kRowThreads;
+      if (slot >= pass.lookup.num_coded) continue;
+      scores[i] = ToScore(scores[i]);
+      pass.scores[slot] = scores[i];
+      atomicAdd(counts + BucketOf(scores[i]), 1u);
     }
-    for (uint32_t first_query = 0; first_query < pass.num_queries; first_query += kQueries) {
-      const uint32_t num_queries = min(kQueries, pass.num_queries - first_query);
-      LoadTables(pass, head, first_query, num_queries, tables);
-      QuerySums sums[kRowsPerThread];
-      for (uint32_t first = 0; first < codes.plane_bytes; first += sizeof(uint4)) {
-        uint4 chunks[kRowsPerThread];  // under way together
-#pragma unroll
-        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-          chunks[i] = LoadChunk(codes.planes + (first_row + rows[i]) * codes.plane_bytes, first,
-                                codes.plane_bytes);
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-          AddChunk(chunks[i], first, codes.plane_bytes, tables, 1, sums[i]);
-        }
-      }
-      float logits[kQueries][kRowsPerThread];
-#pragma unroll
-      for (uint32_t q = 0; q < kQueries; ++q) {
-        if (q >= num_queries) continue;
-        const uint32_t query = head * pass.num_queries + first_query + q;
-        const float step = pass.scales[2 * query], offset = pass.scales[2 * query + 1];
-        const float lse = pass.cluster_lse[query], weight = WeightOf(pass, first_query + q);
-        const float* const centroids = pass.centroid_logits + size_t{query} * codes.most_clusters;
-        float* const to = LogitsOf(pass, first_query + q) + first_slot;
-#pragma unroll
-        for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-          logits[q][i] = NegativeInfinity();
-          if (!is_slot[i]) continue;
-          const float dot = step * sums[i].Of(q) + offset;
-          logits[q][i] = Softcapped(pass.lookup, centroids[of_rows[i]] + factors[i] * dot);
-          to[i * kRowThreads] = logits[q][i];
-          if (weight > 0) scores[i] += weight * expf(logits[q][i] - lse);  // perhaps inf
-        }
-      }
-      StoreStates<kQueries>(pass, head, tile, first_query, num_queries, logits);
-    }
-  });
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    const uint32_t slot = first_slot + i * kRowThreads;
-    if (slot >= pass.lookup.num_coded) continue;
-    scores[i] = ToScore(scores[i]);
-    pass.scores[slot] = scores[i];
-    atomicAdd(counts + BucketOf(scores[i]), 1u);
   }
   AddCounts(pass.slots, gridDim.x, counts);
 }
@@ -266,11 +291,12 @@ __global__ __launch_bounds__(kRowThreads, 3) void LogitsKernel(const CudaRowLook
 // ---- The best of them get the logits of their fine codes
 
 // Of one slot of a head, entry `at` of those that are refined, with all query rows.
+template <uint32_t kPlaneBytes>
 __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
                                                 uint32_t slot, uint32_t of_head, uint32_t at,
                                                 const unsigned char* tables) {
   const DeviceRowCodes& codes = pass.lookup.codes;
-  const uint32_t bytes = codes.plane_bytes;
+  const uint32_t bytes = kPlaneBytes > 0 ? kPlaneBytes : codes.plane_bytes;
   const size_t row = size_t{codes.row_begin[head]} + of_head;
   const uint8_t* const planes = codes.fine_planes + row * 3 * bytes;
   const float factor = codes.fine_factors[row];
@@ -281,19 +307,26 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
     for (uint32_t first = 0; first < bytes; first += sizeof(uint4)) {
       uint4 chunks[3];
 #pragma unroll
-      for (uint32_t p = 0; p < 3; ++p) chunks[p] = LoadChunk(planes + p * bytes, first, bytes);
+      for (uint32_t p = 0; p < 3; ++p)
+        chunks[p] = LoadChunk<kPlaneBytes>(planes + p * bytes, first, bytes);
 #pragma unroll
       for (uint32_t p = 0; p < 3; ++p) {
         AddChunk(chunks[p], first, bytes, table, p == 0 ? 4 : p, sums);
       }
     }
+    float centroids[kRowQueries], steps[kRowQueries], offsets[kRowQueries];
+#pragma unroll
+    for (uint32_t q = 0; q < kRowQueries; ++q) {
+      const size_t query = QueryOf(pass, head, min(first_query + q, pass.num_queries - 1));
+      steps[q] = pass.scales[2 * query];
+      offsets[q] = pass.scales[2 * query + 1];
+      centroids[q] = pass.centroid_logits[query * codes.most_clusters + cluster];
+    }
 #pragma unroll
     for (uint32_t q = 0; q < kRowQueries; ++q) {
       if (first_query + q >= pass.num_queries) continue;
-      const size_t query = QueryOf(pass, head, first_query + q);
-      const float dot = pass.scales[2 * query] * sums.Of(q) + 7 * pass.scales[2 * query + 1];
-      const float centroid = pass.centroid_logits[query * codes.most_clusters + cluster];
-      const float logit = Softcapped(pass.lookup, centroid + factor * dot);
+      const float dot = steps[q] * sums.Of(q) + 7 * offsets[q];
+      const float logit = Softcapped(pass.lookup, centroids[q] + factor * dot);
       LogitsOf(pass, first_query + q)[slot] = logit;
       pass.refined_logits[size_t{first_query + q} * pass.list.num_refined + at] = logit;
     }
@@ -303,17 +336,17 @@ __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, u
 // States of a tile's slots of a head, by what is known of them now.
 __device__ __forceinline__ void StoreStatesAnew(const CudaRowLookupPass& pass, uint32_t head,
                                                 uint32_t tile, const HeadSlots& slots) {
-  const uint32_t first_slot = tile * kRowTile + threadIdx.x * kRowsPerThread;
+  const ThreadRows of_thread = RowsOf(tile, pass.lookup.num_coded);
   for (uint32_t first = 0; first < pass.num_queries; first += kRowQueries) {
     const uint32_t num_queries = min(kRowQueries, pass.num_queries - first);
     float logits[kRowQueries][kRowsPerThread];
 #pragma unroll
     for (uint32_t q = 0; q < kRowQueries; ++q) {
       if (q >= num_queries) continue;
-      LoadFour(LogitsOf(pass, first + q) + first_slot, logits[q]);
+      LoadSome(LogitsOf(pass, first + q) + of_thread.first, of_thread.count, logits[q]);
 #pragma unroll
       for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-        const uint32_t slot = first_slot + i;
+        const uint32_t slot = of_thread.first + i;
         if (slot < slots.begin || slot >= slots.end) logits[q][i] = NegativeInfinity();
       }
     }
@@ -341,6 +374,7 @@ __device__ __forceinline__ void StoreLses(const CudaRowLookupPass& pass, uint32_
 
 // Of each tile the best slots are numbered, then shared out to the threads; where there are any,
 // its states are made anew. After the tiles a head each, for those that have no slots.
+template <uint32_t kPlaneBytes>
 __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const uint32_t num_tiles = SlotTiles(pass.lookup.num_coded), tile = TakeTile(pass.slots);
@@ -358,13 +392,13 @@ __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLook
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) num_best += best.taken[i];
   uint32_t in_tile = BlockScan(num_best, Shared().of_warps, total);
-  if (threadIdx.x == 0) Shared().above = best.at;  // of the tile: all have read what was there
+  if (threadIdx.x == 0) Shared().first = best.at;  // of the tile
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     if (best.taken[i] > 0) listed[in_tile++] = rows.first + i;
   }
   __syncthreads();
-  const uint32_t first = Shared().above;
+  const uint32_t first = Shared().first;
   ForEachHeadOf(pass, tile, [&](uint32_t head, const HeadSlots& slots) {
     if (total > 0) {
       LoadTables(pass, head, 0, pass.num_queries, tables);
@@ -375,7 +409,7 @@ __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLook
         refined.rows[first + i] = row;
         refined.slots[first + i] = slot;
         refined.heads[first + i] = static_cast<uint16_t>(head);
-        StoreFineLogits(pass, head, slot, row, first + i, tables);
+        StoreFineLogits<kPlaneBytes>(pass, head, slot, row, first + i, tables);
       }
       __syncthreads();
       StoreStatesAnew(pass, head, tile, slots);
@@ -388,7 +422,7 @@ __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLook
 
 // ---- Scores of the rows that are refined
 
-__global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads, 4) void ScoresKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   uint32_t* const counts = ClearCounts(MoreShared());
   const uint32_t num_refined = pass.list.num_refined;
@@ -403,12 +437,15 @@ __global__ __launch_bounds__(kRowThreads) void ScoresKernel(const CudaRowLookupP
   for (uint32_t q = 0; q < pass.num_queries; ++q) {
     const float weight = WeightOf(pass, q);
     if (!(weight > 0)) continue;
+    float logits[kRowsPerThread], lses[kRowsPerThread];
 #pragma unroll
     for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-      const uint32_t at = first + i * kRowThreads;
-      const float logit = at < num_refined ? pass.refined_logits[size_t{q} * num_refined + at] : 0;
-      scores[i] += weight * expf(logit - pass.lookup.lse[QueryOf(pass, heads[i], q)]);
+      logits[i] = __ldcg(pass.refined_logits + size_t{q} * num_refined +
+                         min(first + i * kRowThreads, num_refined - 1));
+      lses[i] = __ldcg(pass.lookup.lse + QueryOf(pass, heads[i], q));
     }
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) scores[i] += weight * expf(logits[i] - lses[i]);
   }
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
@@ -431,8 +468,10 @@ __device__ void StoreTailLses(const CudaRowLookupPass& pass, uint32_t head) {
     const float base = pass.lookup.lse[query];
     const float* const tail = pass.lookup.tail + query * num_groups;
     float left = 0;
-    Strided<8>(threadIdx.x % kWarpSize, num_groups, kWarpSize,
-               [&](uint32_t g) { left += expf(__ldcg(tail + g) - base); });
+    Strided<8>(
+        threadIdx.x % kWarpSize, num_groups, kWarpSize,
+        [&](uint32_t g) { return __ldcg(tail + g); },
+        [&](uint32_t, float x) { left += expf(x - base); });
     left = LaneSum<kWarpSize>(left);
     if (threadIdx.x % kWarpSize > 0) continue;
     pass.lookup.tail_lse[query] = left > 0 ? base + logf(left) : NegativeInfinity();
@@ -469,12 +508,14 @@ __device__ __forceinline__ void AddUnlisted(const CudaRowLookupPass& pass, uint3
 
 // A warp a group: the log mass of what is not listed of it, coded or not.
 template <uint32_t kQueries>
-__global__ __launch_bounds__(kRowThreads, 3) void TailKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads,
+                             kRowTailBlocks) void TailKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarpSize;
-  const uint32_t group = blockIdx.x * kRowWarps + threadIdx.x / kWarpSize;
-  if (group < codes.most_groups) {
+#pragma unroll 1
+  for (uint32_t group = blockIdx.x * kRowWarps + threadIdx.x / kWarpSize; group < codes.most_groups;
+       group += gridDim.x * kRowWarps) {
     const uint32_t* const clusters = codes.group_clusters + GroupOf(codes, head, group);
     const uint32_t* const slots = pass.cluster_slots + size_t{head} * (codes.most_clusters + 1);
     const uint32_t begin = clusters[0], end = clusters[1];
@@ -512,16 +553,31 @@ __global__ __launch_bounds__(kRowThreads, 3) void TailKernel(const CudaRowLookup
   if (IsLastBlock(pass.counters + head, gridDim.x, &Shared().is_last)) StoreTailLses(pass, head);
 }
 
+// Planes of 16 bytes, as of heads 128 wide, are loaded whole.
+bool HaveWholePlanes(const CudaRowLookupPass& pass) {
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  return codes.plane_bytes == sizeof(uint4) &&
+         reinterpret_cast<uintptr_t>(codes.planes) % sizeof(uint4) == 0 &&
+         reinterpret_cast<uintptr_t>(codes.fine_planes) % sizeof(uint4) == 0;
+}
+template <uint32_t kPlaneBytes>
+auto LogitsKernelOf(const CudaRowLookupPass& pass) {
+  return pass.num_queries == 1 ? LogitsKernel<1, kPlaneBytes>
+                               : LogitsKernel<kRowQueries, kPlaneBytes>;
+}
+
 }  // namespace
 
 CudaStatus LaunchRowLogits(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_logits",
-                pass.num_queries == 1 ? LogitsKernel<1> : LogitsKernel<kRowQueries>, pass);
+  return Launch(
+      stream, grid, "row_logits",
+      HaveWholePlanes(pass) ? LogitsKernelOf<sizeof(uint4)>(pass) : LogitsKernelOf<0>(pass), pass);
 }
 CudaStatus LaunchRowRefine(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {
-  return Launch(stream, grid, "row_refine", RefineKernel, pass);
+  return Launch(stream, grid, "row_refine",
+                HaveWholePlanes(pass) ? RefineKernel<sizeof(uint4)> : RefineKernel<0>, pass);
 }
 CudaStatus LaunchRowScores(CudaStreamHandle* stream, const CudaGrid& grid,
                            const CudaRowLookupPass& pass) {

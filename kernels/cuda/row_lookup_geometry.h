@@ -12,6 +12,8 @@ constexpr uint32_t kRowTile = kRowThreads * kRowsPerThread;
 constexpr uint32_t kRowQueries = 4;  // query rows of a block: their sums stay in registers
 constexpr uint32_t kRowTileCentroids = 128;
 constexpr uint32_t kRowSharedBytes = 512;  // of a block, for sums
+// So many blocks a multiprocessor runs at once: as many are started.
+constexpr uint32_t kRowLogitsBlocks = 3, kRowTailBlocks = 3;
 
 // Scores are counted in buckets: 64 for each power of two from 2^-62 on, below 4.
 constexpr uint32_t kScoreBuckets = 4096;

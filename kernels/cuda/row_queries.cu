@@ -68,14 +68,8 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
         return static_cast<const uint16_t*>(codes.centroids) + size_t{begin + first + r} * dim;
       });
   CommitCopies();
-  ClusterKeys keys[kWarpCentroids / 8][2];  // of this lane's columns, read meanwhile
-#pragma unroll
-  for (uint32_t n = 0; n < kWarpCentroids / 8; ++n) {
-#pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) {
-      keys[n][i] = KeysOf(codes, head, first + warp * kWarpCentroids + 8 * n + 2 * (lane % 4) + i);
-    }
-  }
+  static_assert(kWarpCentroids == kWarpSize, "a lane a cluster");
+  const ClusterKeys own = KeysOf(codes, head, first + warp * kWarpCentroids + lane);
   WaitCopies<0>();
   __syncthreads();
   float s[kWarpCentroids / 8][4] = {}, norms[2] = {0, 0};
@@ -93,6 +87,10 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
     for (uint32_t i = 0; i < 2; ++i) {
       const uint32_t of_tile = warp * kWarpCentroids + 8 * n + 2 * (lane % 4) + i;
       const uint32_t cluster = first + of_tile;
+      const int from = static_cast<int>(8 * n + 2 * (lane % 4) + i);
+      const ClusterKeys keys = {__shfl_sync(kAllLanes, own.log_count, from),
+                                __shfl_sync(kAllLanes, own.deviation, from),
+                                __shfl_sync(kAllLanes, own.most_deviations, from), 0};
 #pragma unroll
       for (uint32_t half = 0; half < 2; ++half) {
         const uint32_t row = lane / 4 + 8 * half;
@@ -100,11 +98,10 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
         if (row < pass.num_queries && cluster < count) {
           const size_t at = QueryOf(pass, head, row) * codes.most_clusters + cluster;
           const float logit = pass.lookup.scale * s[n][2 * half + i];
-          const float of_keys =
-              Softcapped(pass.lookup, KeysLogit(codes, logit, keys[n][i], norms[half]));
+          const float of_keys = Softcapped(pass.lookup, KeysLogit(codes, logit, keys, norms[half]));
           pass.centroid_logits[at] = logit;
           pass.cluster_logits[at] = of_keys;
-          mass = of_keys + keys[n][i].log_count;
+          mass = of_keys + keys.log_count;
         }
         masses[row * kRowTileCentroids + of_tile] = mass;
       }

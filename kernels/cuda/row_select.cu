@@ -5,7 +5,7 @@
 namespace lectern {
 namespace {
 
-__global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowListPass pass) {
+__global__ __launch_bounds__(kRowThreads, 4) void ListKernel(const CudaRowListPass pass) {
   WaitForEarlierKernels();
   const RefinedRows& refined = pass.refined;
   const uint32_t tile = TakeTile(pass.selection);
@@ -13,19 +13,30 @@ __global__ __launch_bounds__(kRowThreads) void ListKernel(const CudaRowListPass 
   const BestRows best =
       FindBestRows(pass.selection, tile, refined.scores + of_thread.first, of_thread.count);
   uint32_t at = best.at, of_head = 0, head = 0;
+  uint32_t heads[kRowsPerThread], rows[kRowsPerThread], places[kRowsPerThread],
+      first_rows[kRowsPerThread] = {};
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t entry = min(of_thread.first + i, pass.num_refined - 1);
+    heads[i] = refined.heads[entry];
+    rows[i] = refined.rows[entry];
+    places[i] = refined.slots[entry];
+  }
+  if (pass.first_row != nullptr) {
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) first_rows[i] = pass.first_row[heads[i]];
+  }
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     if (best.taken[i] == 0) continue;
-    const uint32_t entry = of_thread.first + i;
-    if (refined.heads[entry] != head && of_head > 0) {
+    if (heads[i] != head && of_head > 0) {
       atomicAdd(pass.counts + head, of_head);
       of_head = 0;
     }
-    head = refined.heads[entry];
+    head = heads[i];
     ++of_head;
-    const uint32_t first_row = pass.first_row != nullptr ? pass.first_row[head] : 0;
-    pass.rows[at++] = first_row + refined.rows[entry];
-    pass.scores[refined.slots[entry]] = -1;
+    pass.rows[at++] = first_rows[i] + rows[i];
+    pass.scores[places[i]] = -1;
   }
   // Most warps have rows of one head, whose counters many blocks want at once.
   const uint32_t counting = __ballot_sync(kAllLanes, of_head > 0);

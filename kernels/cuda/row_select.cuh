@@ -12,7 +12,8 @@ constexpr uint32_t kRowWarps = kRowThreads / kWarpSize;
 
 // What blocks sum by lies first in their shared memory.
 struct RowShared {
-  uint32_t is_last, tile, above, equal;
+  uint64_t said[kRowWarps];
+  uint32_t is_last, tile, first;
   uint32_t of_warps[kRowWarps];
   float maxima[kRowQueries][kRowWarps], sums[kRowQueries][kRowWarps];
 };
@@ -30,7 +31,7 @@ __device__ __forceinline__ ThreadRows RowsOf(uint32_t tile, uint32_t num_rows) {
   const uint32_t first = tile * kRowTile + threadIdx.x * kRowsPerThread;
   return {first, first < num_rows ? min(kRowsPerThread, num_rows - first) : 0};
 }
-// One access. What lies past the last one is nobody's.
+// One access.
 __device__ __forceinline__ void LoadFour(const float* from, float (&to)[kRowsPerThread]) {
   const float4 four = *reinterpret_cast<const float4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
@@ -38,6 +39,13 @@ __device__ __forceinline__ void LoadFour(const float* from, float (&to)[kRowsPer
 __device__ __forceinline__ void LoadFour(const uint32_t* from, uint32_t (&to)[kRowsPerThread]) {
   const uint4 four = *reinterpret_cast<const uint4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+}
+// The first `count` of four.
+template <typename T>
+__device__ __forceinline__ void LoadSome(const T* from, uint32_t count, T (&to)[kRowsPerThread]) {
+  if (count == kRowsPerThread) return LoadFour(from, to);
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) to[i] = i < count ? from[i] : T{};
 }
 __device__ __forceinline__ void StoreFour(const float (&from)[kRowsPerThread], float* to) {
   *reinterpret_cast<float4*>(to) = float4{from[0], from[1], from[2], from[3]};
@@ -166,39 +174,49 @@ __device__ __forceinline__ uint64_t Packed(const RowCounts& counts, uint64_t kin
   return kind | uint64_t{counts.equal} << 31 | counts.above;
 }
 // Of all tiles before `tile`, which holds `own`. A tile says first what it holds, then what it
-// holds with all before it; a warp looks back at 32 of them at a time, until one has said the
-// latter. By all threads of a block, each of which gets the result.
+// holds with all before it; a block looks back at as many of them at a time as it has threads,
+// until one has said the latter. All threads of a block come here, each of which gets the result.
 __device__ __forceinline__ RowCounts CountsBefore(uint64_t* tiles, uint32_t tile,
                                                   const RowCounts& own) {
-  const uint32_t lane = threadIdx.x;
-  if (threadIdx.x < kWarpSize) {
-    if (lane == 0 && tile > 0) StoreRelaxed(tiles + tile, Packed(own, kOfTile));
-    RowCounts before = {0, 0};
-    for (uint32_t end = tile; end > 0;) {  // lane l looks at tile end - 1 - l
-      uint64_t said = kWithAllBefore;
-      bool is_there = true;
-      do {
-        if (lane < end) said = LoadRelaxed(tiles + (end - 1 - lane));
-        is_there = said != 0;
-      } while (__ballot_sync(kAllLanes, is_there) != kAllLanes);
-      const uint32_t whole = __ballot_sync(kAllLanes, said >= kWithAllBefore);
-      const uint32_t last =
-          whole != 0 ? static_cast<uint32_t>(__ffs(static_cast<int>(whole)) - 1) : kWarpSize - 1;
-      const bool counts = lane <= last;
-      before.above += LaneSum<kWarpSize>(counts ? static_cast<uint32_t>(said & 0x7FFFFFFF) : 0u);
-      before.equal +=
-          LaneSum<kWarpSize>(counts ? static_cast<uint32_t>(said >> 31 & 0x7FFFFFFF) : 0u);
-      end = whole != 0 ? 0 : end - kWarpSize;  // of fewer than 32 the last ones are whole
+  const auto above_of = [](uint64_t said) { return static_cast<uint32_t>(said & 0x7FFFFFFF); };
+  const auto equal_of = [](uint64_t said) {
+    return static_cast<uint32_t>(said >> 31 & 0x7FFFFFFF);
+  };
+  uint64_t* const said_by_warps = Shared().said;
+  if (threadIdx.x == 0 && tile > 0) StoreRelaxed(tiles + tile, Packed(own, kOfTile));
+  RowCounts before = {0, 0};
+  for (uint32_t end = tile; end > 0;) {  // thread t looks at tile end - 1 - t
+    uint64_t said = kWithAllBefore;      // nothing, of what is before the first one
+    bool is_there = true;
+    do {
+      if (threadIdx.x < end) said = LoadRelaxed(tiles + (end - 1 - threadIdx.x));
+      is_there = said != 0;
+    } while (__ballot_sync(kAllLanes, is_there) != kAllLanes);
+    const uint32_t whole = __ballot_sync(kAllLanes, said >= kWithAllBefore);
+    const uint32_t last =
+        whole != 0 ? static_cast<uint32_t>(__ffs(static_cast<int>(whole)) - 1) : kWarpSize - 1;
+    const bool counts = threadIdx.x % kWarpSize <= last;
+    const RowCounts of_warp = {LaneSum<kWarpSize>(counts ? above_of(said) : 0u),
+                               LaneSum<kWarpSize>(counts ? equal_of(said) : 0u)};
+    if (threadIdx.x % kWarpSize == 0) {
+      said_by_warps[threadIdx.x / kWarpSize] =
+          Packed(of_warp, whole != 0 ? kWithAllBefore : kOfTile);
     }
-    if (lane == 0) {
-      StoreLate(tiles + tile,
-                Packed({before.above + own.above, before.equal + own.equal}, kWithAllBefore));
-      Shared().above = before.above;
-      Shared().equal = before.equal;
+    __syncthreads();
+    bool is_whole = false;
+    for (uint32_t w = 0; w < kRowWarps && !is_whole; ++w) {  // each thread for itself
+      before.above += above_of(said_by_warps[w]);
+      before.equal += equal_of(said_by_warps[w]);
+      is_whole = said_by_warps[w] >= kWithAllBefore;
     }
+    __syncthreads();
+    end = is_whole ? 0 : end - kRowThreads;  // of fewer the last ones are whole
   }
-  __syncthreads();
-  return {Shared().above, Shared().equal};
+  if (threadIdx.x == 0) {
+    StoreLate(tiles + tile,
+              Packed({before.above + own.above, before.equal + own.equal}, kWithAllBefore));
+  }
+  return before;
 }
 
 // Of a thread's entries, of `sizes` rows each (0: no entry), how many of each are taken: of the
@@ -236,11 +254,11 @@ __device__ __forceinline__ BestRows FindBest(const RowSelection& selection, uint
 __device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, uint32_t tile,
                                                  const float* scores, uint32_t count) {
   uint32_t buckets[kRowsPerThread], sizes[kRowsPerThread];
-  float four[kRowsPerThread] = {};
-  if (count > 0) LoadFour(scores, four);
+  float four[kRowsPerThread];
+  LoadSome(scores, count, four);
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    buckets[i] = BucketOf(i < count ? four[i] : 0);
+    buckets[i] = BucketOf(four[i]);
     sizes[i] = i < count ? 1 : 0;
   }
   return FindBest(selection, tile, buckets, sizes);
