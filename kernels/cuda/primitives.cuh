@@ -151,8 +151,9 @@ __device__ __forceinline__ float NegativeInfinity() {
   return __int_as_float(static_cast<int>(0xFF800000u));
 }
 
-// Calls body(i) for i = first, first + stride, … below `end`, so many of them side by side: turns
-// that are counted, unlike those of an index that might wrap, are no branches between their loads.
+// Calls body(i, load(i)) for i = first, first + stride, … below `end`, in this order. Loads of so
+// many turns are made together: turns are counted, as those of an index that might wrap cannot be,
+// which leaves a branch between one load and the next.
 template <int kAtOnce, typename Load, typename Body>
 __device__ __forceinline__ void Strided(uint32_t first, uint32_t end, uint32_t stride,
                                         const Load& load, const Body& body) {
