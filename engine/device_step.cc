@@ -357,6 +357,8 @@ Status DeviceStep::AttendExact(DeviceStream& stream, const Layer& layer) {
 Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   const Layer& layer = layers_[number];
   const DeviceCodes& codes = *layer.codes_use.codes();
+  const Part& part = parts_[kSelected];
+  uint32_t* const item_begin = part.item_begin.data();
   const CudaCodesLookupArgs args = {.codes = codes.view(),
                                     .queries = queries_,
                                     .scale = scale(),
@@ -370,7 +372,17 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                     .counts = counts_.data(),
                                     .lse = Lse(number, kOfLookup),
                                     .tail = tail_.data(),
-                                    .tail_lse = Lse(number, kOfTail)};
+                                    .tail_lse = Lse(number, kOfTail),
+                                    .cut = {.heads = nullptr,
+                                            .counts = counts_.data(),
+                                            .extra = extra_.data() + layer.extra,
+                                            .num_extra = plan_->tail ? 1u : 0u,
+                                            .num_kv_heads = config_.num_kv_heads,
+                                            .rows_per_item = layer.rows_per_item,
+                                            .max_items = layer.most_items,
+                                            .items = part.items.data(),
+                                            .item_begin = item_begin,
+                                            .num_items = item_begin + config_.num_kv_heads + 1}};
   if (!is_question()) {
     return stream.Check(CudaRowLookup(stream.stream(), {args, nullptr, layer.share.num_coded}));
   }
@@ -381,18 +393,6 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
 Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   const Part& part = parts_[kSelected];
   const DeviceCodes& codes = *layer.codes_use.codes();
-  uint32_t* const item_begin = part.item_begin.data();
-  LECTERN_RETURN_IF_ERROR(stream.Check(
-      CudaCutItems(stream.stream(), {.heads = nullptr,
-                                     .counts = counts_.data(),
-                                     .extra = extra_.data() + layer.extra,
-                                     .num_extra = plan_->tail ? 1u : 0u,
-                                     .num_kv_heads = config_.num_kv_heads,
-                                     .rows_per_item = layer.rows_per_item,
-                                     .max_items = layer.most_items,
-                                     .items = part.items.data(),
-                                     .item_begin = item_begin,
-                                     .num_items = item_begin + config_.num_kv_heads + 1})));
   CudaAttendArgs args = AttendArgs(kSelected);
   args.sources[0] = layer.use.layer()->rows.view();
   args.sources[0].rows = rows_.data();
@@ -403,7 +403,7 @@ Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
     args.num_sources = 2;
   }
   args.items = part.items.data();
-  args.num_items = item_begin + config_.num_kv_heads + 1;
+  args.num_items = part.item_begin.data() + config_.num_kv_heads + 1;
   args.max_items = layer.most_items;
   return stream.Check(CudaAttend(stream.stream(), args));
 }

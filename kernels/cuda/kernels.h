@@ -57,7 +57,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 8;
+inline constexpr uint32_t kCudaKernelsVersion = 9;
 struct CudaKernels {
   uint32_t version;
 

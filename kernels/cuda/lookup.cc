@@ -127,19 +127,4 @@ CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& ar
   return stream.kernels().select_rows(stream.handle(), grid, args);
 }
 
-CudaStatus CudaCutItems(const CudaStream& stream, const CudaCutItemsArgs& args) {
-  constexpr const char* kName = "cut_items";
-  if (args.counts == nullptr || args.items == nullptr || args.item_begin == nullptr ||
-      args.num_items == nullptr || (args.num_extra > 0 && args.extra == nullptr)) {
-    return Refused(kName, "an array that is missing");
-  }
-  if (args.num_kv_heads == 0 || args.num_kv_heads > kMostSelectHeads) {
-    return Refused(kName, "too many kv heads");
-  }
-  if (args.rows_per_item == 0 || args.max_items == 0) return Refused(kName, "items of no rows");
-  const CudaGrid grid{.threads = kMostSelectHeads,
-                      .shared_bytes = (kMostSelectHeads / 32) * uint32_t{sizeof(uint32_t)}};
-  return stream.kernels().cut_items(stream.handle(), grid, args);
-}
-
 }  // namespace lectern

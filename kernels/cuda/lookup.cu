@@ -403,47 +403,6 @@ __global__ __launch_bounds__(kSelectThreads) void SelectRowsKernel(const CudaSel
   if (threadIdx.x == 0) args.counts[head] = min(listed, rows.list_end) - rows.list_begin;
 }
 
-__device__ __forceinline__ uint32_t ItemsOf(uint32_t begin, uint32_t end, uint32_t rows_per_item) {
-  return begin < end ? (end - begin + rows_per_item - 1) / rows_per_item : 0;
-}
-
-// One block, a thread a kv head.
-__global__ __launch_bounds__(kMostSelectHeads) void CutItemsKernel(const CudaCutItemsArgs args) {
-  WaitForEarlierKernels();
-  const uint32_t head = threadIdx.x, size = args.rows_per_item;
-  auto* const of_warps = reinterpret_cast<uint32_t*>(SharedMemory());
-  const bool is_head = head < args.num_kv_heads;
-  const uint32_t entries = is_head ? args.counts[head] : 0;
-  uint32_t total = 0;
-  const uint32_t listed_before = BlockScan(entries, of_warps, total);
-  uint32_t begin = 0, end = 0, count = 0;
-  const ExtraRange* const extra = args.extra + size_t{head} * args.num_extra;
-  if (is_head) {
-    begin = args.heads != nullptr ? args.heads[head].list_begin : listed_before;
-    end = begin + entries;
-    count = ItemsOf(begin, end, size);
-    for (uint32_t e = 0; e < args.num_extra; ++e) {
-      count += ItemsOf(extra[e].begin, extra[e].end, size);
-    }
-  }
-  uint32_t at = BlockScan(count, of_warps, total);
-  if (!is_head) return;
-  args.item_begin[head] = min(at, args.max_items);
-  if (head + 1 == args.num_kv_heads) {
-    args.item_begin[head + 1] = min(total, args.max_items);
-    *args.num_items = min(total, args.max_items);
-  }
-  const auto cut = [&](uint32_t source, uint32_t from, uint32_t to) {
-    for (uint32_t next = from; next < to && at < args.max_items; next += size, ++at) {
-      args.items[at] = AttentionItem{head, source, next, to - next < size ? to : next + size};
-    }
-  };
-  cut(0, begin, end);
-  for (uint32_t e = 0; e < args.num_extra; ++e) {
-    cut(extra[e].source, extra[e].begin, extra[e].end);
-  }
-}
-
 }  // namespace
 
 CudaStatus LaunchLookupMasses(CudaStreamHandle* stream, const CudaGrid& grid,
@@ -478,10 +437,6 @@ CudaStatus LaunchLookupSums(CudaStreamHandle* stream, const CudaGrid& grid,
 CudaStatus LaunchSelectRows(CudaStreamHandle* stream, const CudaGrid& grid,
                             const CudaSelectRowsArgs& args) {
   return Launch(stream, grid, "select_rows", SelectRowsKernel, args);
-}
-CudaStatus LaunchCutItems(CudaStreamHandle* stream, const CudaGrid& grid,
-                          const CudaCutItemsArgs& args) {
-  return Launch(stream, grid, "cut_items", CutItemsKernel, args);
 }
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// The centroid lookup on a CUDA device, and what follows from it: lists of rows and items of work.
+// The centroid lookup on a CUDA device, and the lists of rows that follow from it.
 //
 //   S_i = sum_r w_r exp(s_ri - LSE_r),   s_ri = softcap(scale * q_r . C_i + second order),
 //   LSE_r = log(exp(known_r) + sum_j N_j exp(s_rj))
@@ -14,7 +14,7 @@
 #ifndef LECTERN_KERNELS_CUDA_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_LOOKUP_H_
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/cut_items.h"
 
 namespace lectern {
 
@@ -48,18 +48,8 @@ size_t CudaLookupScratch(const DeviceQueries& queries, const DeviceClusters& clu
 // Scores within 1e-3 relative of those of the rounded queries (and 1e-30), logits being finite.
 CudaStatus CudaLookup(const CudaStream& stream, const CudaLookupArgs& args);
 
-// ---- Selected clusters -> rows -> items
+// ---- Selected clusters -> rows
 
-// Where the rows of one kv head are: its exact rows, always listed, and its part of the list.
-struct HeadRows {
-  uint32_t exact_begin, exact_end;
-  uint32_t list_begin;  // of list_end - list_begin entries, as many as the head has rows
-  uint32_t list_end;
-};
-// Entries of a source that a head attends to besides: of the session, of the tail.
-struct ExtraRange {
-  uint32_t source, begin, end;
-};
 struct CudaSelectRowsArgs {
   const uint8_t* selected;        // [num_clusters]
   const uint32_t* row_begin;      // [num_clusters]: rows [row_begin, row_end) of each cluster; rows
@@ -75,25 +65,6 @@ struct CudaSelectRowsArgs {
 };
 // Ascending as the clusters' rows are, whatever ran when: no atomic appends.
 CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& args);
-
-struct CudaCutItemsArgs {
-  const HeadRows* heads;    // [num_kv_heads], of the device; nullptr: lists head after head
-  const uint32_t* counts;   // [num_kv_heads]: entries of source 0 from list_begin on
-  const ExtraRange* extra;  // [num_kv_heads][num_extra], of the device
-  uint32_t num_extra;
-  uint32_t num_kv_heads;   // at most 1024
-  uint32_t rows_per_item;  // > 0
-  uint32_t max_items;      // room in `items`: at least MostAttentionItems, or some are lost
-  AttentionItem* items;    // out: as CutAttention makes them
-  uint32_t* item_begin;    // out [num_kv_heads + 1]
-  uint32_t* num_items;     // out [1]: at most max_items
-};
-CudaStatus CudaCutItems(const CudaStream& stream, const CudaCutItemsArgs& args);
-// The most items that so many entries in so many ranges can make.
-constexpr uint64_t MostAttentionItems(uint64_t num_entries, uint64_t num_ranges,
-                                      uint32_t rows_per_item) {
-  return num_entries / rows_per_item + num_ranges;
-}
 
 // ---- What launches are given
 

@@ -139,7 +139,7 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
       pass.list);
   launch(kernels.question_tail,
          {.x = pass.num_parts,
-          .y = heads,
+          .y = heads + (args.cut.items != nullptr),
           .threads = kRowThreads,
           .shared_bytes = QuestionTailBytes(pass.num_columns)},
          pass);

@@ -614,8 +614,9 @@ __device__ __forceinline__ void FindLeft(const QuestionPass& pass, uint32_t head
 }
 
 // A part's groups.
-__global__ __launch_bounds__(kRowThreads) void QuestionTailKernel(const QuestionPass pass) {
+__global__ __launch_bounds__(kRowThreads, 4) void QuestionTailKernel(const QuestionPass pass) {
   WaitForEarlierKernels();
+  if (IsToCut(pass.lookup)) return;
   const CudaQuestionLookupArgs& args = pass.lookup;
   const uint32_t most_groups = args.codes.most_groups;
   const uint32_t head = blockIdx.y, first_group = blockIdx.x * kQuestionGroups;

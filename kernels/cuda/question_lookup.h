@@ -19,7 +19,7 @@
 // beforehand takes the place of an online softmax: masses only need sums. Ours.
 //
 // In 8 launches: queries, centroids, row codes, which rows are refined; fine codes, their scores,
-// the list, the tail.
+// the list, the tail and the items.
 #ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
 

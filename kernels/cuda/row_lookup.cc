@@ -119,7 +119,7 @@ CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args) {
   launch(kernels.row_tail,
          {.x = std::clamp(kRowTailBlocks * multiprocessors / heads, 1u,
                           (codes.most_groups + kGroups - 1) / kGroups),
-          .y = heads,
+          .y = heads + (args.cut.items != nullptr),
           .threads = kRowThreads},
          kRowSharedBytes, pass);
   return status;

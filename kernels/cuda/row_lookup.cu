@@ -511,6 +511,7 @@ template <uint32_t kQueries>
 __global__ __launch_bounds__(kRowThreads,
                              kRowTailBlocks) void TailKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
+  if (IsToCut(pass.lookup)) return;
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t head = blockIdx.y, lane = threadIdx.x % kWarpSize;
 #pragma unroll 1

@@ -18,7 +18,7 @@
 // are coded get slots, one after the other, so that what follows is about nothing else. Ours.
 //
 // In 8 launches: queries and centroids, scores of clusters, slots; row codes; fine codes, their
-// scores, the list, the tail.
+// scores, the list, the tail and the items.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 

@@ -46,7 +46,12 @@ const char* WrongCodesLookup(const CudaCodesLookupArgs& args) {
       args.num_refined > args.codes.all_rows) {
     return "more rows than there are";
   }
-  return nullptr;
+  if (args.cut.items == nullptr) return nullptr;
+  if (args.codes.num_kv_heads == kMostGridY) return "too many kv heads";
+  if (args.cut.counts != args.counts || args.cut.num_kv_heads != args.codes.num_kv_heads) {
+    return "items of something else";
+  }
+  return WrongCutItems(args.cut);
 }
 
 void TakeZeroed(size_t num_tiles, ScratchParts& parts, RowSelection& selection) {

@@ -2,6 +2,7 @@
 #ifndef LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 #define LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 
+#include "kernels/cuda/cut_items.cuh"
 #include "kernels/cuda/primitives.cuh"
 #include "kernels/cuda/row_lookup_geometry.h"
 #include "kernels/cuda/row_select.h"
@@ -262,6 +263,14 @@ __device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, 
     sizes[i] = i < count ? 1 : 0;
   }
   return FindBest(selection, tile, buckets, sizes);
+}
+
+// ---- The last launch: a block of its row of blocks after those of all heads cuts items
+
+__device__ __forceinline__ bool IsToCut(const CudaCodesLookupArgs& args) {
+  if (blockIdx.y < args.codes.num_kv_heads) return false;
+  if (blockIdx.x == 0) CutItems(args.cut, Shared().of_warps);
+  return true;
 }
 
 }  // namespace lectern

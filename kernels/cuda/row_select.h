@@ -9,7 +9,7 @@
 #ifndef LECTERN_KERNELS_CUDA_ROW_SELECT_H_
 #define LECTERN_KERNELS_CUDA_ROW_SELECT_H_
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/cut_items.h"
 
 namespace lectern {
 
@@ -66,6 +66,9 @@ struct CudaCodesLookupArgs {
   // none, or no such group. A source's logits (attention.h), of stride most_groups.
   float* tail = nullptr;
   float* tail_lse = nullptr;  // out, as lse: of all groups; nullptr: not wanted
+  // Items of what is listed, `counts` being the above: without a launch of their own. No items: not
+  // wanted.
+  CudaCutItemsArgs cut;
 };
 // What is wrong with them; nullptr: nothing.
 const char* WrongCodesLookup(const CudaCodesLookupArgs& args);

@@ -394,29 +394,19 @@ class Step {
                                       .counts = counts_.data(),
                                       .lse = lookup_lse_.data(),
                                       .tail = tail_.data(),
-                                      .tail_lse = tail_lse};
+                                      .tail_lse = tail_lse,
+                                      .cut = Cut()};
     Check(is_question()
               ? CudaQuestionLookup(stream_, {args, chosen_.data(), weights_.data(), num_chosen_})
               : CudaRowLookup(stream_, {args, nullptr, num_coded_}));
   }
   // To what was listed, and the tail.
   void Attend() {
-    uint32_t* const num_items = chosen_begin_.data() + layer_.heads + 1;
-    Check(CudaCutItems(stream_, {.heads = nullptr,
-                                 .counts = counts_.data(),
-                                 .extra = layer_.tails.data(),
-                                 .num_extra = 1,
-                                 .num_kv_heads = layer_.heads,
-                                 .rows_per_item = per_item_,
-                                 .max_items = static_cast<uint32_t>(chosen_parts_.items.size()),
-                                 .items = chosen_parts_.items.data(),
-                                 .item_begin = chosen_begin_.data(),
-                                 .num_items = num_items}));
     DeviceKv tail;
     tail.values = layer_.means.data();
     tail.logits = tail_.data();
     tail.logits_stride = layer_.num_groups;
-    AttendAndJoin(chosen_parts_, chosen_begin_.data(), tail, num_items);
+    AttendAndJoin(chosen_parts_, chosen_begin_.data(), tail, Cut().num_items);
   }
   // That must be read of one layer: rows of f16; codes and their factors, of fine codes the cluster
   // too; centroids with two numbers.
@@ -456,6 +446,19 @@ class Step {
 
  private:
   bool is_question() const { return view_.num_tokens > 1; }
+  // What was listed and the tail, as items.
+  CudaCutItemsArgs Cut() const {
+    return {.heads = nullptr,
+            .counts = counts_.data(),
+            .extra = layer_.tails.data(),
+            .num_extra = 1,
+            .num_kv_heads = layer_.heads,
+            .rows_per_item = per_item_,
+            .max_items = static_cast<uint32_t>(chosen_parts_.items.size()),
+            .items = chosen_parts_.items.data(),
+            .item_begin = chosen_begin_.data(),
+            .num_items = chosen_begin_.data() + layer_.heads + 1};
+  }
   uint32_t RowsPerItem(uint64_t num_entries, uint64_t num_ranges) const {
     return AttentionRowsPerItem(num_entries, num_ranges, num_rows_,
                                 stream_.device().num_multiprocessors);

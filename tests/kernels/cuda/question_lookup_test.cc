@@ -394,9 +394,12 @@ class CudaQuestionLookupTest : public CudaTest {
     args.lse = lse.data();
     args.tail = tail.data();
     args.tail_lse = tail_lse.data();
+    const CutOfLookup cut(*this, args.codes.num_kv_heads, num_wanted, of.most_groups);
+    args.cut = cut.Args(args.counts);
     Expect(CudaQuestionLookup(stream_, args));
     Found found = {Download(rows), Download(listed), Download(lse), Download(tail),
                    Download(tail_lse)};
+    cut.Check(*this, found.counts);
     size_t at = 0;  // rows as their head counts them
     for (size_t h = 0; h < heads; ++h) {
       for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "kernels/cuda/key_squares.h"
-#include "kernels/cuda/lookup.h"
 #include "tests/kernels/cuda/cuda_case.h"
 #include "tests/kernels/cuda/row_lookup_case.h"
 
@@ -82,10 +81,13 @@ class CudaRowLookupTest : public CudaTest {
     args.lse = lse.data();
     args.tail = tail.data();
     args.tail_lse = tail_lse.data();
+    const CutOfLookup cut(*this, args.codes.num_kv_heads, num_wanted, of.most_groups);
+    args.cut = cut.Args(args.counts);
     Expect(CudaRowLookup(stream_, args));
     if (then) then(args);
     Found found = {Download(rows), Download(counts), Download(lse), Download(tail),
                    Download(tail_lse)};
+    cut.Check(*this, found.counts);
     size_t at = 0;  // rows as their head counts them
     for (size_t h = 0; h < of.num_heads(); ++h) {
       for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {
@@ -285,43 +287,28 @@ TEST_P(CudaRowLookupTest, ListAndTailAreSourcesOfAttention) {
   Matrix means = Matrix::Random(kHeads * num_groups, kDim, 23);
   const auto key_bits = Upload(of.Round(keys)), value_bits = Upload(of.Round(values));
   const auto mean_bits = Upload(of.Round(means));
-  std::vector<ExtraRange> tails;
-  for (uint32_t h = 0; h < kHeads; ++h) tails.push_back({1, h * num_groups, (h + 1) * num_groups});
-  const auto extra = Upload(tails);
   std::vector<uint32_t> positions(kRows);
   for (uint32_t i = 0; i < kRows; ++i) positions[i] = i % 1000;
   const auto device_positions = Upload(positions);
   const auto squares = Upload(std::vector<uint64_t>(1000));
   const auto most_items =
       static_cast<uint32_t>(MostAttentionItems(kWanted + kHeads * num_groups, 2 * kHeads, 64));
-  const auto items = Make<AttentionItem>(most_items);
-  const auto begins = Make<uint32_t>(kHeads + 1), num_items = Make<uint32_t>(1);
   const auto out = Make<float>(most_items * kGroup * kDim);
   const auto max = Make<float>(most_items * kGroup), sum = Make<float>(most_items * kGroup);
   const auto output = Make<float>(cols), lse = Make<float>(kHeads * kGroup);
   const Found found = Run(of, 1500, 600, kWanted, [&](const CudaRowLookupArgs& lookup) {
-    Expect(CudaCutItems(stream_, {.heads = nullptr,
-                                  .counts = lookup.counts,
-                                  .extra = extra.data(),
-                                  .num_extra = 1,
-                                  .num_kv_heads = kHeads,
-                                  .rows_per_item = 64,
-                                  .max_items = most_items,
-                                  .items = items.data(),
-                                  .item_begin = begins.data(),
-                                  .num_items = num_items.data()}));
     CudaAttendArgs attend = {.queries = lookup.queries, .scale = of.scale, .num_sources = 2};
     attend.sources[0] = {.keys = key_bits.data(), .values = value_bits.data()};
     attend.sources[0].rows = lookup.rows;
     attend.sources[1] = {.values = mean_bits.data()};
     attend.sources[1].logits = lookup.tail;
     attend.sources[1].logits_stride = num_groups;
-    attend.items = items.data();
-    attend.num_items = num_items.data();
-    attend.max_items = most_items;
+    attend.items = lookup.cut.items;
+    attend.num_items = lookup.cut.num_items;
+    attend.max_items = lookup.cut.max_items;
     attend.states = {out.data(), max.data(), sum.data()};
     Expect(CudaAttend(stream_, attend));
-    Expect(CudaJoin(stream_, {.lists = {{attend.states, begins.data()}},
+    Expect(CudaJoin(stream_, {.lists = {{attend.states, lookup.cut.item_begin}},
                               .num_lists = 1,
                               .num_tokens = 1,
                               .num_kv_heads = kHeads,
