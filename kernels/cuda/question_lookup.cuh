@@ -10,6 +10,7 @@
 namespace lectern {
 
 using QuestionPass = CudaQuestionLookupPass;
+constexpr float kNoQuestionMass = 1e-30f;  // as kNoMass of index/head_lookup.h
 
 // All logits that a lane has: one branch for them, as most models have no cap.
 template <uint32_t kCount>
@@ -29,6 +30,29 @@ __device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head
 }
 __device__ __forceinline__ float* ScoresOf(const QuestionPass& pass, uint32_t head) {
   return pass.scores + size_t{head} * pass.num_tiles * kRowTile;
+}
+
+// Rows that are refined, as their head counts them.
+__device__ __forceinline__ const uint32_t* RefinedOf(const QuestionPass& pass, uint32_t head) {
+  return pass.list.refined.rows + pass.refined_begin[head];
+}
+__device__ __forceinline__ uint32_t NumRefined(const QuestionPass& pass, uint32_t head) {
+  return pass.refined_begin[head + 1] - pass.refined_begin[head];
+}
+// How many of a head's refined rows, which ascend, are below `row`.
+__device__ __forceinline__ uint32_t RefinedBelow(const QuestionPass& pass, uint32_t head,
+                                                 uint32_t row) {
+  const uint32_t* const refined = RefinedOf(pass, head);
+  uint32_t begin = 0, end = NumRefined(pass, head);
+  while (begin < end) {
+    const uint32_t middle = begin + (end - begin) / 2;
+    if (refined[middle] < row) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
 }
 
 // Kernel<T, kHeadDim, kColumns>::kFunction.

@@ -72,7 +72,8 @@ __global__ __launch_bounds__(kRowThreads) void ClustersKernel(const CudaRowLooku
 // ---- Slots: of the rows of the best clusters, head after head
 
 // Tiles of clusters, head after head.
-__global__ __launch_bounds__(kRowThreads, 4) void SlotsKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads,
+                             kRowBlocks) void SlotsKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t tiles = ClusterTiles(codes.most_clusters), tile = TakeTile(pass.clusters);

@@ -259,8 +259,9 @@ __global__ __launch_bounds__(kRowThreads,
           const float lse = pass.cluster_lse[query], weight = WeightOf(pass, first_query + q);
           const float* const centroids = pass.centroid_logits + size_t{query} * codes.most_clusters;
 #pragma unroll
-          for (uint32_t i = 0; i < kRowsPerThread; ++i)
+          for (uint32_t i = 0; i < kRowsPerThread; ++i) {
             logits[q][i] = __ldcg(centroids + of_rows[i]);
+          }
           float* const to = LogitsOf(pass, first_query + q) + first_slot;
 #pragma unroll
           for (uint32_t i = 0; i < kRowsPerThread; ++i) {
@@ -422,7 +423,8 @@ __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLook
 
 // ---- Scores of the rows that are refined
 
-__global__ __launch_bounds__(kRowThreads, 4) void ScoresKernel(const CudaRowLookupPass pass) {
+__global__ __launch_bounds__(kRowThreads,
+                             kRowBlocks) void ScoresKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
   uint32_t* const counts = ClearCounts(MoreShared());
   const uint32_t num_refined = pass.list.num_refined;

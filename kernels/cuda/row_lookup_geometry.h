@@ -14,6 +14,9 @@ constexpr uint32_t kRowTileCentroids = 128;
 constexpr uint32_t kRowSharedBytes = 512;  // of a block, for sums
 // So many blocks a multiprocessor runs at once: as many are started.
 constexpr uint32_t kRowLogitsBlocks = 3, kRowTailBlocks = 3;
+// Of others: for twice as many the compiler has too few registers to load more than one thing at a
+// time.
+constexpr uint32_t kRowBlocks = 4;
 
 // Scores are counted in buckets: 64 for each power of two from 2^-62 on, below 4.
 constexpr uint32_t kScoreBuckets = 4096;

@@ -5,7 +5,7 @@
 namespace lectern {
 namespace {
 
-__global__ __launch_bounds__(kRowThreads, 4) void ListKernel(const CudaRowListPass pass) {
+__global__ __launch_bounds__(kRowThreads, kRowBlocks) void ListKernel(const CudaRowListPass pass) {
   WaitForEarlierKernels();
   const RefinedRows& refined = pass.refined;
   const uint32_t tile = TakeTile(pass.selection);

@@ -48,9 +48,6 @@ __device__ __forceinline__ void LoadSome(const T* from, uint32_t count, T (&to)[
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) to[i] = i < count ? from[i] : T{};
 }
-__device__ __forceinline__ void StoreFour(const float (&from)[kRowsPerThread], float* to) {
-  *reinterpret_cast<float4*>(to) = float4{from[0], from[1], from[2], from[3]};
-}
 
 // Where keys of a cluster begin and end, as their head counts them.
 __device__ __forceinline__ uint32_t ClusterRowsBegin(const DeviceRowCodes& codes, uint32_t head,

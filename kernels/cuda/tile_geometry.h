@@ -42,7 +42,7 @@ constexpr uint32_t kPartTiles = 8;
 
 constexpr uint32_t kSelectThreads = 1024, kSelectClusters = 4;  // that a thread lists at a time
 constexpr uint32_t kMostSelectHeads = 1024;
-constexpr uint32_t kCutThreads = 256;
+constexpr uint32_t kCutThreads = 256;  // of the block that cuts items
 
 }  // namespace lectern
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <numeric>
-#include <random>
 
 #include "kernels/attention.h"
 #include "kernels/element.h"
@@ -630,53 +629,6 @@ TEST_P(CudaAttentionTest, JoinRefusesWhatItCannotTake) {
 }
 
 LECTERN_CUDA_TESTS(CudaAttentionTest);
-
-TEST(CutAttentionTest, ItemsAreOfAFixedNumberOfRows) {
-  const AttentionWork work =
-      CutAttention({{1, 0, 10, 20}, {0, 0, 0, 257}, {1, 2, 5, 5}, {1, 1, 0, 128}}, 3, 128);
-  EXPECT_EQ(work.item_begin, (std::vector<uint32_t>{0, 3, 5, 5}));
-  ASSERT_EQ(work.items.size(), 5u);
-  const auto is = [](const AttentionItem& item, uint32_t head, uint32_t source, uint32_t begin,
-                     uint32_t end) {
-    return item.kv_head == head && item.source == source && item.begin == begin && item.end == end;
-  };
-  EXPECT_TRUE(is(work.items[0], 0, 0, 0, 128));
-  EXPECT_TRUE(is(work.items[2], 0, 0, 256, 257));
-  EXPECT_TRUE(is(work.items[3], 1, 0, 10, 20));
-  EXPECT_TRUE(is(work.items[4], 1, 1, 0, 128));
-}
-
-TEST(CutAttentionTest, RowsPerItemFollowFromTheShapes) {
-  EXPECT_EQ(AttentionRowsPerItem(0, 8, 4, 132), 64u);
-  EXPECT_EQ(AttentionRowsPerItem(0, 8, 40, 132), 256u);
-  EXPECT_EQ(AttentionRowsPerItem(8 * 3000, 8, 4, 132), 64u);          // 376 items of 396 at once
-  EXPECT_EQ(AttentionRowsPerItem(8 * 24400, 8, 4, 132), 512u);        // 384
-  EXPECT_EQ(AttentionRowsPerItem(8 * 24900, 8, 4, 132), 256u);        // 784 of twice 396
-  EXPECT_EQ(AttentionRowsPerItem(1 << 20, 8, 4, 132), 1344u);         // 784
-  EXPECT_GE(AttentionRowsPerItem(1 << 20, 8, 4096, 132), 32u << 10);  // enough query tiles already
-  EXPECT_EQ(AttentionRowsPerItem(1 << 20, 1000, 4, 132), 2688u);      // more ranges than blocks
-}
-
-// However many rows each range has, a device is filled once or twice, and no third time.
-TEST(CutAttentionTest, ItemsAreOneRoundOrTwo) {
-  std::mt19937 engine(1);
-  for (int trial = 0; trial < 2000; ++trial) {
-    const uint32_t heads = 1 + static_cast<uint32_t>(engine()) % 32;
-    const uint32_t most = 1 + static_cast<uint32_t>(engine()) % 60000;
-    std::vector<AttentionRange> ranges;
-    uint64_t num_rows = 0;
-    for (uint32_t head = 0; head < heads; ++head) {
-      ranges.push_back({head, 0, 0, static_cast<uint32_t>(engine()) % most});
-      num_rows += ranges.back().end;
-    }
-    const uint32_t per_item = AttentionRowsPerItem(num_rows, heads, 4, 132);
-    const size_t items = CutAttention(ranges, heads, per_item).items.size();
-    EXPECT_LE(items, 2 * 396u) << num_rows;
-    if (items <= 396) continue;
-    EXPECT_GE(per_item, 256u) << num_rows;
-    EXPECT_GE(items, 6 * 396u / 5) << num_rows;
-  }
-}
 
 }  // namespace
 }  // namespace lectern

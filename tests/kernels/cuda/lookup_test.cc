@@ -339,58 +339,6 @@ TEST_P(CudaLookupTest, SelectedRowsAreListedAscendingAndCutIntoItems) {
   }
 }
 
-TEST_P(CudaLookupTest, ListsHeadAfterHeadAreCutByTheirCountsAlone) {
-  for (const uint32_t num_heads : {1u, 5u, 70u}) {
-    std::vector<uint32_t> counts;
-    std::vector<AttentionRange> ranges;
-    std::vector<ExtraRange> extra;
-    for (uint32_t head = 0, begin = 0; head < num_heads; begin += counts[head], ++head) {
-      counts.push_back(head % 4 == 3 ? 0 : head * 37 % 200 + 1);
-      extra.push_back({1, head * 10, head * 10 + 70});
-      ranges.push_back({head, 0, begin, begin + counts[head]});
-      ranges.push_back({head, 1, extra[head].begin, extra[head].end});
-    }
-    const AttentionWork expected = CutAttention(ranges, num_heads, 64);
-    const auto device_counts = Upload(counts);
-    const auto extras = Upload(extra);
-    const auto items = Make<AttentionItem>(expected.items.size());
-    const auto begins = Make<uint32_t>(num_heads + 1), num_items = Make<uint32_t>(1);
-    Expect(CudaCutItems(stream_, {.heads = nullptr,
-                                  .counts = device_counts.data(),
-                                  .extra = extras.data(),
-                                  .num_extra = 1,
-                                  .num_kv_heads = num_heads,
-                                  .rows_per_item = 64,
-                                  .max_items = static_cast<uint32_t>(expected.items.size()),
-                                  .items = items.data(),
-                                  .item_begin = begins.data(),
-                                  .num_items = num_items.data()}));
-    EXPECT_EQ(Download(begins), expected.item_begin);
-    ASSERT_EQ(Download(num_items)[0], expected.items.size());
-    const auto got = Download(items);
-    EXPECT_EQ(std::memcmp(got.data(), expected.items.data(), got.size() * sizeof got[0]), 0);
-  }
-}
-
-TEST_P(CudaLookupTest, ItemsNeverPassTheirRoom) {
-  const auto heads = Upload(std::vector<HeadRows>{{0, 0, 0, 1000}, {0, 0, 1000, 2000}});
-  const auto counts = Upload(std::vector<uint32_t>{900, 900});
-  const auto items = Make<AttentionItem>(9);
-  const auto begins = Make<uint32_t>(3), num_items = Make<uint32_t>(1);
-  Expect(CudaCutItems(stream_, {.heads = heads.data(),
-                                .counts = counts.data(),
-                                .extra = nullptr,
-                                .num_extra = 0,
-                                .num_kv_heads = 2,
-                                .rows_per_item = 100,
-                                .max_items = 9,
-                                .items = items.data(),
-                                .item_begin = begins.data(),
-                                .num_items = num_items.data()}));
-  EXPECT_EQ(Download(begins), (std::vector<uint32_t>{0, 9, 9}));
-  EXPECT_EQ(Download(num_items)[0], 9u);
-}
-
 LECTERN_CUDA_TESTS(CudaLookupTest);
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "kernels/second_order.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/cuda/cuda_case.h"
+#include "tests/kernels/cuda/cut_of_lookup.h"
 #include "tests/kernels/cuda/score_buckets.h"
 
 namespace lectern {

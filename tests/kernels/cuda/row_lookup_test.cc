@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/key_squares.h"
 #include "tests/kernels/cuda/cuda_case.h"
+#include "tests/kernels/cuda/cut_of_lookup.h"
 #include "tests/kernels/cuda/row_lookup_case.h"
 
 namespace lectern {
@@ -424,6 +425,20 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 2; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_coded = 9; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.cluster_end = nullptr; }));
+  const auto items = Make<AttentionItem>(4);
+  good.cut = {.heads = nullptr,
+              .counts = words,
+              .extra = nullptr,
+              .num_extra = 0,
+              .num_kv_heads = 1,
+              .rows_per_item = 64,
+              .max_items = 4,
+              .items = items.data(),
+              .item_begin = words,
+              .num_items = words};
+  EXPECT_TRUE(refuses([](auto& a) { a.cut.counts += 1; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.cut.num_kv_heads = 2; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.cut.rows_per_item = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.group_clusters = nullptr; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.all_rows = uint64_t{1} << 31; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.num_kv_heads = 0; }));
