@@ -127,6 +127,11 @@ class DeviceArray {
 // What queries are rounded to that meet rows of this type on a device.
 inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
 
+// Of what the device's memory, not the host's, is too small for.
+inline bool IsForWantOfDeviceMemory(const Status& status) {
+  return status.code() == Code::kOutOfMemory && status.param() == "device_memory";
+}
+
 struct DeviceChoice {
   std::shared_ptr<Device> device;  // nullptr: the CPU
   std::string fallback;            // why, where "auto" found no GPU; else empty

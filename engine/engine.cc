@@ -302,10 +302,6 @@ class LocalEngine : public Engine {
     return device;
   }
 
-  static bool IsForWantOfDeviceMemory(const Status& status) {
-    return status.code() == Code::kOutOfMemory && status.param() == "device_memory";
-  }
-
   // Of a store whose catalog may be lost.
   Status CheckStoreExists() {
     LECTERN_ASSIGN(const bool exists, env_.Exists(store_ + "/docs"));

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "engine/device_clustering.h"
+#include "engine/device_document.h"
+#include "engine/device_plan.h"
 #include "engine/document.h"
 #include "engine/index_cost.h"
 #include "engine/index_input.h"
@@ -490,13 +492,32 @@ class Indexer {
   Status Calibrate() {
     const auto start = Clock::now();
     work_ram_ = {};
-    LECTERN_ASSIGN(auto document,
+    LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
-    LECTERN_ASSIGN(missed_,
-                   MeasureMissed(std::move(document), context_.model, context_.backend,
-                                 context_.threads, [this] { return progress_.Stopped(); }));
+    const auto measure = [&](const SessionDevice& device) {
+      return MeasureMissed(document, context_.model, context_.backend, context_.threads,
+                           [this] { return progress_.Stopped(); }, device);
+    };
+    auto measured = measure(DeviceOf(document));
+    if (IsForWantOfDeviceMemory(measured.status())) {
+      Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().message());
+      measured = measure({});
+    }
+    LECTERN_ASSIGN(missed_, std::move(measured));
     report_.seconds.calibrate += SecondsSince(start);
     return {};
+  }
+
+  // Where this document is asked.
+  SessionDevice DeviceOf(const std::shared_ptr<const Document>& document) const {
+    SessionDevice device = {device_.transformer, nullptr, ""};
+    if (device_.transformer && HasDeviceAttention(*device_.transformer->device(),
+                                                  document->kv_dtype(), config_.head_dim)) {
+      device.document =
+          std::make_shared<DeviceDocument>(device_.transformer->device(), document,
+                                           context_.backend, DeviceRoomForAsking(config_));
+    }
+    return device;
   }
 
   std::string ModelJson() const {

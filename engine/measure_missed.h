@@ -29,11 +29,12 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
 std::span<const char* const> GenericQuestions();
 
 // Document::missed_calibration of a document, by the plan that it has, on what generic questions
-// miss. Not measured where there are no clusters, or none of the budgets can be served. kCancelled
-// when `stopped` says so.
+// miss, which are asked at `device`. Not measured where there are no clusters, or none of the
+// budgets can be served. kCancelled when `stopped` says so; errors of DocumentSession.
 Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document,
                                         const Model& model, const Backend& backend,
-                                        ThreadPool& threads, const std::function<bool()>& stopped);
+                                        ThreadPool& threads, const std::function<bool()>& stopped,
+                                        const SessionDevice& device = {});
 
 }  // namespace lectern
 

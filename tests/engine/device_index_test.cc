@@ -311,6 +311,43 @@ TEST_P(DeviceIndexFailureTest, WithoutRoomForClusteringTheCpuDoesItAndSaysSo) {
   EXPECT_NE(report->note.find("clustered on the CPU"), std::string::npos) << report->note;
 }
 
+// On the GPU, and where it has no room left by the CPU, which says so.
+TEST_P(DeviceIndexFailureTest, WhatLookupsMissIsMeasuredThereOrElseHere) {
+  MissedCalibration measured[2];
+  for (const bool has_room : {true, false}) {
+    const TempFolder store;
+    Copy(Prefilled(), store);
+    uint64_t launches_before = 0;
+    IndexOptions options;
+    options.name = "long";
+    options.on_progress = [&](const IndexProgress& progress) {
+      if (progress.stage == IndexProgress::Stage::kWrite && progress.done == 0) {
+        launches_before = cuda_emulation::NumLaunches();
+        if (!has_room) cuda_emulation::SetFaults({.allocations_left = 0});
+      }
+      return true;
+    };
+    const auto report = Index(store.path(), "cuda", Text(), options);
+    cuda_emulation::SetFaults({});
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_EQ(cuda_emulation::NumLaunches() > launches_before, has_room);
+    EXPECT_EQ(Warns(*report, "cpu_fallback"), !has_room);
+    EXPECT_EQ(report->note.find("measured on the CPU") != std::string::npos, !has_room);
+    auto session = NewEngine(store.path(), "cpu")->Open("long");
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    measured[has_room] = static_cast<DocumentSession&>(**session).indexed().missed_calibration();
+    ASSERT_TRUE(measured[has_room].is_measured());
+  }
+  EXPECT_EQ(measured[0].budgets, measured[1].budgets);
+  // Nearly the same: of equal scores other rows may be chosen.
+  const auto expect_near = [](const std::vector<double>& there, const std::vector<double>& here) {
+    ASSERT_EQ(there.size(), here.size());
+    for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 0.1 * here[i]) << i;
+  };
+  expect_near(measured[1].factors, measured[0].factors);
+  expect_near(measured[1].margins, measured[0].margins);
+}
+
 // In the midst of a prefill and of a clustering.
 TEST_P(DeviceIndexFailureTest, ALostDeviceIsAnErrorAfterWhichTheRunGoesOn) {
   const uint64_t before = cuda_emulation::AllocatedBytes();
