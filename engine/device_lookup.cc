@@ -331,18 +331,18 @@ Budget BudgetOf(std::span<const HeadIndex> heads, double kv_budget, bool tail, b
   return budget;
 }
 
-}  // namespace
-
-std::optional<DeviceLookup::Share> DeviceLookup::ShareOfToken(std::span<const HeadIndex> heads,
-                                                              double kv_budget, bool tail,
-                                                              size_t num_query_rows) {
+// Row codes of the best clusters, as index/lookup.h's.
+std::optional<DeviceLookup::Share> ShareByClusters(std::span<const HeadIndex> heads,
+                                                   double kv_budget, bool tail,
+                                                   size_t num_query_rows) {
   const Budget budget = BudgetOf(heads, kv_budget, tail, /*all_codes=*/false);
   if (!budget.is_enough) return {};
   RowLimits limits = LimitsOf(kv_budget, budget.rows, heads.size(), num_query_rows);
   limits.coded = std::min(limits.coded, budget.rows);
   const RowLimits rows = RowsOfBytes(budget.left, budget.costs, limits);
-  Share share = {static_cast<uint32_t>(rows.coded), static_cast<uint32_t>(rows.refined),
-                 static_cast<uint32_t>(rows.read), 0};
+  DeviceLookup::Share share = {static_cast<uint32_t>(rows.coded),
+                               static_cast<uint32_t>(rows.refined),
+                               static_cast<uint32_t>(rows.read), 0};
   if (share.num_wanted == 0) return {};
   share.bytes = budget.fixed + share.num_coded * heads.front().row_code_bytes() +
                 share.num_refined * heads.front().fine_code_bytes() +
@@ -350,11 +350,22 @@ std::optional<DeviceLookup::Share> DeviceLookup::ShareOfToken(std::span<const He
   return share;
 }
 
+}  // namespace
+
+std::optional<DeviceLookup::Share> DeviceLookup::ShareOfToken(std::span<const HeadIndex> heads,
+                                                              double kv_budget, bool tail,
+                                                              size_t num_query_rows) {
+  return ShareByClusters(heads, kv_budget, tail, num_query_rows);
+}
+
 std::optional<DeviceLookup::Share> DeviceLookup::ShareOfQuestion(std::span<const HeadIndex> heads,
-                                                                 double kv_budget, bool tail) {
+                                                                 double kv_budget, bool tail,
+                                                                 size_t num_query_rows) {
   const Budget budget = BudgetOf(heads, kv_budget, tail, /*all_codes=*/true);
   const double row_bytes = budget.costs.row, fine_bytes = budget.costs.fine_code;
-  if (!budget.is_enough || budget.left < row_bytes + kRefinedRows * fine_bytes) return {};
+  if (!budget.is_enough || budget.left < row_bytes + kRefinedRows * fine_bytes) {
+    return ShareByClusters(heads, kv_budget, tail, num_query_rows);
+  }
   const auto refined = static_cast<uint32_t>(
       std::min(budget.rows, kRefinedRows * budget.left / (row_bytes + kRefinedRows * fine_bytes)));
   const auto wanted = static_cast<uint32_t>(

@@ -65,9 +65,10 @@ class DeviceLookup {
   static std::optional<Share> ShareOfToken(std::span<const HeadIndex> heads, double kv_budget,
                                            bool tail, size_t num_query_rows);
   // Every row code is read, as products of a question's many rows hide that, and what is left goes
-  // to rows and to four times as many fine codes.
+  // to rows and to four times as many fine codes; where too little would be left, row codes of the
+  // best clusters, as index/lookup.h's.
   static std::optional<Share> ShareOfQuestion(std::span<const HeadIndex> heads, double kv_budget,
-                                              bool tail);
+                                              bool tail, size_t num_query_rows);
 
   // index/lookup.h's Lookup by its default rule, but that all finest clusters are looked up, and
   // that it is not known of which rows codes are read. false, and nothing is found: it is for the

@@ -148,7 +148,7 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   const DeviceCodes* const codes = layer.codes_use.codes();
   if (codes == nullptr) return false;
   const auto share = is_question()
-                         ? DeviceLookup::ShareOfQuestion(heads, budget, plan_->tail)
+                         ? DeviceLookup::ShareOfQuestion(heads, budget, plan_->tail, num_rows())
                          : DeviceLookup::ShareOfToken(heads, budget, plan_->tail, num_rows());
   if (!share) return false;
   layer.share = *share;
@@ -188,7 +188,8 @@ Status DeviceStep::TakeMemory() {
     num_wanted = std::max<size_t>(num_wanted, layer.share.num_wanted);
     tail = std::max(tail, num_queries() * codes.most_groups);
     const size_t of_layer =
-        is_question() ? CudaQuestionLookupScratch(codes, num_chosen(), layer.share.num_refined)
+        is_question() ? CudaQuestionLookupScratch(codes, num_chosen(), layer.share.num_coded,
+                                                  layer.share.num_refined)
                       : CudaRowLookupScratch(codes, num_rows(), layer.share.num_coded,
                                              layer.share.num_refined);
     scratch = std::max(scratch, of_layer);
@@ -364,6 +365,7 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                     .scale = scale(),
                                     .softcap = config_.attention_softcap,
                                     .known_lse = known_lse_.data(),
+                                    .num_coded = layer.share.num_coded,
                                     .num_refined = layer.share.num_refined,
                                     .num_wanted = layer.share.num_wanted,
                                     .scratch = scratch_.data(),
@@ -384,7 +386,7 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                             .item_begin = item_begin,
                                             .num_items = item_begin + config_.num_kv_heads + 1}};
   if (!is_question()) {
-    return stream.Check(CudaRowLookup(stream.stream(), {args, nullptr, layer.share.num_coded}));
+    return stream.Check(CudaRowLookup(stream.stream(), {args, nullptr}));
   }
   return stream.Check(CudaQuestionLookup(stream.stream(),
                                          {args, chosen_.data(), weights_.data(), num_chosen()}));

@@ -57,7 +57,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 9;
+inline constexpr uint32_t kCudaKernelsVersion = 10;
 struct CudaKernels {
   uint32_t version;
 
@@ -119,6 +119,8 @@ struct CudaKernels {
   CudaLaunch<CudaRowLookupPass>* row_tail;
   CudaLaunch<CudaQuestionLookupPass>* question_queries;
   CudaLaunch<CudaQuestionLookupPass>* question_clusters;
+  CudaLaunch<CudaQuestionLookupPass>* question_cluster_scores;
+  CudaLaunch<CudaQuestionLookupPass>* question_coded;
   CudaLaunch<CudaQuestionLookupPass>* question_codes;
   CudaLaunch<CudaQuestionLookupPass>* question_refined;
   CudaLaunch<CudaQuestionLookupPass>* question_fine_codes;

@@ -104,6 +104,8 @@ CudaLaunch<CudaRowListPass> LaunchRowList;
 CudaLaunch<CudaRowLookupPass> LaunchRowTail;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionQueries;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionClusters;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionClusterScores;
+CudaLaunch<CudaQuestionLookupPass> LaunchQuestionCoded;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionCodes;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionRefined;
 CudaLaunch<CudaQuestionLookupPass> LaunchQuestionFineCodes;

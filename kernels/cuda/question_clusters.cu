@@ -1,6 +1,5 @@
 // What a question's lookup begins with: its queries as codes meet them, and clusters.
 #include "kernels/cuda/question_lookup.cuh"
-#include "kernels/cuda/row_clusters.cuh"
 #include "kernels/cuda/row_rotation.cuh"
 
 namespace lectern {
@@ -18,6 +17,18 @@ __device__ __forceinline__ uint32_t DimensionAt(uint32_t column) {
   return 8 * byte + 2 * (step % 4) + half;
 }
 
+// Of a column the scaled norm of its query, by the first warp. Rotated it is as long.
+__device__ __forceinline__ void StoreNorm(const QuestionPass& pass, uint32_t head, uint32_t column,
+                                          bool is_query, const float* rotated) {
+  if (pass.norms == nullptr || threadIdx.x >= kWarpSize) return;
+  float squares = 0;
+  for (uint32_t c = threadIdx.x; is_query && c < pass.lookup.queries.head_dim; c += kWarpSize) {
+    squares += rotated[c] * rotated[c];
+  }
+  squares = LaneSum<kWarpSize>(squares);
+  if (threadIdx.x == 0) pass.norms[size_t{head} * pass.num_columns + column] = sqrtf(squares);
+}
+
 // A column a block. Also what is 0 at first.
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void QuestionQueriesKernel(const QuestionPass pass) {
@@ -32,6 +43,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionQueriesKernel(const Ques
   if (is_query) {
     RotateQuery<T>(args.queries, head, args.chosen[column], args.scale, args.codes.rotation, x);
   }
+  StoreNorm(pass, head, column, is_query, x);
   T* const to = static_cast<T*>(pass.tiles) + (size_t{head} * pass.num_columns + column) * kHeadDim;
   for (uint32_t i = threadIdx.x; i < kHeadDim; i += kTileThreads) {
     const uint32_t dimension = DimensionAt<kHeadDim>(i);

@@ -17,8 +17,8 @@ constexpr uint32_t QuestionTiles(uint32_t num_rows) {
 }
 
 // The parts of the scratch memory, into `pass`; how many floats they are.
-size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint32_t num_refined,
-                          CudaQuestionLookupPass& pass) {
+size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint32_t num_coded,
+                          uint32_t num_refined, CudaQuestionLookupPass& pass) {
   const uint32_t of_tile = QuestionColumns(num_chosen);
   const size_t heads = codes.num_kv_heads;
   pass.num_columns = (num_chosen + of_tile - 1) / of_tile * of_tile;
@@ -26,12 +26,20 @@ size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint
   const size_t columns = pass.num_columns, num_tiles = QuestionTiles(pass.num_columns);
   ScratchParts parts = {pass.lookup.scratch};
   pass.num_tiles = SlotTiles(codes.most_rows);
+  const bool is_all_coded = num_coded == codes.all_rows;
   parts.Take(pass.zeroed, 0);
+  if (!is_all_coded) TakeZeroed(heads * SlotTiles(codes.most_clusters), parts, pass.clusters);
   TakeZeroed(heads * pass.num_tiles, parts, pass.slots);
   TakeZeroed(SlotTiles(num_refined), parts, pass.list.selection);
   parts.Take(pass.counters, heads);
   parts.Take(pass.reference_counts, heads * num_tiles);
   pass.num_zeroed = static_cast<uint32_t>(parts.used);
+  if (!is_all_coded) {
+    TakeRest(parts, pass.clusters);
+    parts.Take(pass.norms, heads * columns);
+    parts.Take(pass.cluster_scores, heads * codes.most_clusters);
+    parts.Take(pass.coded_end, heads * codes.most_clusters);
+  }
   TakeRest(parts, pass.slots);
   TakeRest(parts, pass.list.selection);
   TakeRefined(num_refined, parts, pass.list.refined);
@@ -68,9 +76,9 @@ const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
 }  // namespace
 
 size_t CudaQuestionLookupScratch(const DeviceRowCodes& codes, uint32_t num_chosen,
-                                 uint32_t num_refined) {
+                                 uint32_t num_coded, uint32_t num_refined) {
   CudaQuestionLookupPass pass = {};
-  return SetQuestionScratch(codes, num_chosen, num_refined, pass);
+  return SetQuestionScratch(codes, num_chosen, num_coded, num_refined, pass);
 }
 
 CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& args) {
@@ -79,14 +87,16 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
   CudaQuestionLookupPass pass = {};
   pass.lookup = args;
   pass.num_queries = args.queries.num_tokens * args.queries.group;
-  SetQuestionScratch(codes, args.num_chosen, args.num_refined, pass);
+  SetQuestionScratch(codes, args.num_chosen, args.num_coded, args.num_refined, pass);
+  pass.clusters.wanted = args.num_coded;
   pass.slots.wanted = args.num_refined;
   SetList(args, pass.scores, pass.list);
   const uint32_t heads = codes.num_kv_heads, dim = args.queries.head_dim;
   const uint32_t columns = QuestionColumns(args.num_chosen);
-  const uint32_t most_bytes = std::max(
-      {QuestionClusterBytes(dim), QuestionCodeBytes(columns, dim), QuestionFineBytes(columns, dim),
-       QuestionScoreBytes(pass.num_columns), QuestionTailBytes(pass.num_columns)});
+  const uint32_t most_bytes =
+      std::max({QuestionClusterBytes(dim), QuestionCodeBytes(columns, dim),
+                QuestionFineBytes(columns, dim), QuestionClusterScoreBytes(pass.num_columns),
+                QuestionScoreBytes(pass.num_columns), QuestionTailBytes(pass.num_columns)});
   if (!HasShared(stream, {.shared_bytes = most_bytes})) return Refused(kQuestionName, kTooWide);
   const CudaKernels& kernels = stream.kernels();
   CudaStatus status;
@@ -118,6 +128,18 @@ CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& 
                     .threads = threads,
                     .shared_bytes = bytes};
   };
+  if (pass.coded_end != nullptr) {
+    constexpr uint32_t kWarps = kRowThreads / 32;  // of a block: each takes clusters in turn
+    launch(kernels.question_cluster_scores,
+           turns((codes.most_clusters + kWarps - 1) / kWarps, 4, kRowThreads,
+                 QuestionClusterScoreBytes(pass.num_columns)),
+           pass);
+    launch(kernels.question_coded,
+           {.x = heads * SlotTiles(codes.most_clusters),
+            .threads = kRowThreads,
+            .shared_bytes = kRowSharedBytes},
+           pass);
+  }
   const uint32_t width = TileWidth(dim);
   // The scores' buckets are counted where they are found.
   launch(kernels.question_codes,

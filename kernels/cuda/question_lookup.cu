@@ -5,7 +5,6 @@ namespace lectern {
 namespace {
 
 constexpr uint32_t kQuestionWarps = kTileThreads / kWarpSize;
-constexpr float kMostExponent = 80 * kLog2E;  // of a mass, as in kernels/sign_logits.h
 // Less of a sum, from which most was taken away, is what was rounded: as in index/head_rows.cc.
 constexpr float kQuestionRounding = 1e-5f;
 
@@ -79,10 +78,6 @@ __device__ __forceinline__ void LoadColumns(const QuestionPass& pass, uint32_t h
   __syncthreads();
 }
 
-__device__ __forceinline__ float MassOf(float logit, float reference) {
-  return exp2f(fminf(logit * kLog2E - reference, kMostExponent));
-}
-
 // The lanes' sums of columns 8 n + 2 (lane % 4) + i, over a warp's rows -> of_warp [kColumns].
 template <uint32_t kColumns>
 __device__ __forceinline__ void StoreSums(const float (&sums)[kColumns / 8][2], float* of_warp) {
@@ -140,8 +135,27 @@ __device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, 
 
 // ---- Row codes: what each row draws of the queries that choose, and how much each group
 
-// Rows [32 chunk, + 32) of a head, those in [begin, end) of them. Lane (g, t) of eight times four
-// has a part of rows 4 g ….
+// What a group's rows that are not coded draw at a column, by their clusters.
+__device__ __forceinline__ float UncodedMass(const QuestionPass& pass, uint32_t head,
+                                             uint32_t group, uint32_t column, float reference) {
+  if (pass.coded_end == nullptr) return 0;
+  const DeviceRowCodes& codes = pass.lookup.codes;
+  const uint32_t* const clusters = codes.group_clusters + GroupOf(codes, head, group);
+  const float norm = pass.norms[size_t{head} * pass.num_columns + column];
+  const size_t of_head = size_t{head} * codes.most_clusters;
+  float sum = 0;
+  for (uint32_t cluster = clusters[0]; cluster < clusters[1]; ++cluster) {
+    const uint32_t rest = ClusterRowsEnd(codes, head, cluster) - pass.coded_end[of_head + cluster];
+    if (rest == 0) continue;
+    const float logit = pass.centroid_logits[(of_head + cluster) * pass.num_columns + column];
+    sum += static_cast<float>(rest) *
+           KeyMass(pass, KeysOf(codes, head, cluster), logit, norm, reference);
+  }
+  return sum;
+}
+
+// Rows [32 chunk, + 32) of a head, those in [begin, end) of them that are coded. Lane (g, t) of
+// eight times four has a part of rows 4 g ….
 template <typename T, uint32_t kHeadDim, uint32_t kColumns>
 __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head, uint32_t chunk,
                                          uint32_t begin, uint32_t end, uint32_t first_column,
@@ -151,14 +165,35 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t lane = threadIdx.x % kWarpSize, t = lane % 4;
   const size_t first = size_t{codes.row_begin[head]} + 32 * chunk, row = first + lane / 4 * 4;
+  const uint32_t own = 32 * chunk + lane;  // the row that this lane tells the score of
+  float* const score_of_own = ScoresOf(pass, head) + own;
   uint32_t signs[kRowsPerThread][kBytes / 2], clusters[kRowsPerThread];
   float factors[kRowsPerThread];
+  bool is_row[kRowsPerThread], is_own_coded = true;
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const uint32_t of_head = 32 * chunk + lane / 4 * 4 + i;
+    is_row[i] = of_head >= begin && of_head < end;
+  }
+  LoadFour(codes.clusters + row, clusters);
+  if (pass.coded_end != nullptr) {
+    const uint32_t* const coded_end = pass.coded_end + size_t{head} * codes.most_clusters;
+    bool has_rows = false;
+#pragma unroll
+    for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+      const uint32_t of_head = 32 * chunk + lane / 4 * 4 + i;
+      is_row[i] = is_row[i] && of_head < coded_end[clusters[i]];
+      has_rows = has_rows || is_row[i];
+      if (i == t) is_own_coded = is_row[i];
+    }
+    if (!is_own_coded && own >= begin && own < end) *score_of_own = -1;
+    if (__ballot_sync(kAllLanes, has_rows) == 0) return;
+  }
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     LoadPairs<kBytes>(codes.planes + (row + i) * codes.plane_bytes, t * kBytes, codes.plane_bytes,
                       signs[i]);
   }
-  LoadFour(codes.clusters + row, clusters);
   LoadFour(codes.factors + row, factors);
   float s[2][kColumns / 8][4] = {};
   __syncwarp();  // products are of whole warps
@@ -178,12 +213,9 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
   const float* const centroids =
       pass.centroid_logits + size_t{head} * codes.most_clusters * pass.num_columns;
   uint32_t at[kRowsPerThread];  // of the rows' clusters in them
-  bool is_row[kRowsPerThread];
   float scores[kRowsPerThread] = {};
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    const uint32_t of_head = 32 * chunk + lane / 4 * 4 + i;
-    is_row[i] = of_head >= begin && of_head < end;
     at[i] = (is_row[i] ? clusters[i] : 0) * pass.num_columns + first_column + 2 * t;
   }
 #pragma unroll
@@ -212,22 +244,20 @@ __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head
       }
     }
   }
-  float score = 0;  // of row 4 g + t: the lane's own
+  float score = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     const float of_row = LaneSum<4>(scores[i]);
     if (i == t) score = of_row;
   }
-  const uint32_t of_head = 32 * chunk + lane;
-  if (of_head < begin || of_head >= end) return;
-  float* const to = ScoresOf(pass, head) + of_head;
-  if (first_column > 0) score += *to;  // by this thread itself
+  if (own < begin || own >= end || !is_own_coded) return;
+  if (first_column > 0) score += *score_of_own;  // by this thread itself
   const bool is_last = first_column + kColumns >= pass.num_columns;
   if (is_last) {
     score = ToScore(score);
     atomicAdd(counts + BucketOf(score), 1u);
   }
-  *to = score;
+  *score_of_own = score;
 }
 
 // Groups in turn; of each, chunks of rows by warps in turn.
@@ -259,8 +289,10 @@ __global__ __launch_bounds__(
       StoreSums<kColumns>(sums, of_turn + warp * kColumns);
       __syncthreads();  // the next turn writes the other half
       if (threadIdx.x < kColumns) {
-        pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + first +
-                   threadIdx.x] = SumOfWarps<kColumns>(of_turn, threadIdx.x);
+        const uint32_t column = first + threadIdx.x;
+        pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + column] =
+            SumOfWarps<kColumns>(of_turn, threadIdx.x) +
+            UncodedMass(pass, head, g, column, columns[threadIdx.x].x);
       }
     }
   }
@@ -461,15 +493,18 @@ __global__ __launch_bounds__(
       StoreSums<kColumns>(news, of_turn + (kQuestionWarps + warp) * kColumns);
       __syncthreads();  // the next turn writes the other half
       if (threadIdx.x >= kColumns) continue;
-      float& coded = pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + first +
-                                threadIdx.x];
+      const uint32_t column = first + threadIdx.x;
+      float& coded = pass.coded[(size_t{head} * codes.most_groups + g) * pass.num_columns + column];
       const uint32_t* const rows = codes.group_begin + GroupOf(codes, head, g);
       const float by_fine = SumOfWarps<kColumns>(of_turn + kQuestionWarps * kColumns, threadIdx.x);
       const bool is_all = end - begin == rows[1] - rows[0];
       const float rest =
           is_all ? 0 : fmaxf(coded - SumOfWarps<kColumns>(of_turn, threadIdx.x), 0.0f);
       // A row that its row code took for all there is leaves a rounding error of that behind.
-      coded = rest + by_fine > kQuestionRounding * coded ? rest + by_fine : by_fine;
+      const float all = by_fine + rest;
+      coded = all > kQuestionRounding * coded
+                  ? all
+                  : by_fine + UncodedMass(pass, head, g, column, columns[threadIdx.x].x);
     }
     __syncthreads();  // masses of the block's groups are there
     const double sum = SumColumns<kColumns>(

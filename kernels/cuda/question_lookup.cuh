@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/question_lookup_geometry.h"
-#include "kernels/cuda/row_select.cuh"
-#include "kernels/cuda/tile.cuh"
+#include "kernels/cuda/row_clusters.cuh"
 
 namespace lectern {
 
@@ -30,6 +29,20 @@ __device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head
 }
 __device__ __forceinline__ float* ScoresOf(const QuestionPass& pass, uint32_t head) {
   return pass.scores + size_t{head} * pass.num_tiles * kRowTile;
+}
+
+// Of a logit's row at a column, whose reference is times log2(e).
+constexpr float kMostExponent = 80 * kLog2E;  // as in kernels/sign_logits.h
+__device__ __forceinline__ float MassOf(float logit, float reference) {
+  return exp2f(fminf(logit * kLog2E - reference, kMostExponent));
+}
+// Of a key of a cluster, by the logit of its centroid. `norm`: scaled, of the column's query.
+__device__ __forceinline__ float KeyMass(const QuestionPass& pass, const ClusterKeys& keys,
+                                         float logit, float norm, float reference) {
+  const float cap = pass.lookup.softcap;
+  float of_key = KeysLogit(pass.lookup.codes, logit, keys, norm);
+  if (cap > 0) of_key = cap * tanhf(of_key / cap);
+  return MassOf(of_key, reference);
 }
 
 // Rows that are refined, as their head counts them.

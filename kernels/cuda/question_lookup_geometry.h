@@ -34,6 +34,10 @@ constexpr uint32_t QuestionFineBlocks(uint32_t columns, uint32_t width) {
   if (columns == kFewRows) return width < 128 ? 7 : width < 256 ? 5 : 4;
   return width < 256 ? 3 : 2;
 }
+// Scores of clusters: counts, and of each column its norm, reference and weight.
+constexpr uint32_t QuestionClusterScoreBytes(uint32_t num_columns) {
+  return kRowSharedBytes + kCountBytes + num_columns * 16;
+}
 // Row codes: counts, queries, their references and weights, sums of each warp, twice.
 constexpr uint32_t QuestionCodeBytes(uint32_t columns, uint32_t head_dim) {
   return kRowSharedBytes + kCountBytes + TileBytes(columns, head_dim) + columns * (8 + 32);

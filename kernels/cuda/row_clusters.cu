@@ -1,5 +1,6 @@
 // Whose rows a row lookup codes: scores of clusters, and slots for the rows of the best.
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/row_clusters.cuh"
 #include "kernels/cuda/row_lookup.cuh"
 
 namespace lectern {
@@ -79,18 +80,10 @@ __global__ __launch_bounds__(kRowThreads,
   const uint32_t tiles = ClusterTiles(codes.most_clusters), tile = TakeTile(pass.clusters);
   const uint32_t head = tile / tiles, num_clusters = NumClusters(codes, head);
   const uint32_t first = tile % tiles * kRowTile + threadIdx.x * kRowsPerThread;
-  uint32_t buckets[kRowsPerThread], sizes[kRowsPerThread];
-#pragma unroll
-  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
-    const bool is_cluster = first + i < num_clusters;
-    sizes[i] = is_cluster ? ClusterRowsEnd(codes, head, first + i) -
-                                ClusterRowsBegin(codes, head, first + i)
-                          : 0;
-    buckets[i] = is_cluster
-                     ? BucketOf(pass.cluster_scores[size_t{head} * codes.most_clusters + first + i])
-                     : 0;
-  }
-  const BestRows best = FindBest(pass.clusters, tile, buckets, sizes);
+  uint32_t sizes[kRowsPerThread];
+  const BestRows best =
+      FindBestClusters(codes, pass.clusters, tile, head, first,
+                       pass.cluster_scores + size_t{head} * codes.most_clusters, sizes);
   if (tile % tiles == 0 && threadIdx.x == 0) pass.head_slots[head] = best.at;
   if (tile == 0 && threadIdx.x == 0) pass.head_slots[codes.num_kv_heads] = pass.lookup.num_coded;
   uint32_t slot = best.at;

@@ -29,6 +29,26 @@ __device__ __forceinline__ float KeysLogit(const DeviceRowCodes& codes, float lo
                       : deviation * keys.most_deviations - fmaxf(keys.log_count, 0.0f));
 }
 
+// Of a thread's clusters of a head, those from `first` on, how many rows are taken; `sizes`: of how
+// many. `scores`: of the head's clusters. All threads of a block come here.
+__device__ __forceinline__ BestRows FindBestClusters(const DeviceRowCodes& codes,
+                                                     const RowSelection& selection, uint32_t tile,
+                                                     uint32_t head, uint32_t first,
+                                                     const float* scores,
+                                                     uint32_t (&sizes)[kRowsPerThread]) {
+  const uint32_t num_clusters = NumClusters(codes, head);
+  uint32_t buckets[kRowsPerThread];
+#pragma unroll
+  for (uint32_t i = 0; i < kRowsPerThread; ++i) {
+    const bool is_cluster = first + i < num_clusters;
+    sizes[i] = is_cluster ? ClusterRowsEnd(codes, head, first + i) -
+                                ClusterRowsBegin(codes, head, first + i)
+                          : 0;
+    buckets[i] = is_cluster ? BucketOf(scores[first + i]) : 0;
+  }
+  return FindBest(selection, tile, buckets, sizes);
+}
+
 // Scaled norms of rows `row` and `row` + 8 of a tile, four lanes a row.
 template <typename T, uint32_t kHeadDim>
 __device__ __forceinline__ void FindNorms(const unsigned char* tile, uint32_t row, float scale,

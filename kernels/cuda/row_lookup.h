@@ -31,7 +31,6 @@ constexpr uint32_t kMostLookupQueries = 16;  // query rows of a kv head
 // R is at most kMostLookupQueries, of which all choose.
 struct CudaRowLookupArgs : CudaCodesLookupArgs {
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
-  uint32_t num_coded = 0;              // num_refined to all_rows: whose row codes are read
 };
 size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t num_coded,
                             uint32_t num_refined);

@@ -43,7 +43,7 @@ const char* WrongCodesLookup(const CudaCodesLookupArgs& args) {
   if (!(args.scale > 0)) return "a scale that is none";
   if (!(args.softcap >= 0)) return "a soft-cap that is none";
   if (args.num_wanted == 0 || args.num_wanted > args.num_refined ||
-      args.num_refined > args.codes.all_rows) {
+      args.num_refined > args.num_coded || args.num_coded > args.codes.all_rows) {
     return "more rows than there are";
   }
   if (args.cut.items == nullptr) return nullptr;

@@ -248,7 +248,7 @@ __device__ __forceinline__ BestRows FindBest(const RowSelection& selection, uint
   }
   return best;
 }
-// Of a thread's rows by their scores.
+// Of a thread's rows by their scores; one below 0 is of none.
 __device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, uint32_t tile,
                                                  const float* scores, uint32_t count) {
   uint32_t buckets[kRowsPerThread], sizes[kRowsPerThread];
@@ -257,7 +257,7 @@ __device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, 
 #pragma unroll
   for (uint32_t i = 0; i < kRowsPerThread; ++i) {
     buckets[i] = BucketOf(four[i]);
-    sizes[i] = i < count ? 1 : 0;
+    sizes[i] = i < count && four[i] >= 0 ? 1 : 0;
   }
   return FindBest(selection, tile, buckets, sizes);
 }

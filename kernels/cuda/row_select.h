@@ -54,7 +54,8 @@ struct CudaCodesLookupArgs {
   float scale = 0;                   // > 0
   float softcap = 0;                 // > 0: of the model's logits
   const float* known_lse = nullptr;  // [num_kv_heads][R]: of all else; nullptr: nothing
-  uint32_t num_refined = 0;          // num_wanted to all_rows: whose fine codes are read
+  uint32_t num_coded = 0;            // num_refined to all_rows: whose row codes are read
+  uint32_t num_refined = 0;          // num_wanted to num_coded: whose fine codes are read
   uint32_t num_wanted = 0;           // >= 1: that are listed
   float* scratch = nullptr;          // as many as each lookup says; 16-byte aligned
   // [num_kv_heads], of the device: added to the rows of each head that are listed; nullptr: 0.

@@ -232,6 +232,8 @@ CudaKernels MakeTable() {
   table.row_tail = LaunchRowTail;
   table.question_queries = LaunchQuestionQueries;
   table.question_clusters = LaunchQuestionClusters;
+  table.question_cluster_scores = LaunchQuestionClusterScores;
+  table.question_coded = LaunchQuestionCoded;
   table.question_codes = LaunchQuestionCodes;
   table.question_refined = LaunchQuestionRefined;
   table.question_fine_codes = LaunchQuestionFineCodes;

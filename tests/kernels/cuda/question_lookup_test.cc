@@ -20,6 +20,7 @@ struct QuestionAnswer {
   std::vector<uint32_t> rows, counts;  // rows as their head counts them
   std::vector<double> lse, tail, tail_lse;
   std::vector<double> tail_slack;  // of exp(tail): what sums of floats may be off by, relatively
+  std::vector<std::vector<bool>> is_coded;  // [head][row]
 };
 
 // A layer of drawn codes, and what the definition makes of them in double.
@@ -190,19 +191,25 @@ struct QuestionCase {
     fine_planes.resize(padded * 3 * plane_bytes());
   }
 
+  uint32_t ClusterSize(size_t head, uint32_t i) const {
+    const uint32_t cluster = cluster_begin[head] + i;
+    return cluster_end[cluster] - (i > 0 ? cluster_end[cluster - 1] : 0);
+  }
+  // s: of the keys of a cluster.
+  double ClusterLogit(size_t head, size_t r, uint32_t i) const {
+    double logit = centroid_logits[head][r][i];
+    if (has_deviations) {
+      logit += LogMeanExp(norms[head][r] * deviations[cluster_begin[head] + i],
+                          std::log(static_cast<double>(ClusterSize(head, i))));
+    }
+    return Capped(logit);
+  }
   // Log mass of a group by its clusters.
   double GroupMass(size_t head, size_t r, uint32_t g) const {
     const uint32_t* const places = group_clusters.data() + head * (most_groups + 1) + g;
     double sum = 0;
     for (uint32_t i = places[0]; i < places[1]; ++i) {
-      const uint32_t cluster = cluster_begin[head] + i;
-      const uint32_t count = cluster_end[cluster] - (i > 0 ? cluster_end[cluster - 1] : 0);
-      double logit = centroid_logits[head][r][i];
-      if (has_deviations) {
-        logit +=
-            LogMeanExp(norms[head][r] * deviations[cluster], std::log(static_cast<double>(count)));
-      }
-      sum += count * std::exp(Capped(logit));
+      sum += ClusterSize(head, i) * std::exp(ClusterLogit(head, r, i));
     }
     return std::log(sum);
   }
@@ -228,8 +235,33 @@ struct QuestionCase {
     cut = order[count - 1];
     return count;
   }
-  // num_refined and num_wanted become the numbers that are clear of others.
-  QuestionAnswer Expected(uint32_t& num_refined, uint32_t& num_wanted) const {
+  // Of each head's clusters how many rows are coded; num_coded becomes a number that is clear.
+  std::vector<std::vector<uint32_t>> Coded(const std::vector<std::vector<double>>& references,
+                                           uint32_t& num_coded) const {
+    std::vector<double> scores;
+    std::vector<uint32_t> sizes;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      for (uint32_t i = 0; i < cluster_begin[h + 1] - cluster_begin[h]; ++i) {
+        sizes.push_back(ClusterSize(h, i));
+        scores.push_back(0);
+        for (size_t j = 0; j < num_chosen; ++j) {
+          scores.back() += weights[j] * std::exp(ClusterLogit(h, chosen[j], i) - references[h][j]);
+        }
+      }
+    }
+    BestOfScores best;
+    for (best = BestOf(scores, sizes, num_coded); num_coded < all_rows && !best.is_clear;) {
+      best = BestOf(scores, sizes, ++num_coded);
+    }
+    std::vector<std::vector<uint32_t>> coded;
+    for (size_t h = 0; h < num_heads(); ++h) {
+      coded.emplace_back(best.taken.begin() + cluster_begin[h],
+                         best.taken.begin() + cluster_begin[h + 1]);
+    }
+    return coded;
+  }
+  // The numbers become ones that are clear of others.
+  QuestionAnswer Expected(uint32_t& num_coded, uint32_t& num_refined, uint32_t& num_wanted) const {
     QuestionAnswer answer;
     Masses masses;
     std::vector<std::vector<double>> references, known_mass, scores;
@@ -244,10 +276,22 @@ struct QuestionCase {
         for (uint32_t g = 0; g < most_groups; ++g) all += std::exp(GroupMass(h, chosen[j], g));
         references[h].push_back(all > 0 ? std::log(all) : 0);
         known_mass[h].push_back(std::exp(is_known - references[h][j]));
-        for (uint32_t t = 0; t < num_rows[h]; ++t) {
-          masses[h][t][j] = std::exp(std::min(80.0, logits[h][j][t] - references[h][j]));
+      }
+    }
+    const std::vector<std::vector<uint32_t>> coded = Coded(references, num_coded);
+    for (size_t h = 0; h < num_heads(); ++h) {
+      answer.is_coded.emplace_back();
+      for (uint32_t t = 0; t < num_rows[h]; ++t) {
+        const uint32_t cluster = clusters[row_begin[h] + t];
+        const uint32_t end = cluster_end[cluster_begin[h] + cluster];
+        const bool is_coded = t < end - ClusterSize(h, cluster) + coded[h][cluster];
+        for (size_t j = 0; j < num_chosen; ++j) {
+          const double logit = is_coded ? logits[h][j][t] : ClusterLogit(h, chosen[j], cluster);
+          masses[h][t][j] = std::exp(std::min(80.0, logit - references[h][j]));
           scores[h][t] += weights[j] * masses[h][t][j];
         }
+        if (!is_coded) scores[h][t] = -1;
+        answer.is_coded.back().push_back(is_coded);
       }
     }
     double cut = 0;
@@ -332,7 +376,7 @@ class CudaQuestionLookupTest : public CudaTest {
     std::vector<float> lse, tail, tail_lse;
     bool operator==(const Found&) const = default;
   };
-  Found Run(const QuestionCase& of, uint32_t num_refined, uint32_t num_wanted) {
+  Found Run(const QuestionCase& of, uint32_t num_coded, uint32_t num_refined, uint32_t num_wanted) {
     const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
     const auto factors = Upload(of.factors), fine_factors = Upload(of.fine_factors);
     const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
@@ -378,10 +422,11 @@ class CudaQuestionLookupTest : public CudaTest {
     args.chosen = chosen.data();
     args.weights = weights.data();
     args.num_chosen = static_cast<uint32_t>(of.num_chosen);
+    args.num_coded = num_coded;
     args.num_refined = num_refined;
     args.num_wanted = num_wanted;
     const size_t num_scratch =
-        CudaQuestionLookupScratch(args.codes, args.num_chosen, args.num_refined);
+        CudaQuestionLookupScratch(args.codes, args.num_chosen, args.num_coded, args.num_refined);
     if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
     args.scratch = scratch_.data();
     args.first_row = of.has_known ? first_row.data() : nullptr;
@@ -419,10 +464,17 @@ class CudaQuestionLookupTest : public CudaTest {
       EXPECT_NEAR(found, expected, within) << what << " " << i;
     }
   }
-  // Found is what is expected of about so many rows.
+  // Found is what is expected of about so many rows; where all are coded, and where not.
   void Check(const QuestionCase& of, uint32_t num_refined, uint32_t num_wanted) {
-    const QuestionAnswer expected = of.Expected(num_refined, num_wanted);
-    const Found found = Run(of, num_refined, num_wanted);
+    const auto all = static_cast<uint32_t>(of.all_rows);
+    CheckCoded(of, all, num_refined, num_wanted);
+    CheckCoded(of, std::max(num_refined, all * 2 / 3), num_refined, num_wanted);
+  }
+  void CheckCoded(const QuestionCase& of, uint32_t num_coded, uint32_t num_refined,
+                  uint32_t num_wanted) {
+    const QuestionAnswer expected = of.Expected(num_coded, num_refined, num_wanted);
+    ASSERT_LE(num_refined, num_coded);
+    const Found found = Run(of, num_coded, num_refined, num_wanted);
     EXPECT_EQ(found.counts, expected.counts);
     EXPECT_EQ(found.rows, expected.rows);
     for (size_t i = 0; i < expected.lse.size(); ++i) {
@@ -558,11 +610,56 @@ TEST_P(CudaQuestionLookupTest, ForgetsWhatFineCodesTakeBack) {
   of.has_known = false;
   of.loud_rows = 200;
   of.Draw();
-  uint32_t num_refined = 190, num_wanted = 20;
-  const QuestionAnswer expected = of.Expected(num_refined, num_wanted);
-  const Found found = Run(of, num_refined, num_wanted);
+  uint32_t num_coded = 200, num_refined = 190, num_wanted = 20;
+  const QuestionAnswer expected = of.Expected(num_coded, num_refined, num_wanted);
+  const Found found = Run(of, num_coded, num_refined, num_wanted);
   EXPECT_EQ(found.rows, expected.rows);
   EXPECT_NEAR(found.lse[0], expected.lse[0], 0.1);  // rows that were not refined may be missing
+}
+
+// From one row's row code to those of all but one; clusters of which a part is coded.
+TEST_P(CudaQuestionLookupTest, CodesTheBestClusters) {
+  QuestionCase of;
+  of.num_rows = {140, 0, 90};
+  of.most_in_cluster = 40;
+  of.Draw();
+  for (const uint32_t num_coded : {1u, 2u, 50u, 97u, 229u}) {
+    SCOPED_TRACE(num_coded);
+    CheckCoded(of, num_coded, (num_coded + 1) / 2, (num_coded + 3) / 4);
+  }
+  QuestionCase equal;  // the first clusters, and of the last one the first rows
+  equal.num_rows = {30, 1200};
+  equal.num_tokens = equal.group = equal.num_chosen = 1;
+  equal.factor = 0;
+  equal.has_known = equal.has_deviations = false;
+  equal.is_equal = true;
+  equal.Draw();
+  const Found found = Run(equal, 333, 333, 333);
+  EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 303}));
+  for (uint32_t i = 0; i < 333; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
+}
+
+// Of rows that are not coded neither codes nor factors count, nor fine codes of those not refined.
+TEST_P(CudaQuestionLookupTest, ReadsNoCodesOfOtherRows) {
+  QuestionCase of;
+  of.num_rows = {300, 130};
+  of.Draw();
+  uint32_t num_coded = 210, num_refined = 100, num_wanted = 40;
+  const QuestionAnswer expected = of.Expected(num_coded, num_refined, num_wanted);
+  const Found found = Run(of, num_coded, num_refined, num_wanted);
+  EXPECT_EQ(found.rows, expected.rows);
+  uint32_t num_spoilt = 0;
+  for (size_t h = 0; h < of.num_heads(); ++h) {
+    for (uint32_t t = 0; t < of.num_rows[h]; ++t) {
+      const size_t row = of.row_begin[h] + t;
+      if (expected.is_coded[h][t]) continue;
+      ++num_spoilt;
+      of.factors[row] = of.fine_factors[row] = NAN;
+      for (size_t b = 0; b < of.plane_bytes(); ++b) of.planes[row * of.plane_bytes() + b] ^= 0x5A;
+    }
+  }
+  EXPECT_EQ(num_spoilt + num_coded, of.all_rows);
+  EXPECT_EQ(Run(of, num_coded, num_refined, num_wanted), found);
 }
 
 // Of rows of the same score the first ones, head by head.
@@ -576,10 +673,10 @@ TEST_P(CudaQuestionLookupTest, TakesEqualRowsInTheirOrder) {
   of.has_known = of.has_deviations = false;
   of.is_equal = true;
   of.Draw();
-  const Found found = Run(of, 700, 600);  // of the first head each row counts more
+  const Found found = Run(of, 1230, 700, 600);  // of the first head each row counts more
   EXPECT_EQ(found.counts, (std::vector<uint32_t>{30, 570}));
   for (uint32_t i = 0; i < 600; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
-  const Found few = Run(of, 20, 20);
+  const Found few = Run(of, 1230, 20, 20);
   EXPECT_EQ(few.counts, (std::vector<uint32_t>{20, 0}));
   for (uint32_t i = 0; i < 20; ++i) ASSERT_EQ(few.rows[i], i);
 }
@@ -591,13 +688,18 @@ TEST_P(CudaQuestionLookupTest, FindsTheSameBitsEachTime) {
   of.num_chosen = 20;
   of.Draw();
   const uint64_t before = cuda_emulation::NumLaunches();
-  const Found first = Run(of, 200, 90);
+  const Found first = Run(of, 870, 200, 90);
   if (GetParam() != CudaMachine::kGpu) {
     EXPECT_EQ(cuda_emulation::NumLaunches() - before, 8u);  // as the header says
   }
+  const Found of_some = Run(of, 500, 200, 90);
+  if (GetParam() != CudaMachine::kGpu) {
+    EXPECT_EQ(cuda_emulation::NumLaunches() - before, 18u);
+  }
   for (uint64_t seed = 1; seed < 4; ++seed) {
     if (GetParam() == CudaMachine::kEmulatedShuffled) cuda_emulation::SetSeed(seed * 977);
-    EXPECT_EQ(Run(of, 200, 90), first);
+    EXPECT_EQ(Run(of, 870, 200, 90), first);
+    EXPECT_EQ(Run(of, 500, 200, 90), of_some);
   }
 }
 
@@ -628,7 +730,7 @@ TEST_P(CudaQuestionLookupTest, RefusesWhatItCannotTake) {
   good.weights = floats.data();
   good.chosen = words;
   good.scale = 1;
-  good.num_chosen = good.num_refined = good.num_wanted = 1;
+  good.num_chosen = good.num_coded = good.num_refined = good.num_wanted = 1;
   good.scratch = good.lse = good.tail = floats.data();
   good.rows = good.counts = words;
   const auto refuses = [&](auto change) {
@@ -656,7 +758,8 @@ TEST_P(CudaQuestionLookupTest, RefusesWhatItCannotTake) {
   EXPECT_TRUE(refuses([](auto& a) { a.softcap = NAN; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 0; }));
   EXPECT_TRUE(refuses([](auto& a) { a.num_wanted = 2; }));
-  EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 9; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_refined = 2; }));
+  EXPECT_TRUE(refuses([](auto& a) { a.num_coded = 9; }));
   EXPECT_TRUE(refuses([](auto& a) { a.tail = nullptr; }));
   if (GetParam() == CudaMachine::kGpu) return;
   // Blocks with less shared memory: nothing has run.

@@ -16,32 +16,6 @@
 
 namespace lectern {
 
-// What of `sizes` rows each, one after the other, are among the `wanted` best by their scores.
-// `is_clear`: whether none is so near to the cut that a rounding error decides.
-struct BestOfScores {
-  std::vector<uint32_t> taken;
-  bool is_clear = true;
-};
-inline BestOfScores BestOf(const std::vector<double>& scores, const std::vector<uint32_t>& sizes,
-                           uint32_t wanted) {
-  std::vector<uint64_t> counts(kNumBuckets);
-  for (size_t i = 0; i < scores.size(); ++i) counts[BucketOfScore(scores[i])] += sizes[i];
-  uint32_t cut = kNumBuckets - 1;
-  uint64_t left = wanted;
-  while (cut > 0 && counts[cut] < left) left -= counts[cut--];
-  BestOfScores best;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const uint32_t bucket = BucketOfScore(scores[i]);
-    const uint64_t taken = bucket > cut    ? sizes[i]
-                           : bucket == cut ? std::min<uint64_t>(left, sizes[i])
-                                           : 0;
-    if (bucket == cut) left -= taken;
-    best.taken.push_back(static_cast<uint32_t>(taken));
-    best.is_clear &= sizes[i] == 0 || !IsNearEdgeOf(scores[i], cut);
-  }
-  return best;
-}
-
 // A layer of drawn codes, and what the definition makes of them in double.
 struct RowLookupCase {
   std::vector<uint32_t> num_rows;  // of each kv head
