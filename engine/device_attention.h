@@ -1,8 +1,8 @@
 // Attention of a step's query rows over rows of the document on a device: the part of
 // engine/document_attention.h that reads keys and values, for steps that are not there as a whole
 // (engine/device_step.h): of documents whose rows do not stay, or where something looks at a layer.
-// What a token of an answer reads is chosen there, too (engine/device_lookup.h), what a question
-// reads by the host, as without a device; stand-ins of the tail are the host's.
+// What they read is chosen there, too (engine/device_lookup.h), as far as there is room; stand-ins
+// of the tail are the host's.
 #ifndef LECTERN_ENGINE_DEVICE_ATTENTION_H_
 #define LECTERN_ENGINE_DEVICE_ATTENTION_H_
 

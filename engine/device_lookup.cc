@@ -298,10 +298,11 @@ uint64_t DeviceLookup::MostBytes(std::span<const HeadIndex> heads) {
 
 Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& args,
                                   std::vector<HeadSelection>& selections) {
-  if (has_no_room_) return false;
+  const size_t num_queries = args.queries.front().num_rows;
+  if (num_queries >= too_many_queries_) return false;
   Result<bool> found = TryLookUp(codes, args, selections);
   if (found.ok() || found.status().code() != Code::kOutOfMemory) return found;
-  has_no_room_ = true;
+  too_many_queries_ = num_queries;
   return false;
 }
 
@@ -381,30 +382,31 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t dim = args.queries.front().num_cols, all_queries = num_heads * num_queries;
   if (args.rule.kind != Rule::kDefault || !args.head_budgets.empty() || args.bound ||
-      !args.row_codes || num_queries > kMostLookupQueries) {
+      !args.row_codes) {
     return false;
   }
-  const auto share = ShareOfToken(args.heads, args.kv_budget, args.tail, num_queries);
+  const bool is_question = num_queries > kMostLookupQueries;
+  const auto share = is_question
+                         ? ShareOfQuestion(args.heads, args.kv_budget, args.tail, num_queries)
+                         : ShareOfToken(args.heads, args.kv_budget, args.tail, num_queries);
   if (!share) return false;
-  const size_t num_wanted = share->num_wanted;
-  MakeInputs(codes, args);
+  FindChoosing(args, is_question);
+  const auto num_choosing = static_cast<uint32_t>(host_choosing_.size());
+  if (num_choosing > kMostChosenQueries) return false;
   const WaitsForStream wait(*stream_);  // what is uploaded is read until then
-  const auto upload = [this](const auto& from, const auto& to) {
-    return to.Upload(*stream_, from.data(), from.size());
-  };
-  LECTERN_RETURN_IF_ERROR(queries_.Reserve(*stream_, host_queries_.size(), kLookupUse));
-  LECTERN_RETURN_IF_ERROR(floats_.Reserve(*stream_, host_floats_.size(), kLookupUse));
-  const size_t scratch = CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries),
-                                              share->num_coded, share->num_refined);
+  LECTERN_RETURN_IF_ERROR(BringInputs(codes, args));
+  const size_t scratch =
+      is_question
+          ? CudaQuestionLookupScratch(view, num_choosing, share->num_coded, share->num_refined)
+          : CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries), share->num_coded,
+                                 share->num_refined);
+  const size_t num_lse = num_heads * num_choosing;
+  host_found_.resize(num_heads + share->num_wanted);
+  host_masses_.resize(num_lse + all_queries * view.most_groups);
   LECTERN_RETURN_IF_ERROR(scratch_.Reserve(*stream_, scratch, kLookupUse));
-  host_found_.resize(num_heads + num_wanted);
-  host_masses_.resize(all_queries * (1 + view.most_groups));
   LECTERN_RETURN_IF_ERROR(found_.Reserve(*stream_, host_found_.size(), kLookupUse));
   LECTERN_RETURN_IF_ERROR(masses_.Reserve(*stream_, host_masses_.size(), kLookupUse));
-  LECTERN_RETURN_IF_ERROR(upload(host_queries_, queries_));
-  LECTERN_RETURN_IF_ERROR(upload(host_floats_, floats_));
-  const bool has_known = !args.known_lse.empty();
-  CudaRowLookupArgs lookup;
+  CudaCodesLookupArgs lookup;
   lookup.codes = view;
   lookup.queries = {.data = queries_.data(),
                     .dtype = codes.dtype(),
@@ -415,8 +417,7 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
                     .head_dim = static_cast<uint32_t>(dim)};
   lookup.scale = args.scale;
   lookup.softcap = args.softcap;
-  lookup.known_lse = has_known ? floats_.data() : nullptr;
-  lookup.row_weights = args.row_weights.empty() ? nullptr : floats_.data() + all_queries;
+  lookup.known_lse = args.known_lse.empty() ? nullptr : known_.data();
   lookup.num_coded = share->num_coded;
   lookup.num_refined = share->num_refined;
   lookup.num_wanted = share->num_wanted;
@@ -424,8 +425,12 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   lookup.rows = found_.data() + num_heads;
   lookup.counts = found_.data();
   lookup.lse = masses_.data();
-  lookup.tail = masses_.data() + all_queries;
-  LECTERN_RETURN_IF_ERROR(stream_->Check(CudaRowLookup(stream_->stream(), lookup)));
+  lookup.tail = masses_.data() + num_lse;
+  CudaStream& stream = stream_->stream();
+  LECTERN_RETURN_IF_ERROR(stream_->Check(
+      is_question
+          ? CudaQuestionLookup(stream, {lookup, choosing_.data(), weights_.data(), num_choosing})
+          : CudaRowLookup(stream, {lookup, weights_.data()})));
   LECTERN_RETURN_IF_ERROR(found_.Download(*stream_, host_found_.data(), host_found_.size()));
   LECTERN_RETURN_IF_ERROR(masses_.Download(*stream_, host_masses_.data(), host_masses_.size()));
   LECTERN_RETURN_IF_ERROR(stream_->Wait());
@@ -433,27 +438,47 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   return true;
 }
 
-void DeviceLookup::MakeInputs(const DeviceCodes& codes, const LookupArgs& args) {
-  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
-  const size_t dim = args.queries.front().num_cols, all_queries = num_heads * num_queries;
-  host_queries_.resize(all_queries * dim);
-  host_floats_.assign(all_queries + num_queries, 0);
-  for (size_t h = 0; h < num_heads; ++h) {
-    const size_t first = h * num_queries;
-    backend_.from_float_rows(args.queries[h], codes.dtype(),
-                             reinterpret_cast<std::byte*>(host_queries_.data() + first * dim));
-    if (!args.known_lse.empty()) {
-      std::copy_n(args.known_lse[h].begin(), num_queries, host_floats_.begin() + first);
-    }
+void DeviceLookup::FindChoosing(const LookupArgs& args, bool is_question) {
+  const auto num_queries = static_cast<uint32_t>(args.queries.front().num_rows);
+  host_choosing_.clear();
+  host_weights_.clear();
+  for (uint32_t r = 0; r < num_queries; ++r) {
+    const float weight =
+        args.row_weights.empty() ? 1 / static_cast<float>(num_queries) : args.row_weights[r];
+    if (is_question && !(weight > 0)) continue;
+    host_choosing_.push_back(r);
+    host_weights_.push_back(weight);
   }
-  std::ranges::copy(args.row_weights, host_floats_.begin() + all_queries);
+}
+
+Status DeviceLookup::BringInputs(const DeviceCodes& codes, const LookupArgs& args) {
+  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
+  const size_t dim = args.queries.front().num_cols;
+  host_queries_.resize(num_heads * num_queries * dim);
+  host_known_.clear();
+  for (size_t h = 0; h < num_heads; ++h) {
+    backend_.from_float_rows(
+        args.queries[h], codes.dtype(),
+        reinterpret_cast<std::byte*>(host_queries_.data() + h * num_queries * dim));
+    if (args.known_lse.empty()) continue;
+    host_known_.insert(host_known_.end(), args.known_lse[h].begin(), args.known_lse[h].end());
+  }
+  const auto bring = [this](const auto& from, auto& to) -> Status {
+    LECTERN_RETURN_IF_ERROR(to.Reserve(*stream_, from.size(), kLookupUse));
+    return to.Upload(*stream_, from.data(), from.size());
+  };
+  LECTERN_RETURN_IF_ERROR(bring(host_queries_, queries_));
+  LECTERN_RETURN_IF_ERROR(bring(host_known_, known_));
+  LECTERN_RETURN_IF_ERROR(bring(host_choosing_, choosing_));
+  return bring(host_weights_, weights_);
 }
 
 void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
                           std::vector<HeadSelection>& selections) const {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t most_groups = codes.view().most_groups;
-  const float* const tails = host_masses_.data() + num_heads * num_queries;
+  const size_t num_choosing = host_choosing_.size();
+  const float* const tails = host_masses_.data() + num_heads * num_choosing;
   auto row = host_found_.begin() + static_cast<ptrdiff_t>(num_heads);
   selections.resize(num_heads);
   for (size_t h = 0; h < num_heads; ++h) {
@@ -481,17 +506,17 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, cons
       for (size_t r = 0; r < num_queries; ++r) is_left |= of_head[r * most_groups + g] > -INFINITY;
       if (is_left) kept.push_back(g);
     }
-    for (size_t r = 0; r < num_queries; ++r) {
-      const float lse = host_masses_[h * num_queries + r];
-      const double weight =
-          args.row_weights.empty() ? 1 / static_cast<double>(num_queries) : args.row_weights[r];
+    for (size_t i = 0; i < num_choosing; ++i) {
+      const float* const of_row = of_head + host_choosing_[i] * most_groups;
+      const double lse = host_masses_[h * num_choosing + i];
       for (const uint32_t g : kept) {
-        const float logit = of_head[r * most_groups + g];
-        selection.missed_mass += weight * std::exp(double{logit} - lse);
-        if (args.tail) tail.logits.push_back(logit);
+        selection.missed_mass += host_weights_[i] * std::exp(of_row[g] - lse);
       }
     }
     if (!args.tail) continue;
+    for (size_t r = 0; r < num_queries; ++r) {
+      for (const uint32_t g : kept) tail.logits.push_back(of_head[r * most_groups + g]);
+    }
     for (const uint32_t g : kept) {
       if (!tail.clusters.empty() && tail.clusters.back().end == g) {
         ++tail.clusters.back().end;

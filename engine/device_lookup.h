@@ -1,5 +1,6 @@
-// The lookup of a few query rows, as a token of an answer has them, on a device
-// (kernels/cuda/row_lookup.h), and how budgets of a token and of a question are spent there.
+// Lookups on a device, of a few query rows, as a token of an answer has them
+// (kernels/cuda/row_lookup.h), or of a question's (question_lookup.h), and how their budgets are
+// spent there.
 #ifndef LECTERN_ENGINE_DEVICE_LOOKUP_H_
 #define LECTERN_ENGINE_DEVICE_LOOKUP_H_
 
@@ -10,6 +11,7 @@
 
 #include "engine/device_rows.h"
 #include "index/lookup.h"
+#include "kernels/cuda/question_lookup.h"
 #include "kernels/cuda/row_lookup.h"
 
 namespace lectern {
@@ -71,30 +73,38 @@ class DeviceLookup {
                                               bool tail, size_t num_query_rows);
 
   // index/lookup.h's Lookup by its default rule, but that all finest clusters are looked up, and
-  // that it is not known of which rows codes are read. false, and nothing is found: it is for the
-  // host's Lookup, as there are more query rows than kMostLookupQueries, another rule, budgets of
-  // heads or a bound, or as centroids would leave less than a quarter of the budget to rows and
-  // codes, or as there is no memory. Errors of Device::Check.
+  // that it is not known of which rows codes are read: of at most kMostLookupQueries rows as a
+  // token's, of more as a question's. false, and nothing is found: it is for the host's Lookup, as
+  // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads or a
+  // bound, as centroids would leave less than a quarter of the budget to rows and codes, or as
+  // there is no memory. Errors of Device::Check.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
 
-  // Of device memory that it takes at most for such heads.
+  // Of device memory that it takes at most for tokens of such heads. Questions of some hundred
+  // tokens, whose masses by row codes are not kept, take less.
   static uint64_t MostBytes(std::span<const HeadIndex> heads);
 
  private:
   Result<bool> TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
                          std::vector<HeadSelection>& selections);
-  void MakeInputs(const DeviceCodes& codes, const LookupArgs& args);
+  void FindChoosing(const LookupArgs& args, bool is_question);
+  Status BringInputs(const DeviceCodes& codes, const LookupArgs& args);
   void Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
               std::vector<HeadSelection>& selections) const;
 
   const std::shared_ptr<DeviceStream> stream_;
   const Backend& backend_;
-  bool has_no_room_ = false;  // once: asking again would drive out layers, for each of them
+  // Query rows for which there was no room: asking again would drive out layers, for each of them.
+  size_t too_many_queries_ = SIZE_MAX;
   std::vector<uint16_t> host_queries_;  // of all heads, one after the other
-  std::vector<float> host_floats_;      // known LSEs; row weights
+  // Rows that choose, with an LSE, and what they count: of a token all.
+  std::vector<uint32_t> host_choosing_;
+  std::vector<float> host_weights_;
+  std::vector<float> host_known_;  // LSEs
   DeviceArray<uint16_t> queries_;
-  DeviceArray<float> floats_, scratch_;
+  DeviceArray<uint32_t> choosing_;
+  DeviceArray<float> weights_, known_, scratch_;
   DeviceArray<uint32_t> found_;  // counts, rows
   DeviceArray<float> masses_;    // LSEs, tails
   std::vector<uint32_t> host_found_;

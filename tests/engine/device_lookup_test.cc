@@ -266,6 +266,48 @@ TEST_P(DeviceLookupTest, ReadsWhatTheHostReads) {
   }
 }
 
+// A question's, of whose rows some choose. Of a small budget the host reads as many bytes of each
+// kind, of a larger one fewer row codes and more rows.
+TEST_P(DeviceLookupTest, OfAQuestionReadsNearlyWhatTheHostReads) {
+  Draw(40);
+  std::vector<float> weights(40, 0.0f);
+  for (size_t r = 3; r < 40; r += 2) weights[r] = r < 39 ? 0.2f / 18 : 0.8f;
+  for (const bool has_known : {true, false}) {
+    for (const double budget : {0.12, 0.3}) {
+      SCOPED_TRACE(budget);
+      LookupArgs args = Args(budget);
+      args.row_weights = weights;
+      if (!has_known) args.known_lse = {};
+      DeviceLookup lookup(stream_, *DefaultBackend());
+      std::vector<HeadSelection> there;
+      const auto found = lookup.LookUp(*codes_, args, there);
+      ASSERT_TRUE(found.ok() && *found) << cuda_emulation::TakeReport();
+      auto here = Lookup(args);
+      ASSERT_TRUE(here.ok());
+      size_t num_there = 0, num_here = 0, num_both = 0;
+      double read = 0, dense = 0;
+      for (size_t h = 0; h < heads_.size(); ++h) {
+        const HeadSelection& selection = there[h];
+        ASSERT_TRUE(std::ranges::is_sorted(selection.rows));
+        ASSERT_GE(selection.rows.front(), heads_[h].num_exact());
+        num_there += selection.rows.size();
+        num_here += (*here)[h].rows.size();
+        std::vector<uint32_t> both;
+        std::ranges::set_intersection(selection.rows, (*here)[h].rows, std::back_inserter(both));
+        num_both += both.size();
+        read += static_cast<double>(selection.bytes);
+        dense += static_cast<double>(heads_[h].dense_bytes());
+        EXPECT_EQ(selection.logit_tail.logits.size(), 40 * selection.logit_tail.num_clusters());
+        EXPECT_NEAR(selection.missed_mass, (*here)[h].missed_mass, 0.05 * selection.missed_mass);
+      }
+      EXPECT_LE(read, budget * dense);
+      EXPECT_GE(read, 0.98 * budget * dense);
+      EXPECT_NEAR(static_cast<double>(num_there), static_cast<double>(num_here), 0.05 * num_here);
+      EXPECT_GE(static_cast<double>(num_both), 0.95 * static_cast<double>(num_here));
+    }
+  }
+}
+
 TEST_P(DeviceLookupTest, ReadsTheBestRowsThatTheBudgetAllows) {
   ExpectBestRows(0.3, 0.03);
   ExpectBestRows(0.6, 0.03);
@@ -298,8 +340,26 @@ TEST_P(DeviceLookupTest, LeavesToTheHostWhatItDoesNotDo) {
   EXPECT_FALSE(is_found(0.3, [](LookupArgs& args) { args.rule.kind = Rule::kTopP; }));
   EXPECT_FALSE(is_found(0.3, [&](LookupArgs& args) { args.head_budgets = budgets; }));
   EXPECT_FALSE(is_found(0.02, as_it_is));  // centroids alone are more
-  Draw(kMostLookupQueries + 1);
+  Draw(kMostChosenQueries + 1);
   EXPECT_FALSE(is_found(0.3, as_it_is));
+  std::vector<float> weights(kMostChosenQueries + 1, 0.0f);
+  weights.back() = 1;
+  EXPECT_TRUE(is_found(0.3, [&](LookupArgs& args) { args.row_weights = weights; }));
+  if (GetParam() == Machine::kGpu) return;
+  // Where there was no room for many query rows there may be for fewer.
+  cuda_emulation::SetFaults({.allocations_left = 0});
+  DeviceLookup other(stream_, *DefaultBackend());
+  const auto is_found_by_other = [&] {
+    const auto found = other.LookUp(*codes_, Args(0.3), selections);
+    EXPECT_TRUE(found.ok());
+    return found.ok() && *found;
+  };
+  Draw(100);
+  EXPECT_FALSE(is_found_by_other());
+  cuda_emulation::SetFaults({});
+  EXPECT_FALSE(is_found_by_other());
+  Draw(99);
+  EXPECT_TRUE(is_found_by_other());
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceLookupTest,

@@ -70,9 +70,11 @@ TEST_P(DeviceMemoryTest, CodesStayWhereRowsDoNotAndTheDeviceLooksUp) {
   const Placed coded = Place(Dtype::kF16, CodesBytes(*document) + RowsBytes(*document, 0) / 2);
   const Placed none = Place(Dtype::kF16, 0);
   Asker of_whole(&whole), of_coded(&coded), of_none(&none), of_host(nullptr);
-  for (uint32_t layer = 0; layer < document->num_layers(); ++layer) {
-    LayerStep by_whole(*document, 1, layer), by_coded(*document, 1, layer),
-        by_none(*document, 1, layer), by_host(*document, 1, layer);
+  for (uint32_t i = 0; i < 2 * document->num_layers(); ++i) {  // a question, then a token
+    const uint32_t layer = i % document->num_layers(), num_tokens = i == layer ? 20 : 1;
+    SCOPED_TRACE(::testing::Message() << num_tokens << " tokens, layer " << layer);
+    LayerStep by_whole(*document, num_tokens, i), by_coded(*document, num_tokens, i),
+        by_none(*document, num_tokens, i), by_host(*document, num_tokens, i);
     ASSERT_TRUE(Attend(of_whole, *document, layer, by_whole, 0.3).ok());
     const uint64_t before = cuda_emulation::NumLaunches();
     ASSERT_TRUE(Attend(of_coded, *document, layer, by_coded, 0.3).ok());
@@ -80,7 +82,7 @@ TEST_P(DeviceMemoryTest, CodesStayWhereRowsDoNotAndTheDeviceLooksUp) {
     ASSERT_TRUE(Attend(of_none, *document, layer, by_none, 0.3).ok());
     const uint64_t after_none = cuda_emulation::NumLaunches();
     ASSERT_TRUE(Attend(of_host, *document, layer, by_host, 0.3).ok());
-    // Besides attention it has a lookup of eight (kernels/cuda/row_lookup.h).
+    // Besides attention it has a lookup of eight (kernels/cuda/row_lookup.h, question_lookup.h).
     if (GetParam() == Machine::kEmulated) {
       EXPECT_GE(after_coded - before, after_none - after_coded + 8);
     }
