@@ -31,6 +31,8 @@
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
 #                 goes where that of `fuzz` does
+#   races         the CUDA kernels, and what the engine makes of them, on the emulated device under
+#                 ThreadSanitizer, which finds missing barriers and fences (tests/kernels/cuda_emulation)
 #   clang         everything compiled by clang 14, warnings are errors, and tests/run.sh's tests with it
 #   packaging     what is installed and the Debian packages, used by a project outside of the tree in
 #                 four ways, beside another protobuf, by the samples, and as engine/EMBEDDING.md says
@@ -324,6 +326,16 @@ misuse() {
   } | tee build-checked/trust/misuse.md
 }
 
+races() {
+  local fixed_addresses=() program
+  if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi  # as for sanitize-all
+  build tsan kernels_cuda_test device_test
+  for program in kernels/kernels_cuda_test engine/device_test; do
+    TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" "${fixed_addresses[@]}" \
+      "build-tsan/tests/$program" --gtest_filter='*/emulated*:*Order*'
+  done
+}
+
 clang() {
   install_packages clang-14 libomp-14-dev
   build clang all
@@ -396,7 +408,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
+    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

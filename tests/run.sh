@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and tests Lectern: everything as released but with asserts, then the parts that read foreign
-# bytes under AddressSanitizer and UBSan, then what runs on several threads under ThreadSanitizer.
+# bytes under AddressSanitizer and UBSan, then what runs on several threads, those of the CUDA kernels
+# too, under ThreadSanitizer.
 # Needs Debian 12, and root or sudo where packages are missing. The last line counts the tests;
 # exits 1 when any failed. More, by hand: tests/full.sh.
 set -euo pipefail
@@ -85,8 +86,8 @@ fi
 # What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
 suite asan 'tests/kernels/all tests/store/all tests/fuzz/all model_test ingest_test' \
   --tests-regex '^(kernels|store)_|_fuzz_replay$|^(model|ingest)_test'
-suite tsan 'kernels_thread_pool_test sessions_test' \
-  --tests-regex '^(kernels_thread_pool|sessions)_test$'
+suite tsan 'kernels_thread_pool_test kernels_cuda_test sessions_test' \
+  --tests-regex '^(kernels_thread_pool|kernels_cuda_races|sessions)_test$'
 
 printf '\n%s\n' "$table"
 echo "$passed passed, $failed failed$([ $skipped -eq 0 ] || echo ", $skipped skipped")"

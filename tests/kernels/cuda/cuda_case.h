@@ -102,9 +102,10 @@ class CudaTest : public ::testing::TestWithParam<CudaMachine> {
   CudaStream stream_;
 };
 
-// With AddressSanitizer, which takes ten times as long, one order is enough.
+// With AddressSanitizer, which takes ten times as long, one order is enough; to ThreadSanitizer all
+// are the same.
 inline std::vector<CudaMachine> CudaMachines() {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return {CudaMachine::kEmulatedShuffled, CudaMachine::kGpu};
 #else
   return {CudaMachine::kEmulated, CudaMachine::kEmulatedShuffled, CudaMachine::kGpu};

@@ -23,6 +23,10 @@
 #endif
 #if defined(LECTERN_TSAN_FIBERS)  // not __SANITIZE_THREAD__: emulation.cc is compiled without it
 #include <sanitizer/tsan_interface.h>
+extern "C" {
+void __tsan_write16(void* address);
+void __tsan_read_range(void* address, unsigned long bytes);
+}
 #endif
 
 namespace cuda_emulation {
@@ -34,18 +38,35 @@ constexpr size_t kCanaryBytes = 256;
 constexpr unsigned char kCanary = 0xFF;  // read as a number it is NaN
 constexpr int kWarp = 32;
 
-// Stacks are used again: the kernel need not clear them for every block.
+// ---- What orders memory accesses, for ThreadSanitizer: it takes each thread of a kernel for one
+// of its own, that nothing but these calls orders. What comes before Release(at) comes before what
+// comes after an Acquire(at) that follows. `at` is of memory that is given back afterwards.
+#if defined(LECTERN_TSAN_FIBERS)
+inline void Release(const void* at) { __tsan_release(const_cast<void*>(at)); }
+inline void Acquire(const void* at) { __tsan_acquire(const_cast<void*>(at)); }
+// What this file does to memory for a thread of a kernel.
+inline void Writes16(void* at) { __tsan_write16(at); }
+inline void Reads(const void* at, size_t bytes) {
+  if (bytes > 0) __tsan_read_range(const_cast<void*>(at), bytes);
+}
+// A stack is one of its threads: as many blocks as these suffice for are told apart.
+constexpr size_t kLeastStacks = 2048;
+#else
+inline void Release(const void*) {}
+inline void Acquire(const void*) {}
+inline void Writes16(void*) {}
+inline void Reads(const void*, size_t) {}
+constexpr size_t kLeastStacks = 0;
+#endif
+
+// Stacks are used again: the kernel need not clear them for every block. The one that was left last
+// is the next, or, where many tell blocks apart, the one that was left first.
 class StackPool {
  public:
   context::stack_context allocate() {
-    if (free_.empty()) {
-      memory_.push_back(std::make_unique<char[]>(kStackBytes));
-      free_.push_back(memory_.back().get());
-    }
     context::stack_context stack;
     stack.size = kStackBytes;
-    stack.sp = free_.back() + kStackBytes;
-    free_.pop_back();
+    stack.sp = TakeBottom() + kStackBytes;
     return stack;
   }
   void deallocate(context::stack_context& stack) {
@@ -53,7 +74,7 @@ class StackPool {
 #if defined(__SANITIZE_ADDRESS__)
     __asan_unpoison_memory_region(bottom, kStackBytes);  // of frames that were left by a switch
 #endif
-    free_.push_back(bottom);
+    free_[(begin_ + count_++) % free_.size()] = bottom;
   }
   // What ThreadSanitizer takes the code on a stack for, as if for a thread.
   void* TsanFiber(const char* bottom) {
@@ -68,9 +89,25 @@ class StackPool {
   }
 
  private:
+  char* TakeBottom() {
+    if (count_ == 0 || memory_.size() < kLeastStacks) {
+      memory_.push_back(std::make_unique<char[]>(kStackBytes));
+      std::rotate(free_.begin(), free_.begin() + static_cast<ptrdiff_t>(begin_), free_.end());
+      begin_ = 0;
+      free_.push_back(nullptr);
+      return memory_.back().get();
+    }
+    --count_;
+    if (kLeastStacks == 0) return free_[(begin_ + count_) % free_.size()];
+    char* const bottom = free_[begin_];
+    begin_ = (begin_ + 1) % free_.size();
+    return bottom;
+  }
+
   std::map<const char*, void*> tsan_fibers_;
   std::vector<std::unique_ptr<char[]>> memory_;
-  std::vector<char*> free_;
+  std::vector<char*> free_;  // of all: [begin_, begin_ + count_), which go around
+  size_t begin_ = 0, count_ = 0;
 };
 
 struct PoolAllocator {
@@ -103,6 +140,11 @@ struct Thread {
   bool is_done = false;
   std::vector<Copy> copies;  // that have not arrived, oldest first
   uint64_t num_groups = 0;   // committed
+  // As the memory model has it: a fence and an atomic operation after it are a release, one before
+  // it is an acquire.
+  bool has_fenced = false;
+  std::vector<const void*> met;  // by atomic operations since the last fence
+  uint64_t num_warp_syncs = 0;
 };
 
 // Lanes of a warp that can go on, first come first.
@@ -132,8 +174,12 @@ struct Meeting {
 
 class Block {
  public:
-  Block(StackPool& pool, uint64_t seed, size_t shared_bytes)
-      : pool_(pool), random_(seed), shared_(shared_bytes + 2 * kCanaryBytes + 128, kCanary) {
+  // `launch`: [2] of what orders its beginning and end.
+  Block(StackPool& pool, uint64_t seed, size_t shared_bytes, const uint64_t* launch)
+      : pool_(pool),
+        random_(seed),
+        shared_(shared_bytes + 2 * kCanaryBytes + 128, kCanary),
+        launch_(launch) {
     const auto begin = reinterpret_cast<uintptr_t>(shared_.data()) + kCanaryBytes;
     shared_begin_ = reinterpret_cast<unsigned char*>((begin + 127) / 128 * 128);
     shared_end_ = shared_begin_ + shared_bytes;
@@ -145,6 +191,9 @@ class Block {
     threads_.resize(count);
     warps_.resize((count + kWarp - 1) / kWarp);
     ready_.resize(warps_.size());
+    at_barrier_.reserve(count);
+    order_.resize(3 + 2 * warps_.size());
+    Release(&order_[0]);
     if (Draw(2) == 1) {
       ranks_.resize(warps_.size());
       for (uint64_t& rank : ranks_) rank = Draw(~uint64_t{0});
@@ -158,14 +207,41 @@ class Block {
   }
 
   void SyncThreads() {
+    const uint64_t* const order = &order_[1 + num_barriers_ % 2];  // the next one is another
+    Release(order);
     if (++num_at_barrier_ < threads_.size()) {
       at_barrier_.push_back(current_);
-      return Wait("__syncthreads");
+      Wait("__syncthreads");
+      return Acquire(order);
     }
     num_at_barrier_ = 0;
+    ++num_barriers_;
     for (const size_t i : at_barrier_) MakeReady(i);
     at_barrier_.clear();
     Yield();
+    Acquire(order);
+  }
+
+  // Nothing else that lanes meet in orders what they do to memory.
+  void SyncWarp(uint32_t mask) {
+    const uint64_t number = threads_[current_].num_warp_syncs++ % 2;
+    const uint64_t* const order = &order_[3 + current_ / kWarp * 2 + number];
+    Release(order);
+    MeetWarp(mask, "syncwarp", &mask, [](void* const*) {});
+    Acquire(order);
+  }
+
+  void Fence() {
+    Thread& thread = threads_[current_];
+    for (const void* const at : thread.met) Acquire(at);
+    thread.met.clear();
+    thread.has_fenced = true;
+  }
+  // After an operation on it.
+  void MeetAtomically(const void* at) {
+    Thread& thread = threads_[current_];
+    if (std::exchange(thread.has_fenced, false)) Release(at);
+    if (thread.met.empty() || thread.met.back() != at) thread.met.push_back(at);
   }
 
   void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
@@ -207,6 +283,8 @@ class Block {
     }
     const auto addresses = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     if (addresses % 16 != 0 && bytes > 0) return Fail("cp.async of an address that is not aligned");
+    Writes16(to);
+    Reads(from, bytes);
     std::memset(to, 0xFF, 16);
     Thread& thread = threads_[current_];
     thread.copies.push_back({to, from, bytes, thread.num_groups});
@@ -217,6 +295,8 @@ class Block {
     auto copy = thread.copies.begin();
     for (; copy != thread.copies.end(); ++copy) {
       if (copy->group + static_cast<uint64_t>(groups_left) >= thread.num_groups) break;
+      Writes16(copy->to);
+      Reads(copy->from, copy->bytes);
       std::memset(copy->to, 0, 16);
       std::memcpy(copy->to, copy->from, copy->bytes);
     }
@@ -233,6 +313,8 @@ class Block {
                                   [this, i, &body](context::fiber&& scheduler) {
                                     if (scheduler) scheduler_ = std::move(scheduler);
                                     FinishSwitch(nullptr);
+                                    Acquire(launch_);
+                                    Acquire(&order_[0]);
                                     body();
                                     return End(i);
                                   });
@@ -241,6 +323,7 @@ class Block {
   }
 
   context::fiber End(size_t i) {
+    Release(launch_ + 1);
     Thread& thread = threads_[i];
     if (!thread.copies.empty() && report_.empty()) {
       report_ = "a thread ended before its copies had arrived";
@@ -316,7 +399,7 @@ class Block {
     (void)fake;
 #endif
 #if defined(LECTERN_TSAN_FIBERS)
-    __tsan_switch_to_fiber(next.tsan_fiber, 0);
+    __tsan_switch_to_fiber(next.tsan_fiber, __tsan_switch_to_fiber_no_sync);
 #endif
     return next;
   }
@@ -327,7 +410,7 @@ class Block {
     (void)fake;
 #endif
 #if defined(LECTERN_TSAN_FIBERS)
-    __tsan_switch_to_fiber(scheduler_fiber_, 0);
+    __tsan_switch_to_fiber(scheduler_fiber_, __tsan_switch_to_fiber_no_sync);
 #endif
   }
   void FinishSwitch(void* fake) {
@@ -406,13 +489,15 @@ class Block {
   uint64_t random_;
   std::vector<unsigned char> shared_;
   unsigned char *shared_begin_, *shared_end_;
+  const uint64_t* const launch_;
+  std::vector<uint64_t> order_;  // the block's beginning; its barriers, in turn; those of each warp
   std::vector<Thread> threads_;
   std::vector<Meeting> warps_;
   std::vector<Ready> ready_;     // per warp
   uint32_t ready_warps_ = 0;     // a bit of each that has any
   std::vector<uint64_t> ranks_;  // of warps; empty: all have their turn
   std::vector<size_t> at_barrier_;
-  size_t num_at_barrier_ = 0, current_ = 0;
+  size_t num_at_barrier_ = 0, num_barriers_ = 0, current_ = 0;
   context::fiber scheduler_;
   [[maybe_unused]] const void* scheduler_bottom_ = nullptr;  // for AddressSanitizer
   [[maybe_unused]] size_t scheduler_size_ = 0;

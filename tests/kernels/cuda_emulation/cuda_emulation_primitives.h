@@ -30,11 +30,15 @@ inline bf16 FromFloat<bf16>(float x) {
 
 inline void WaitForEarlierKernels() { cuda_emulation::WaitForEarlierKernels(); }
 
-inline uint64_t LoadRelaxed(const uint64_t* from) { return *from; }
-inline void StoreRelaxed(uint64_t* to, uint64_t value) { *to = value; }
+inline uint64_t LoadRelaxed(const uint64_t* from) {
+  return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+inline void StoreRelaxed(uint64_t* to, uint64_t value) {
+  __atomic_store_n(to, value, __ATOMIC_RELAXED);
+}
 // As blocks run one after the other, it would always be seen: where a seed draws, mostly it is not.
 inline void StoreLate(uint64_t* to, uint64_t value) {
-  if (*to == 0 || !cuda_emulation::DrawsLate()) *to = value;
+  if (LoadRelaxed(to) == 0 || !cuda_emulation::DrawsLate()) StoreRelaxed(to, value);
 }
 
 inline float Exp2(float x) { return x < -126 ? 0 : exp2f(x); }
@@ -55,14 +59,14 @@ struct MatrixLoad {
   uint32_t* r;
 };
 
-inline uint16_t ElementOf(void* const* lanes, int matrix, int row, int col) {
+LECTERN_OF_THE_DEVICE inline uint16_t ElementOf(void* const* lanes, int matrix, int row, int col) {
   uint16_t element;
   std::memcpy(&element, static_cast<MatrixLoad*>(lanes[8 * matrix + row])->row + 2 * col, 2);
   return element;
 }
 
 template <bool kTransposed>
-void LoadMatrices(void* const* lanes) {
+LECTERN_OF_THE_DEVICE void LoadMatrices(void* const* lanes) {
   for (int lane = 0; lane < 32; ++lane) {
     for (int matrix = 0; matrix < 4; ++matrix) {
       uint32_t pair = 0;
@@ -98,7 +102,7 @@ struct Product {
 
 // Sums of 16 products in float, added to d: the hardware's order of additions is not documented.
 template <typename T>
-void MultiplyAddLanes(void* const* lanes) {
+LECTERN_OF_THE_DEVICE void MultiplyAddLanes(void* const* lanes) {
   float a[16][16], b[16][8], sums[16][8] = {};
   const auto half = [](uint32_t pair, int i) {
     return FloatOf(T{static_cast<uint16_t>(pair >> (16 * i))});
@@ -127,11 +131,21 @@ void MultiplyAddLanes(void* const* lanes) {
 
 }  // namespace emulated
 
+// Each lane reads the row that it holds the address of.
+inline void ReadsRow(const void* row) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_read16(const_cast<void*>(row));
+#else
+  (void)row;
+#endif
+}
 inline void LoadMatrices(uint32_t (&r)[4], const void* row) {
+  ReadsRow(row);
   emulated::MatrixLoad load{static_cast<const unsigned char*>(row), r};
   cuda_emulation::MeetWarp(0xFFFFFFFFu, "ldmatrix", &load, emulated::LoadMatrices<false>);
 }
 inline void LoadTransposedMatrices(uint32_t (&r)[4], const void* row) {
+  ReadsRow(row);
   emulated::MatrixLoad load{static_cast<const unsigned char*>(row), r};
   cuda_emulation::MeetWarp(0xFFFFFFFFu, "ldmatrix.trans", &load, emulated::LoadMatrices<true>);
 }

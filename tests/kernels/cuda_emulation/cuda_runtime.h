@@ -16,6 +16,15 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
+// Of what stands for the device's own work on several threads' numbers: where ThreadSanitizer
+// watches kernels (emulation.h), it is nobody's.
+#if defined(__SANITIZE_THREAD__)
+#define LECTERN_OF_THE_DEVICE __attribute__((no_sanitize("thread")))
+extern "C" void __tsan_read16(void* address);
+#else
+#define LECTERN_OF_THE_DEVICE
+#endif
+
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
@@ -38,6 +47,9 @@ extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cuda_emulation {
 void SyncThreads();
+void SyncWarp(uint32_t mask);
+void Fence();
+void MeetAtomically(const void* at);
 // All lanes of `mask` meet; the last to come calls run(arguments of each lane, null outside).
 void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes));
 int Lane();
@@ -53,7 +65,7 @@ struct Shuffle {
   T value;
   int from;
   T result;
-  static void Run(void* const* lanes) {
+  LECTERN_OF_THE_DEVICE static void Run(void* const* lanes) {
     for (int i = 0; i < 32; ++i) {
       if (lanes[i] == nullptr) continue;
       auto& lane = *static_cast<Shuffle*>(lanes[i]);
@@ -81,9 +93,7 @@ uint32_t VoteOf(uint32_t mask, bool vote);
 }  // namespace cuda_emulation
 
 inline void __syncthreads() { cuda_emulation::SyncThreads(); }
-inline void __syncwarp(uint32_t mask = 0xFFFFFFFFu) {
-  cuda_emulation::MeetWarp(mask, "syncwarp", &mask, [](void* const*) {});
-}
+inline void __syncwarp(uint32_t mask = 0xFFFFFFFFu) { cuda_emulation::SyncWarp(mask); }
 template <typename T>
 T __shfl_sync(uint32_t mask, T value, int lane) {
   return cuda_emulation::ShuffleFrom(mask, value, lane & 31);
@@ -114,19 +124,28 @@ inline int __float_as_int(float x) {
   std::memcpy(&y, &x, sizeof y);
   return y;
 }
-inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {  // one thread runs at a time
-  const uint32_t before = *address;
-  *address += value;
+// Relaxed, as the device's are.
+template <typename T>
+T AddAtomically(T* address, T value) {
+  const T before = __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+#if defined(__SANITIZE_THREAD__)
+  cuda_emulation::MeetAtomically(address);
+#endif
   return before;
+}
+inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {
+  return AddAtomically(address, value);
 }
 inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
-  unsigned long long before;  // of what is kept as uint64_t, which may be another type
-  std::memcpy(&before, address, sizeof before);
-  const unsigned long long after = before + value;
-  std::memcpy(static_cast<void*>(address), &after, sizeof after);
-  return before;
+  // Of what is kept as uint64_t, which may be another type.
+  using Aliased [[gnu::may_alias]] = unsigned long long;
+  return AddAtomically<Aliased>(address, value);
 }
-inline void __threadfence() {}  // blocks run one after the other
+inline void __threadfence() {
+#if defined(__SANITIZE_THREAD__)
+  cuda_emulation::Fence();
+#endif
+}
 template <typename T>
 T __ldcg(const T* address) {
   return *address;

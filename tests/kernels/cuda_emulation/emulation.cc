@@ -22,7 +22,9 @@ struct State {
   Machine machine;
   Faults faults;
   uint64_t seed = 0, num_launches = 0, allocated = 0;
-  uint64_t late = 0;  // draws what others do not see yet; 0: they see all
+  // Of a launch: draws what others do not see yet (0: they see all); whether that is everything.
+  uint64_t late = 0;
+  bool is_all_late = false;
   std::atomic<uint64_t> num_launch_calls = 0, num_waits = 0;
   std::string report;
   std::map<void*, size_t> allocations;
@@ -37,6 +39,13 @@ State& Global() {
 }
 Block* block = nullptr;
 
+// Bits that have nothing of those of neighbours: the end of SplitMix64.
+uint64_t Mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
 cudaError_t RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& body) {
   State& state = Global();
   const std::lock_guard lock(state.mutex);
@@ -46,30 +55,41 @@ cudaError_t RunGrid(const cudaLaunchConfig_t& config, const std::function<void()
   gridDim = config.gridDim;
   blockDim = config.blockDim;
   const size_t count = size_t{gridDim.x} * gridDim.y * gridDim.z;
-  uint64_t random = state.seed == 0 ? 0 : (state.seed * 0x9E3779B97F4A7C15u) ^ launch;
+  uint64_t random = state.seed == 0 ? 0 : Mixed(state.seed * 0x9E3779B97F4A7C15u ^ launch) | 1;
   state.late = random;
+  state.is_all_late = (random >> 33 & 1) != 0;
   const size_t first = random % count;
+  const std::vector<uint64_t> order(2);
+  // Their memory is given back by the host, which comes after their threads at the end alone.
+  std::vector<std::unique_ptr<Block>> ended;
+  Release(&order[0]);
   for (size_t i = 0; i < count; ++i) {
     // From a drawn block on, upwards or downwards.
     const size_t at = random >> 32 & 1 ? (first + count - i) % count : (first + i) % count;
     blockIdx = {static_cast<unsigned>(at % gridDim.x),
                 static_cast<unsigned>(at / gridDim.x % gridDim.y),
                 static_cast<unsigned>(at / gridDim.x / gridDim.y)};
-    Block running(state.stacks, random == 0 ? 0 : random + at + 1, config.dynamicSmemBytes);
-    block = &running;
-    std::string report = running.Run(body);
+    auto running = std::make_unique<Block>(state.stacks, random == 0 ? 0 : random + at + 1,
+                                           config.dynamicSmemBytes, order.data());
+    block = running.get();
+    std::string report = running->Run(body);
     block = nullptr;
+    if (kLeastStacks > 0) ended.push_back(std::move(running));
     if (report.empty()) continue;
     state.report = "block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) +
                    ", " + std::to_string(blockIdx.z) + "): " + report;
     return cudaErrorLaunchFailure;
   }
+  Acquire(&order[1]);
   return cudaSuccess;
 }
 
 }  // namespace
 
 void SyncThreads() { block->SyncThreads(); }
+void SyncWarp(uint32_t mask) { block->SyncWarp(mask); }
+void Fence() { block->Fence(); }
+void MeetAtomically(const void* at) { block->MeetAtomically(at); }
 void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
   block->MeetWarp(mask, name, argument, run);
 }
@@ -83,7 +103,7 @@ void WaitCopies(int groups_left) { block->WaitCopies(groups_left); }
 bool DrawsLate() {  // of a kernel's thread: the lock is held
   uint64_t& late = Global().late;
   if (late != 0) late = late * 6364136223846793005u + 1442695040888963407u;
-  return late >> 58 != 0;  // most of the time, so that many in a row are
+  return Global().is_all_late || late >> 58 != 0;  // mostly, so that many in a row are
 }
 
 uint32_t VoteOf(uint32_t mask, bool vote) {

@@ -8,10 +8,16 @@
 // reported as a failed launch: threads that wait for each other forever, lanes of a warp that meet
 // in different instructions, writes past shared memory, copies nobody waited for, threads that
 // never wait for the kernels before theirs (launches may overlap; here they do not), more shared
-// memory than was allowed. Reads past device memory are AddressSanitizer's to find. Not found: a
-// missing barrier between threads that no order of whole stretches between barriers can show; and
-// what needs blocks that run at the same time, as a missing fence between what one block writes and
-// another reads.
+// memory than was allowed. Reads past device memory are AddressSanitizer's to find.
+//
+// No order of whole stretches between barriers shows every barrier that is missing, nor does any of
+// blocks, of which one runs at a time, a missing fence between what one writes and another reads.
+// These are ThreadSanitizer's to find: built with it, every thread of a kernel is a thread to it,
+// and ordered by what CUDA says orders memory, and by nothing else: beginning and end of a launch,
+// __syncthreads, __syncwarp, and a fence before an atomic operation that meets another one before a
+// fence. Not by shuffles, votes and products, in which lanes merely meet, and not by the order in
+// which things happen to run. Threads of the same number in blocks of a launch that are more than
+// some thousand threads apart are one to it.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_EMULATION_H_
 
