@@ -31,10 +31,33 @@ void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<Attention
 Result<bool> DeviceAttention::LookUp(uint32_t layer, const LookupArgs& args,
                                      std::vector<HeadSelection>& selections) {
   const WaitsForStream wait(*stream_);
-  LECTERN_ASSIGN(const DeviceDocument::CodesUse use,
+  tail_codes_ = {};
+  LECTERN_ASSIGN(DeviceDocument::CodesUse use,
                  document_->UseCodes(layer, args.heads, *stream_, staging_));
   if (use.codes() == nullptr) return false;
-  return lookup_.LookUp(*use.codes(), args, selections);
+  LECTERN_ASSIGN(const bool is_found, lookup_.LookUp(*use.codes(), args, selections));
+  if (is_found && args.tail) tail_codes_ = std::move(use);
+  return is_found;
+}
+
+Status DeviceAttention::AttendTail(const LayerArgs& args, const LookupArgs& lookup,
+                                   std::vector<HeadSelection>& selections) {
+  if (tail_codes_.codes() == nullptr) return {};
+  const WaitsForStream wait(*stream_);
+  const DeviceDocument::CodesUse use = std::move(tail_codes_);
+  const DeviceCodes& codes = *use.codes();
+  const uint32_t most_groups = codes.view().most_groups;
+  if (args.queries.front().num_rows > kMostDeviceQueryRows) {
+    return lookup_.BringTail(codes, lookup, selections);
+  }
+  DeviceKv means = codes.tail();
+  means.logits = lookup_.tail();
+  means.logits_stride = most_groups;
+  std::vector<AttentionRange> ranges;
+  for (uint32_t h = 0; h < args.heads.size(); ++h) {
+    ranges.push_back({h, 0, h * most_groups, h * most_groups + codes.num_groups(h)});
+  }
+  return rows_attention_.Attend(RowArgs(args), means, ranges);
 }
 
 Status DeviceAttention::Attend(const LayerArgs& args, std::span<const Part> parts) {

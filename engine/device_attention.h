@@ -1,8 +1,8 @@
 // Attention of a step's query rows over rows of the document on a device: the part of
 // engine/document_attention.h that reads keys and values, for steps that are not there as a whole
 // (engine/device_step.h): of documents whose rows do not stay, or where something looks at a layer.
-// What they read is chosen there, too (engine/device_lookup.h), as far as there is room; stand-ins
-// of the tail are the host's.
+// What they read is chosen there, too (engine/device_lookup.h), and the tail of that attended to,
+// as far as there is room.
 #ifndef LECTERN_ENGINE_DEVICE_ATTENTION_H_
 #define LECTERN_ENGINE_DEVICE_ATTENTION_H_
 
@@ -55,6 +55,11 @@ class DeviceAttention {
   // Adds attention over the parts, each head's in their order. kChecksumMismatch, errors of
   // DeviceArray and Device::Check; states are then anything.
   Status Attend(const LayerArgs& args, std::span<const Part> parts);
+  // After these and a LookUp that found them: adds the tail, or, of more query rows than a launch
+  // takes (kMostDeviceQueryRows), brings it into the selections, for the host's AttendTails. Errors
+  // of Attend.
+  Status AttendTail(const LayerArgs& args, const LookupArgs& lookup,
+                    std::vector<HeadSelection>& selections);
   // Of a windowed layer: query row r of token t = r / group stands at position `first_position` + t
   // of the stored rows (which begin at 0) and sees the `window` up to itself.
   Status AttendWindow(const LayerArgs& args, uint64_t first_position, uint32_t window);
@@ -79,6 +84,7 @@ class DeviceAttention {
   const std::shared_ptr<DeviceDocument> document_;
   DeviceRowAttention rows_attention_;
   DeviceLookup lookup_;
+  DeviceDocument::CodesUse tail_codes_;  // of the last lookup, until its tail was attended to
 
   KvStaging staging_;
   DeviceKvRows staged_;  // where layers do not stay

@@ -401,11 +401,13 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
           : CudaRowLookupScratch(view, static_cast<uint32_t>(num_queries), share->num_coded,
                                  share->num_refined);
   const size_t num_lse = num_heads * num_choosing;
+  num_masses_ = 2 * num_lse;
   host_found_.resize(num_heads + share->num_wanted);
-  host_masses_.resize(num_lse + all_queries * view.most_groups);
+  host_masses_.resize(num_masses_);
   LECTERN_RETURN_IF_ERROR(scratch_.Reserve(*stream_, scratch, kLookupUse));
   LECTERN_RETURN_IF_ERROR(found_.Reserve(*stream_, host_found_.size(), kLookupUse));
-  LECTERN_RETURN_IF_ERROR(masses_.Reserve(*stream_, host_masses_.size(), kLookupUse));
+  LECTERN_RETURN_IF_ERROR(
+      masses_.Reserve(*stream_, num_masses_ + all_queries * view.most_groups, kLookupUse));
   CudaCodesLookupArgs lookup;
   lookup.codes = view;
   lookup.queries = {.data = queries_.data(),
@@ -425,7 +427,8 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   lookup.rows = found_.data() + num_heads;
   lookup.counts = found_.data();
   lookup.lse = masses_.data();
-  lookup.tail = masses_.data() + num_lse;
+  lookup.tail_lse = masses_.data() + num_lse;
+  lookup.tail = masses_.data() + num_masses_;
   CudaStream& stream = stream_->stream();
   LECTERN_RETURN_IF_ERROR(stream_->Check(
       is_question
@@ -475,10 +478,7 @@ Status DeviceLookup::BringInputs(const DeviceCodes& codes, const LookupArgs& arg
 
 void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
                           std::vector<HeadSelection>& selections) const {
-  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
-  const size_t most_groups = codes.view().most_groups;
-  const size_t num_choosing = host_choosing_.size();
-  const float* const tails = host_masses_.data() + num_heads * num_choosing;
+  const size_t num_heads = args.heads.size(), num_choosing = host_choosing_.size();
   auto row = host_found_.begin() + static_cast<ptrdiff_t>(num_heads);
   selections.resize(num_heads);
   for (size_t h = 0; h < num_heads; ++h) {
@@ -497,23 +497,33 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, cons
         share.num_coded * head.row_code_bytes() + share.num_refined * head.fine_code_bytes();
     selection.bytes = FixedBytesOf(head, args.tail) + head.BlockBytes({0, count}) +
                       code_bytes * NumClustered(head) / codes.view().all_rows;
-    LogitTail& tail = selection.logit_tail;
+    const float* const lse = host_masses_.data() + h * num_choosing;
+    const float* const tail_lse = lse + num_heads * num_choosing;
+    for (size_t i = 0; i < num_choosing; ++i) {
+      selection.missed_mass += host_weights_[i] * std::exp(double{tail_lse[i]} - lse[i]);
+    }
+  }
+}
+
+Status DeviceLookup::BringTail(const DeviceCodes& codes, const LookupArgs& args,
+                               std::vector<HeadSelection>& selections) {
+  const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
+  const size_t most_groups = codes.view().most_groups;
+  host_masses_.resize(num_heads * num_queries * most_groups);
+  LECTERN_RETURN_IF_ERROR(
+      masses_.Download(*stream_, host_masses_.data(), host_masses_.size(), num_masses_));
+  LECTERN_RETURN_IF_ERROR(stream_->Wait());
+  for (size_t h = 0; h < num_heads; ++h) {
+    const HeadIndex& head = args.heads[h];
+    LogitTail& tail = selections[h].logit_tail;
     tail.level = TailLevel(head);
-    const float* const of_head = tails + h * num_queries * most_groups;
+    const float* const of_head = host_masses_.data() + h * num_queries * most_groups;
     std::vector<uint32_t> kept;
     for (uint32_t g = 0; g < head.levels()[tail.level].num_clusters(); ++g) {
       bool is_left = false;
       for (size_t r = 0; r < num_queries; ++r) is_left |= of_head[r * most_groups + g] > -INFINITY;
       if (is_left) kept.push_back(g);
     }
-    for (size_t i = 0; i < num_choosing; ++i) {
-      const float* const of_row = of_head + host_choosing_[i] * most_groups;
-      const double lse = host_masses_[h * num_choosing + i];
-      for (const uint32_t g : kept) {
-        selection.missed_mass += host_weights_[i] * std::exp(of_row[g] - lse);
-      }
-    }
-    if (!args.tail) continue;
     for (size_t r = 0; r < num_queries; ++r) {
       for (const uint32_t g : kept) tail.logits.push_back(of_head[r * most_groups + g]);
     }
@@ -525,6 +535,7 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, cons
       }
     }
   }
+  return {};
 }
 
 }  // namespace lectern

@@ -77,9 +77,14 @@ class DeviceLookup {
   // token's, of more as a question's. false, and nothing is found: it is for the host's Lookup, as
   // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads or a
   // bound, as centroids would leave less than a quarter of the budget to rows and codes, or as
-  // there is no memory. Errors of Device::Check.
+  // there is no memory. Errors of Device::Check. HeadSelection::logit_tail is empty: what it would
+  // hold stays there until the next one.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
+  // Of what was found last: as CudaCodesLookupArgs::tail of these codes, and into the selections.
+  const float* tail() const { return masses_.data() + num_masses_; }
+  Status BringTail(const DeviceCodes& codes, const LookupArgs& args,
+                   std::vector<HeadSelection>& selections);
 
   // Of device memory that it takes at most for tokens of such heads. Questions of some hundred
   // tokens, whose masses by row codes are not kept, take less.
@@ -106,7 +111,8 @@ class DeviceLookup {
   DeviceArray<uint32_t> choosing_;
   DeviceArray<float> weights_, known_, scratch_;
   DeviceArray<uint32_t> found_;  // counts, rows
-  DeviceArray<float> masses_;    // LSEs, tails
+  DeviceArray<float> masses_;    // LSEs; those of the tails; and, from num_masses_ on, the tails
+  size_t num_masses_ = 0;
   std::vector<uint32_t> host_found_;
   std::vector<float> host_masses_;
 };

@@ -177,12 +177,13 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
 // One lookup, and attention to what it chose; `read.bytes` grow.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
-  bool is_found = false;
+  bool is_found = false, has_tail_there = false;
   if (args.selector != nullptr) {
     LECTERN_ASSIGN(read.heads, (*args.selector)(args.layer, lookup));
     is_found = true;
   } else if (args.device != nullptr) {
     LECTERN_ASSIGN(is_found, args.device->LookUp(args.layer, lookup, read.heads));
+    has_tail_there = is_found;
   }
   if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
   if (args.num_tokens > 1) {  // of an answer's token most was read before
@@ -198,6 +199,15 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   FindKnownLse(args.states, args.other_lse, read.read_lse);
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
+  if (has_tail_there) {
+    LECTERN_RETURN_IF_ERROR(args.device->AttendTail({.layer = args.layer,
+                                                     .heads = heads,
+                                                     .queries = args.queries,
+                                                     .num_tokens = args.num_tokens,
+                                                     .softcap = args.softcap,
+                                                     .states = args.states},
+                                                    lookup, read.heads));
+  }
   LECTERN_RETURN_IF_ERROR(AttendTails(args, heads, read.heads));
   if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
   return {};

@@ -52,7 +52,7 @@ Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads);
 // The rows that were selected.
 Status AttendRows(const LayerArgs& args, std::span<const HeadIndex> heads,
                   std::span<const HeadSelection> selections);
-// The clusters that stand for what was not; not by the device.
+// The clusters that stand for what was not, as far as the selections name them; not by the device.
 Status AttendTails(const LayerArgs& args, std::span<const HeadIndex> heads,
                    std::span<const HeadSelection> selections);
 

@@ -176,6 +176,8 @@ void DeviceLookupTest::ExpectBestRows(double budget, double tolerance) {
   ASSERT_TRUE(found.ok()) << found.status().message() << cuda_emulation::TakeReport();
   ASSERT_TRUE(*found);
   ASSERT_EQ(selections.size(), heads_.size());
+  EXPECT_EQ(selections.front().logit_tail.num_clusters(), 0u);
+  ASSERT_TRUE(lookup.BringTail(*codes_, args, selections).ok());
   const auto share = DeviceLookup::ShareOfToken(heads_, budget, true, 4);
   ASSERT_TRUE(share);
   double dense = 0, read = 0;
@@ -282,6 +284,7 @@ TEST_P(DeviceLookupTest, OfAQuestionReadsNearlyWhatTheHostReads) {
       std::vector<HeadSelection> there;
       const auto found = lookup.LookUp(*codes_, args, there);
       ASSERT_TRUE(found.ok() && *found) << cuda_emulation::TakeReport();
+      ASSERT_TRUE(lookup.BringTail(*codes_, args, there).ok());
       auto here = Lookup(args);
       ASSERT_TRUE(here.ok());
       size_t num_there = 0, num_here = 0, num_both = 0;

@@ -5,6 +5,7 @@ namespace lectern {
 namespace {
 
 using testing::Difference;
+using testing::kGroup;
 using testing::LayerStep;
 using testing::Machine;
 using testing::MachineName;
@@ -98,6 +99,52 @@ TEST_P(DeviceMemoryTest, CodesStayWhereRowsDoNotAndTheDeviceLooksUp) {
   EXPECT_EQ(coded.there->num_coded(), document->num_layers());
   EXPECT_EQ(coded.there->num_resident(), 0u);
   EXPECT_EQ(none.there->num_coded(), 0u);
+}
+
+// What a lookup leaves of a document whose rows do not stay, by the device and, brought to it, by
+// the host: of a token, of a question, and of one with more query rows than the device takes at
+// once.
+TEST_P(DeviceMemoryTest, TheTailIsAttendedToThereAsHere) {
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kQ8}) {
+    const auto document = DocumentOf(dtype);
+    const Placed placed = Place(dtype, CodesBytes(*document) + (uint64_t{64} << 20), 2);
+    Asker by_device(&placed), by_both(&placed);
+    const auto stream = DeviceStream::Create(placed.device);
+    ASSERT_TRUE(stream.ok()) << stream.status().message();
+    DeviceLookup lookup(*stream, *DefaultBackend());
+    KvStaging staging;
+    const Selector bring = [&](uint32_t layer,
+                               const LookupArgs& args) -> Result<std::vector<HeadSelection>> {
+      std::vector<HeadSelection> selections;
+      LECTERN_ASSIGN(const auto use, placed.there->UseCodes(layer, args.heads, **stream, staging));
+      LECTERN_ASSIGN(const bool is_found, lookup.LookUp(*use.codes(), args, selections));
+      EXPECT_TRUE(is_found);
+      LECTERN_RETURN_IF_ERROR(lookup.BringTail(*use.codes(), args, selections));
+      return selections;
+    };
+    const size_t too_many = kMostDeviceQueryRows / kGroup + 1;
+    for (const size_t num_tokens : {size_t{1}, size_t{20}, too_many}) {
+      if (num_tokens == too_many && dtype != Dtype::kF16) continue;
+      SCOPED_TRACE(num_tokens);
+      LayerStep there(*document, num_tokens, 7), here(*document, num_tokens, 7);
+      if (num_tokens == too_many) {  // of which few choose
+        there.weights.assign(num_tokens * kGroup, 0.0f);
+        for (size_t i = 1; i <= 4; ++i) there.weights[i * 300] = 0.25f;
+        here.weights = there.weights;
+      }
+      ASSERT_TRUE(Attend(by_device, *document, 1, there, 0.3).ok());
+      const Status status = Attend(by_both, *document, 1, here, 0.3, &bring);
+      ASSERT_TRUE(status.ok()) << status.message() << cuda_emulation::TakeReport();
+      for (size_t h = 0; h < here.read.heads.size(); ++h) {
+        EXPECT_EQ(there.read.heads[h].rows, here.read.heads[h].rows);
+        EXPECT_GT(here.read.heads[h].logit_tail.num_clusters(), 0u);
+        EXPECT_EQ(there.read.heads[h].logit_tail.num_clusters() > 0, num_tokens == too_many);
+      }
+      EXPECT_LE(Difference(there, here), 2e-3);
+      EXPECT_NEAR(there.read.missed_mass, here.read.missed_mass, 1e-4);
+      EXPECT_GT(here.read.missed_mass, 1e-3);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceMemoryTest,

@@ -39,6 +39,7 @@ struct LayerStep {
   }
   LayerStep(const LayerStep&) = delete;
   size_t num_tokens;
+  std::vector<float> weights;  // as LookupArgs::row_weights
   std::vector<Matrix> queries;
   std::vector<std::vector<float>> numbers;
   std::vector<Rows<const float>> views;
@@ -161,6 +162,7 @@ class PlacedDocuments : public OnMachine {
                            .states = step.states,
                            .is_cancelled = {},
                            .selector = selector,
+                           .row_weights = step.weights,
                            .workspace = asker.workspace,
                            .observed = observed,
                            .device = asker.attention.get()},
