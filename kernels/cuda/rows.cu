@@ -41,17 +41,17 @@ __global__ void RmsNormKernel(const CudaRmsNormArgs args) {
   const size_t row = size_t{blockIdx.x} * (blockDim.x / kRowThreads) + threadIdx.x / kRowThreads;
   const size_t num_cols = args.input.num_cols;
   const bool is_row = row < args.input.num_rows;  // all threads stay for the sums
-  const float* const in =
-      static_cast<const float*>(args.input.data) + (is_row ? row : 0) * args.input.stride;
+  const float* const in =  // what there is none of is read of what nobody writes
+      is_row ? static_cast<const float*>(args.input.data) + row * args.input.stride : args.weight;
   Out* const out = static_cast<Out*>(args.output.data) + row * args.output.stride;
   float squares = 0;
   if constexpr (kFours > 0) {
     float4 values[kFours], weights[kFours];
 #pragma unroll
-    for (uint32_t i = 0; i < kFours; ++i) {  // past the end the last ones: no load is a branch's
-      const size_t c = min(4 * (size_t{i} * kRowThreads + lane), num_cols - 4);
-      values[i] = Load4(in + c);
-      weights[i] = Load4(args.weight + c);
+    for (uint32_t i = 0; i < kFours; ++i) {  // past the end weights: no load is a branch's
+      const size_t c = 4 * (size_t{i} * kRowThreads + lane);
+      weights[i] = Load4(args.weight + min(c, num_cols - 4));
+      values[i] = Load4(c < num_cols ? in + c : args.weight);
     }
 #pragma unroll
     for (uint32_t i = 0; i < kFours; ++i) {

@@ -58,22 +58,30 @@ TEST_P(CudaRowsTest, RmsNormMatchesScalarAroundVectorWidths) {
   }
 }
 
+// Of rows that are aligned, and read four columns at a time, and of ones that are not.
 TEST_P(CudaRowsTest, RmsNormInPlaceAndUnaligned) {
-  Matrix input = Matrix::Random(3, 601, 1);
-  const std::vector<float> weight(600, 2);
-  Matrix expected(3, 600);
-  RmsNormScalar({.input = Rows<const float>(input[0] + 1, 3, 600, 601),
-                 .weight = weight,
-                 .epsilon = 0,
-                 .output = expected.rows});
-  const auto rows = Upload(input.data), weights = Upload(weight);
-  const DeviceRows in_place{rows.data() + 1, Dtype::kF32, 3, 600, 601};
-  Expect(CudaRmsNorm(stream_, {in_place, weights.data(), 0, in_place}));
-  const auto output = Download(rows);
-  for (size_t r = 0; r < 3; ++r) {
-    EXPECT_EQ(output[r * 601], input[r][0]);
-    for (size_t c = 0; c < 600; ++c) {
-      EXPECT_NEAR(output[r * 601 + 1 + c], expected[r][c], 1e-5 * std::abs(expected[r][c]));
+  for (const size_t num_cols : {4, 36, 600, 2052}) {
+    const size_t stride = num_cols + 4;
+    Matrix input = Matrix::Random(3, stride, 1);
+    const std::vector<float> weight(num_cols, 2);
+    for (const size_t first : {0, 1}) {
+      SCOPED_TRACE(::testing::Message() << num_cols << " columns from " << first);
+      Matrix expected(3, num_cols);
+      RmsNormScalar({.input = Rows<const float>(input[0] + first, 3, num_cols, stride),
+                     .weight = weight,
+                     .epsilon = 0,
+                     .output = expected.rows});
+      const auto rows = Upload(input.data), weights = Upload(weight);
+      const DeviceRows in_place{rows.data() + first, Dtype::kF32, 3, num_cols, stride};
+      Expect(CudaRmsNorm(stream_, {in_place, weights.data(), 0, in_place}));
+      const auto output = Download(rows);
+      for (size_t r = 0; r < 3; ++r) {
+        for (size_t i = 0; i < stride; ++i) {
+          const size_t c = i - first;  // of those that are normed, or past them
+          const float right = c < num_cols ? expected[r][c] : input[r][i];
+          EXPECT_NEAR(output[r * stride + i], right, 1e-5 * std::abs(right)) << r << ", " << i;
+        }
+      }
     }
   }
 }
