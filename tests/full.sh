@@ -32,7 +32,8 @@
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
 #                 goes where that of `fuzz` does
 #   races         the CUDA kernels, and what the engine makes of them, on the emulated device under
-#                 ThreadSanitizer, which finds missing barriers and fences (tests/kernels/cuda_emulation)
+#                 ThreadSanitizer, which finds missing barriers and fences (tests/kernels/cuda_emulation);
+#                 an hour of one core (GTEST_FILTER: only these)
 #   clang         everything compiled by clang 14, warnings are errors, and tests/run.sh's tests with it
 #   packaging     what is installed and the Debian packages, used by a project outside of the tree in
 #                 four ways, beside another protobuf, by the samples, and as engine/EMBEDDING.md says
@@ -327,13 +328,21 @@ misuse() {
 }
 
 races() {
-  local fixed_addresses=() program
+  local fixed_addresses=() program shard shards failed=0
   if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi  # as for sanitize-all
   build tsan kernels_cuda_test device_test
   for program in kernels/kernels_cuda_test engine/device_test; do
-    TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" "${fixed_addresses[@]}" \
-      "build-tsan/tests/$program" --gtest_filter='*/emulated*:*Order*'
+    shards=()
+    for ((shard = 0; shard < $(nproc); ++shard)); do
+      GTEST_TOTAL_SHARDS=$(nproc) GTEST_SHARD_INDEX=$shard \
+        GTEST_FILTER=${GTEST_FILTER:-*/emulated*:*Order*} \
+        TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" "${fixed_addresses[@]}" \
+        "build-tsan/tests/$program" --gtest_brief=1 &
+      shards+=($!)
+    done
+    for shard in "${shards[@]}"; do wait "$shard" || failed=1; done
   done
+  return $failed
 }
 
 clang() {
