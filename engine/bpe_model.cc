@@ -115,9 +115,8 @@ class BpeModelMaker {
         [[fallthrough]];
       case PieceType::kControl:
         if (!IsValidUtf8(text)) return MalformedPiece(id, "is not valid UTF-8");
-        if (!model_.controls_.emplace(text, static_cast<int32_t>(id)).second) {
-          return MalformedPiece(id, "appears twice");
-        }
+        if (model_.controls_.Find(text) >= 0) return MalformedPiece(id, "appears twice");
+        model_.controls_.Add(static_cast<int32_t>(id), text);
         return Status();
       default:
         return Status(Code::kUnsupportedModel,
@@ -194,7 +193,7 @@ class BpeModelMaker {
     *out = id;
     if (id == -1) return Status();
     const bool exists = id >= 0 && static_cast<size_t>(id) < model_.size();
-    if (exists && model_.FindControl(arrays_.tokens[static_cast<size_t>(id)]) == id) {
+    if (exists && model_.controls_.Find(arrays_.tokens[static_cast<size_t>(id)]) == id) {
       return Status();
     }
     return Malformed("the " + std::string(role) + " token " + std::to_string(id) +
@@ -226,11 +225,6 @@ Result<BpeModel> BpeModel::Make(BpeArrays arrays, const std::string& path) {
 int32_t BpeModel::FindPiece(std::string_view bytes) const {
   const auto at = pieces_.find(bytes);
   return at == pieces_.end() ? -1 : at->second;
-}
-
-int32_t BpeModel::FindControl(std::string_view text) const {
-  const auto at = controls_.find(std::string(text));
-  return at == controls_.end() ? -1 : at->second;
 }
 
 const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/control_tokens.h"
 #include "engine/pre_tokenizer.h"
 #include "engine/tokenizer_model.h"
 #include "store/status.h"
@@ -60,8 +61,8 @@ class BpeModel {
   std::string_view bytes(int32_t id) const { return bytes_[static_cast<size_t>(id)]; }
   // The piece of one byte; -1 for those that no UTF-8 text has.
   int32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
-  int32_t FindPiece(std::string_view bytes) const;   // -1: none
-  int32_t FindControl(std::string_view text) const;  // -1: none
+  int32_t FindPiece(std::string_view bytes) const;  // -1: none
+  const ControlTokens& controls() const { return controls_; }
   // What `left` and `right` become; nullptr: they stay two.
   const Merge* FindMerge(int32_t left, int32_t right) const;
 
@@ -79,7 +80,7 @@ class BpeModel {
   std::vector<std::string> bytes_;  // [id]; not changed once the map below views it
   std::array<int32_t, 256> byte_ids_{};
   std::unordered_map<std::string_view, int32_t> pieces_;  // of bytes_
-  std::unordered_map<std::string, int32_t> controls_;
+  ControlTokens controls_;
   std::vector<Pair> pairs_;           // sorted by left, then right
   std::vector<uint32_t> first_pair_;  // [id + 1]: where those of a left id begin
 };

@@ -99,7 +99,11 @@ class BpeTokenizer : public Tokenizer {
   size_t vocab_size() const override { return model_.size(); }
   int32_t bos_id() const override { return model_.bos_id(); }
   int32_t eos_id() const override { return model_.eos_id(); }
-  int32_t ControlId(std::string_view text) const override { return model_.FindControl(text); }
+  int32_t ControlId(std::string_view text) const override { return model_.controls().Find(text); }
+  std::string_view ControlText(int32_t id) const override { return model_.controls().Text(id); }
+  std::optional<ControlToken> FindControl(std::string_view text) const override {
+    return model_.controls().FindPrefix(text);
+  }
   bool has_dummy_prefix() const override { return false; }
   std::string_view TokenBytes(int32_t id) const override {
     if (id < 0 || static_cast<size_t>(id) >= model_.size()) return {};

@@ -4,7 +4,6 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <map>
 #include <new>
 
 #include "engine/added_tokens.h"
@@ -86,8 +85,8 @@ class SentencePieceTokenizer : public Tokenizer {
         eos_id_(model.ControlId(model.eos_piece)),
         has_dummy_prefix_(model.add_dummy_prefix) {
     for (const TokenizerPiece& piece : model.pieces) {
-      if (piece.type == PieceType::kControl) {
-        controls_.emplace(piece.text, static_cast<int32_t>(types_.size()));
+      if (piece.type == PieceType::kControl || piece.type == PieceType::kUnknown) {
+        controls_.Add(static_cast<int32_t>(types_.size()), piece.text);
       }
       types_.push_back(piece.type);
       bytes_.push_back(BytesOf(piece));
@@ -100,9 +99,10 @@ class SentencePieceTokenizer : public Tokenizer {
   size_t vocab_size() const override { return types_.size(); }
   int32_t bos_id() const override { return bos_id_; }
   int32_t eos_id() const override { return eos_id_; }
-  int32_t ControlId(std::string_view text) const override {
-    const auto at = controls_.find(text);
-    return at == controls_.end() ? -1 : at->second;
+  int32_t ControlId(std::string_view text) const override { return controls_.Find(text); }
+  std::string_view ControlText(int32_t id) const override { return controls_.Text(id); }
+  std::optional<ControlToken> FindControl(std::string_view text) const override {
+    return controls_.FindPrefix(text);
   }
   bool has_dummy_prefix() const override { return has_dummy_prefix_; }
   std::string_view TokenBytes(int32_t id) const override {
@@ -120,7 +120,7 @@ class SentencePieceTokenizer : public Tokenizer {
   bool has_dummy_prefix_;
   std::vector<PieceType> types_;    // [vocab]
   std::vector<std::string> bytes_;  // [vocab]: TokenBytes
-  std::map<std::string, int32_t, std::less<>> controls_;
+  ControlTokens controls_;
   Processor beginning_, continuation_;
 };
 

@@ -329,9 +329,9 @@ TEST(BpeModelTest, MarksAndHolesAreNoText) {
   const auto model = BpeModel::Make(arrays, "m");
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->size(), static_cast<size_t>(first) + 3);
-  EXPECT_EQ(model->FindControl(arrays.tokens[static_cast<size_t>(first)]), first);
-  EXPECT_EQ(model->FindControl(arrays.tokens[static_cast<size_t>(first) + 1]), -1);
-  EXPECT_EQ(model->FindControl(arrays.tokens[static_cast<size_t>(first) + 2]), first + 2);
+  EXPECT_EQ(model->controls().Find(arrays.tokens[static_cast<size_t>(first)]), first);
+  EXPECT_EQ(model->controls().Find(arrays.tokens[static_cast<size_t>(first) + 1]), -1);
+  EXPECT_EQ(model->controls().Find(arrays.tokens[static_cast<size_t>(first) + 2]), first + 2);
   for (int32_t id = first; id < first + 3; ++id) {
     EXPECT_EQ(model->bytes(id), "");
     EXPECT_EQ(model->FindPiece(arrays.tokens[static_cast<size_t>(id)]), -1);
