@@ -212,12 +212,30 @@ class GgufModel : public ModelSource {
     return Tokenizer::Make(std::move(model), path());
   }
 
-  Result<const ChatFormat*> FindChatFormat() const override {
+  Result<std::optional<ChatSource>> FindChatTemplate() const override {
     const auto* text = keys().Find<std::string_view>("tokenizer.chat_template");
-    return RecognizeChatFormat(text != nullptr ? *text : "", path());
+    if (text == nullptr || text->empty()) return std::optional<ChatSource>();
+    return std::optional(ChatSource{.name = std::string(kOwnTemplate),
+                                    .jinja = std::string(*text),
+                                    .bos = PieceOf("tokenizer.ggml.bos_token_id"),
+                                    .eos = PieceOf("tokenizer.ggml.eos_token_id")});
   }
 
  private:
+  // The piece whose id is the value of `key`; empty: there is none.
+  std::string PieceOf(const std::string& key) const {
+    const std::optional<uint64_t> id = keys().Whole(key);
+    const auto* pieces = keys().Find<GgufArray>("tokenizer.ggml.tokens");
+    if (!id || pieces == nullptr || pieces->kind != GgufKind::kString || *id >= pieces->count) {
+      return "";
+    }
+    uint64_t at = 0;
+    for (const std::string_view piece : pieces->Strings()) {
+      if (at++ == *id) return std::string(piece);
+    }
+    return "";
+  }
+
   Result<TensorFiles> OpenTensors() override {
     TensorFiles all;
     all.config_name = "its keys";

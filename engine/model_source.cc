@@ -30,22 +30,31 @@ class FolderSource : public ModelSource {
     const bool is_json = has_json && !has_piece_model;
     return Tokenizer::Load(env_, folder_ + (is_json ? "/tokenizer.json" : "/tokenizer.model"));
   }
-  Result<const ChatFormat*> FindChatFormat() const override {
-    for (const char* file : {"/chat_template.jinja", "/tokenizer_config.json"}) {
-      const std::string path = folder_ + file;
-      LECTERN_ASSIGN(const bool exists, env_.Exists(path));
-      if (!exists) continue;
-      LECTERN_ASSIGN(const auto map, OpenWhole(env_, env_.Resolve(path), Io::kPread));
-      std::string text(reinterpret_cast<const char*>(map->data()), map->size());
-      if (path.ends_with(".json")) {
-        LECTERN_ASSIGN(text, ChatTemplateOf(text, path));
-      }
-      return RecognizeChatFormat(text, path);
+  Result<std::optional<ChatSource>> FindChatTemplate() const override {
+    LECTERN_ASSIGN(std::optional<std::string> jinja, Read("/chat_template.jinja"));
+    LECTERN_ASSIGN(const std::optional<std::string> config, Read("/tokenizer_config.json"));
+    if (!jinja && config) {
+      LECTERN_ASSIGN(jinja, ChatTemplateOf(*config, folder_ + "/tokenizer_config.json"));
     }
-    return RecognizeChatFormat("", folder_);
+    if (!jinja || jinja->empty()) return std::optional<ChatSource>();
+    ChatSource source{.name = std::string(kOwnTemplate), .jinja = *std::move(jinja)};
+    if (config) {
+      source.bos = TokenTextOf(*config, "bos_token");
+      source.eos = TokenTextOf(*config, "eos_token");
+    }
+    return std::optional(std::move(source));
   }
 
  private:
+  // The text of a file of the folder; none: it is not there.
+  Result<std::optional<std::string>> Read(const char* file) const {
+    const std::string path = folder_ + file;
+    LECTERN_ASSIGN(const bool exists, env_.Exists(path));
+    if (!exists) return std::optional<std::string>();
+    LECTERN_ASSIGN(const auto map, OpenWhole(env_, env_.Resolve(path), Io::kPread));
+    return std::optional(std::string(reinterpret_cast<const char*>(map->data()), map->size()));
+  }
+
   Result<TensorFiles> OpenTensors() override { return OpenSafetensors(env_, folder_, io_); }
 
   Env& env_;

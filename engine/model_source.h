@@ -22,9 +22,8 @@ class ModelSource {
   virtual const ModelConfig& config() const = 0;
   // Codes of OpenSafetensors or OpenGgufModel, and of Tokenizer.
   virtual Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const = 0;
-  // That of the model's own chat template; "plain" where it has none. Codes of
-  // RecognizeChatFormat and ChatTemplateOf.
-  virtual Result<const ChatFormat*> FindChatFormat() const = 0;
+  // The model's own chat template; none: it has none. Codes of ChatTemplateOf.
+  virtual Result<std::optional<ChatSource>> FindChatTemplate() const = 0;
   // Opened by the first call and kept. Who moves them away needs the source no more.
   Result<TensorFiles*> Tensors();
 

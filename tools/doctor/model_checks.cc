@@ -267,7 +267,7 @@ class ModelChecks {
     kind.values = {{"kind", tokenizer->kind()}, {"pieces", uint64_t{tokenizer->vocab_size()}}};
     findings_.push_back(std::move(kind));
     findings_.push_back(TestTokenizer(*tokenizer));
-    const bool has_template = CheckTemplate(*source);
+    const bool has_template = CheckTemplate(*source, *tokenizer);
     stage_ = "weights";
     LECTERN_ASSIGN(const TensorFiles* const files, source->Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, config, question_.weights));
@@ -277,28 +277,48 @@ class ModelChecks {
   }
 
   // Whether there is one.
-  bool CheckTemplate(const ModelSource& source) {
-    const auto format = question_.chat_template.empty() ? source.FindChatFormat()
-                                                        : ChatFormatNamed(question_.chat_template);
-    if (!format.ok()) {
-      findings_.push_back(Finding::Failed("chat template", format.status(),
+  bool CheckTemplate(const ModelSource& source, const Tokenizer& tokenizer) {
+    const auto found = FindTemplate(source);
+    const auto made = found.ok()
+                          ? ChatTemplate::Make(*found, tokenizer, source.config().architecture)
+                          : Result<ChatTemplate>(found.status());
+    if (!made.ok()) {
+      findings_.push_back(Finding::Failed("chat template", made.status(),
                                           "choose the one that the model was trained with, or "
                                           "plain, by --chat-template"));
       return false;
     }
-    Finding finding{.name = "chat template", .text = std::string((*format)->name)};
-    finding.values["name"] = (*format)->name;
+    const bool is_own = made->name() == kOwnTemplate;
+    Finding finding{.name = "chat template",
+                    .text = is_own ? "the model's own, a Jinja program of " +
+                                         Grouped(made->jinja().size()) + " bytes"
+                                   : made->name()};
+    if (!is_own && question_.chat_template.empty()) {
+      finding.text = AskedPlainly(SuggestedChatFormat(tokenizer));
+    }
+    for (const std::string& assumption : made->assumptions()) finding.text += "; " + assumption;
+    finding.values["name"] = made->name();
+    if (!made->thinking().begin.empty()) finding.values["thinking"] = made->thinking().begin;
     findings_.push_back(std::move(finding));
     return true;
   }
 
+  // The one that was asked for, or the model's own, or "plain".
+  Result<ChatSource> FindTemplate(const ModelSource& source) const {
+    if (!question_.chat_template.empty()) return FindChatSource(env_, question_.chat_template);
+    LECTERN_ASSIGN(auto own, source.FindChatTemplate());
+    if (own) return *std::move(own);
+    return ChatFormatNamed(kPlainTemplate);
+  }
+
   Status Try(const std::string& path, const ModelConfig& config, bool has_template) {
-    ModelOptions options{.io = question_.io,
-                         .weights = question_.weights,
-                         .threads = &threads_,
-                         .chat_template = question_.chat_template,
-                         .first_layers = 1};
-    if (!has_template) options.chat_template = "plain";
+    ModelOptions options{
+        .io = question_.io, .weights = question_.weights, .threads = &threads_, .first_layers = 1};
+    if (has_template && !question_.chat_template.empty()) {
+      LECTERN_ASSIGN(options.chat_template, FindChatSource(env_, question_.chat_template));
+    } else if (!has_template) {
+      LECTERN_ASSIGN(options.chat_template, ChatFormatNamed(kPlainTemplate));
+    }
     LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
     findings_.push_back(TestKernels(*model, backend_, threads_));
     const Probe probe = MeasureLayer(*model, backend_, threads_);
