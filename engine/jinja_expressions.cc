@@ -282,9 +282,9 @@ ExpressionPtr ExpressionParser::ParseName(bool with_members) {
   return name;
 }
 
-bool ExpressionParser::IsTupleEnd(std::string_view end) const {
+bool ExpressionParser::IsTupleEnd() const {
   return current().kind == TokenKind::kVariableEnd || current().kind == TokenKind::kBlockEnd ||
-         current().kind == TokenKind::kEnd || IsOperator(")") || (!end.empty() && IsName(end));
+         current().kind == TokenKind::kEnd || IsOperator(")");
 }
 
 ExpressionPtr ExpressionParser::ParseTuple(TupleOptions options) {
@@ -293,7 +293,7 @@ ExpressionPtr ExpressionParser::ParseTuple(TupleOptions options) {
   bool is_tuple = false;
   while (!failed()) {
     if (!items.empty()) ExpectOperator(",");
-    if (IsTupleEnd(options.end)) break;
+    if (IsTupleEnd()) break;
     items.push_back(options.conditional ? ParseExpression() : ParseOr());
     if (!IsOperator(",")) break;
     is_tuple = true;
@@ -303,14 +303,14 @@ ExpressionPtr ExpressionParser::ParseTuple(TupleOptions options) {
   return New(ExpressionKind::kTuple, line, std::move(items));
 }
 
-ExpressionPtr ExpressionParser::ParseTarget(TargetOptions options) {
+ExpressionPtr ExpressionParser::ParseTarget(bool with_members) {
   const uint32_t line = current().line;
   std::vector<ExpressionPtr> items;
   bool is_tuple = false;
   while (!failed()) {
     if (!items.empty()) ExpectOperator(",");
-    if (IsTupleEnd(options.end)) break;
-    items.push_back(ParsePrimary(options.with_members));
+    if (IsTupleEnd()) break;
+    items.push_back(ParsePrimary(with_members));
     if (!IsOperator(",")) break;
     is_tuple = true;
   }

@@ -35,11 +35,6 @@ class ExpressionParser {
   struct TupleOptions {
     bool conditional = true;   // takes "a if b else c"
     bool parenthesized = false;  // may be empty
-    std::string_view end = {};   // a name that ends it
-  };
-  struct TargetOptions {
-    bool with_members = false;  // takes "name.attribute"
-    std::string_view end = {};
   };
 
   bool failed() const { return !status_.ok(); }
@@ -60,7 +55,7 @@ class ExpressionParser {
   ExpressionPtr ParseExpression();
   ExpressionPtr ParseTuple() { return ParseTuple(TupleOptions{}); }
   ExpressionPtr ParseTuple(TupleOptions options);
-  ExpressionPtr ParseTarget(TargetOptions options);
+  ExpressionPtr ParseTarget(bool with_members);  // takes "name.attribute", too
   std::string ParseNewName();  // of a macro or a parameter
   // The filters behind an expression, which may be empty. Without a pipe, the first has none.
   ExpressionPtr ParseFilters(ExpressionPtr filtered, bool has_pipe = true);
@@ -76,7 +71,7 @@ class ExpressionParser {
   }
   void SetArguments(Expression* expression, std::unique_ptr<Arguments> arguments);
   ExpressionPtr NewLiteral(uint32_t line, Value value);
-  bool IsTupleEnd(std::string_view end) const;
+  bool IsTupleEnd() const;
 
   ExpressionPtr ParseOr();
   ExpressionPtr ParseAnd();

@@ -16,7 +16,7 @@ constexpr int64_t kMaxWidth = 1 << 20, kMaxPrecision = 1000;
 
 // [[fill]align][sign][#][0][width][,][.precision][type]
 struct Spec {
-  std::string fill = " ";
+  std::string fill = {};  // empty: a space
   bool fill_is_input = false;
   char align = '\0', sign = '-', type = '\0', grouping = '\0';
   bool alternate = false, zero = false;
@@ -56,7 +56,7 @@ bool ParseSpec(Runtime& run, std::string_view text, Spec* spec) {
   spec->alternate = take("#", '\0') != 0;
   if (take("0", '\0') != 0) {
     spec->zero = true;
-    if (spec->align == 0) spec->fill = "0";
+    if (spec->fill.empty()) spec->fill = "0";
   }
   spec->width = std::max<int64_t>(TakeNumber(&text), 0);
   spec->grouping = take(",_", '\0');
@@ -78,12 +78,13 @@ Value Pad(Runtime& run, const Value& text, size_t head, const Spec& spec, char d
   const int64_t missing =
       std::max<int64_t>(spec.width - static_cast<int64_t>(CountCharacters(BytesOf(text))), 0);
   const char align = spec.align != 0 ? spec.align : spec.zero ? '=' : default_align;
+  const std::string fill = spec.fill.empty() ? " " : spec.fill;
   const int64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
   TextBuilder out(run);
   if (align == '=') out.Append(TextOf(text), 0, head);
-  for (int64_t i = 0; i < left && run.Step(); ++i) out.Append(spec.fill, spec.fill_is_input);
+  for (int64_t i = 0; i < left && run.Step(); ++i) out.Append(fill, spec.fill_is_input);
   out.Append(TextOf(text), align == '=' ? head : 0, BytesOf(text).size());
-  for (int64_t i = left; i < missing && run.Step(); ++i) out.Append(spec.fill, spec.fill_is_input);
+  for (int64_t i = left; i < missing && run.Step(); ++i) out.Append(fill, spec.fill_is_input);
   return out.TakeString();
 }
 

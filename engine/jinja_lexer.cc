@@ -133,13 +133,16 @@ class Lexer {
       AddData(rest.substr(0, at), SignAt(rest.substr(at + 2)), false, end);
       return;
     }
-    Fail("a raw block has no end");
+    if (!rest.empty()) Fail("a raw block has no end");
   }
 
   void Comment() {
     const std::string_view rest = Rest();
     const size_t end = rest.find("#}");
-    if (end == std::string_view::npos) return Fail("a comment has no end");
+    if (end == std::string_view::npos) {
+      if (!rest.empty()) Fail("a comment has no end");  // as jinja2: nothing is left out
+      return;
+    }
     const char sign = end > 0 ? rest[end - 1] : '\0';
     Pass(end);
     EndTag(sign == '-', sign != '+');

@@ -14,7 +14,7 @@ class StatementParser : public ExpressionParser {
   using ExpressionParser::ExpressionParser;
 
   Result<Body> ParseAll() {
-    Body body = ParseBody({});
+    Body body = ParseBody({}, 1);
     if (failed()) return TakeStatus();
     if (current().kind != TokenKind::kEnd) return MalformedAt(current().line, "unexpected end");
     return body;
@@ -32,7 +32,8 @@ class StatementParser : public ExpressionParser {
   }
 
   // Up to a tag of one of these names, which is then the current token; without names, to the end.
-  Body ParseBody(Ends ends) {
+  // `begin`: the line of the tag that it belongs to.
+  Body ParseBody(Ends ends, uint32_t begin) {
     const Nesting nesting(*this);
     Body body;
     while (!failed() && current().kind != TokenKind::kEnd) {
@@ -52,15 +53,19 @@ class StatementParser : public ExpressionParser {
         Expect(TokenKind::kBlockEnd, "%}");
       }
     }
-    if (ends.size() > 0) Fail("\"" + std::string(*(ends.end() - 1)) + "\" is missing");
+    if (ends.size() > 0) {
+      Fail("\"" + std::string(*(ends.end() - 1)) + "\" is missing; the block begins on line " +
+           std::to_string(begin));
+    }
     return body;
   }
 
   // The rest of a tag and what is between it and the tag that ends it.
   Body ParseBlock(Ends ends) {
+    const uint32_t begin = current().line;
     SkipOperator(":");
     Expect(TokenKind::kBlockEnd, "%}");
-    return ParseBody(ends);
+    return ParseBody(ends, begin);
   }
   Body ParseWholeBlock(std::string_view end) {
     Body body = ParseBlock({end});
@@ -95,9 +100,9 @@ class StatementParser : public ExpressionParser {
 
   StatementPtr ParseFor() {
     StatementPtr statement = New(Statement::Kind::kFor, Next().line);
-    statement->target = ParseTarget({.end = "in"});
+    statement->target = ParseTarget(/*with_members=*/false);
     ExpectName("in");
-    statement->values.push_back(ParseTuple({.conditional = false, .end = "recursive"}));
+    statement->values.push_back(ParseTuple({.conditional = false}));
     if (SkipName("if")) statement->test = ParseExpression();
     statement->is_recursive = SkipName("recursive");
     statement->bodies.push_back(ParseBlock({"else", "endfor"}));
@@ -121,7 +126,7 @@ class StatementParser : public ExpressionParser {
 
   StatementPtr ParseSet() {
     StatementPtr statement = New(Statement::Kind::kSet, Next().line);
-    statement->target = ParseTarget({.with_members = true});
+    statement->target = ParseTarget(/*with_members=*/true);
     if (SkipOperator("=")) {
       statement->values.push_back(ParseTuple());
       return statement;
@@ -136,7 +141,7 @@ class StatementParser : public ExpressionParser {
     StatementPtr statement = New(Statement::Kind::kWith, Next().line);
     while (!failed() && current().kind != TokenKind::kBlockEnd) {
       if (!statement->targets.empty()) ExpectOperator(",");
-      statement->targets.push_back(ParseTarget({}));
+      statement->targets.push_back(ParseTarget(/*with_members=*/false));
       ExpectOperator("=");
       statement->values.push_back(ParseExpression());
     }

@@ -223,6 +223,7 @@ Value Runtime::List(std::vector<Value> items, Kind kind) {
   auto list = std::make_shared<ListObject>();
   for (const Value& item : items) {
     if (item.object() != nullptr) list->depth = std::max(list->depth, item.object()->depth + 1);
+    list->has_unhashable |= !IsHashable(item);
   }
   const size_t size = items.capacity() * sizeof(Value);
   list->items = std::move(items);

@@ -141,7 +141,7 @@ Pieces SplitSpace(Runtime& run, std::string_view text, int64_t limit) {
   size_t at = LeadingSpace(text);
   while (at < text.size() && run.Step()) {
     if (limit >= 0 && static_cast<int64_t>(pieces.size()) == limit) {
-      pieces.emplace_back(at, WithoutTrailingSpace(text).size());
+      pieces.emplace_back(at, text.size());
       break;
     }
     size_t end = at;
@@ -161,7 +161,7 @@ Pieces SplitSpaceFromEnd(Runtime& run, std::string_view text, int64_t limit) {
   text = WithoutTrailingSpace(text);
   while (!text.empty() && run.Step()) {
     if (limit >= 0 && static_cast<int64_t>(pieces.size()) == limit) {
-      pieces.emplace_back(LeadingSpace(text), text.size());
+      pieces.emplace_back(0, text.size());
       break;
     }
     size_t begin = text.size();

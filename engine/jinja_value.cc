@@ -227,10 +227,7 @@ std::string_view TypeName(const Value& value) {
 }
 
 bool IsHashable(const Value& value) {
-  if (value.Is(Kind::kTuple)) {
-    const std::vector<Value>& items = As<ListObject>(value).items;
-    return std::all_of(items.begin(), items.end(), IsHashable);
-  }
+  if (value.Is(Kind::kTuple)) return !As<ListObject>(value).has_unhashable;
   return !value.Is(Kind::kList) && !value.Is(Kind::kDict) && !value.Is(Kind::kView);
 }
 

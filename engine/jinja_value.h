@@ -44,6 +44,7 @@ struct StringObject : Object {
 
 struct ListObject : Object {  // kList and kTuple
   std::vector<Value> items;
+  bool has_unhashable = false;
   bool is_group = false;  // of the filter groupby: attributes grouper and list
 };
 
