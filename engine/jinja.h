@@ -43,9 +43,26 @@ struct Object;  // a value that does not fit in a Value (jinja_value.h)
 class Value {
  public:
   enum class Kind : uint8_t {
-    kNone, kBool, kInteger, kFloat, kUndefined, kString, kList, kTuple, kDict,
+    kNone,
+    kBool,
+    kInteger,
+    kFloat,
+    kUndefined,
+    kString,
+    kList,
+    kTuple,
+    kDict,
     // Those that only a program makes.
-    kView, kRange, kIterator, kNamespace, kLoop, kMacro, kFunction, kMethod, kCycler, kJoiner
+    kView,
+    kRange,
+    kIterator,
+    kNamespace,
+    kLoop,
+    kMacro,
+    kFunction,
+    kMethod,
+    kCycler,
+    kJoiner
   };
 
   Value() = default;  // None
@@ -64,8 +81,8 @@ class Value {
   Value(Kind kind, std::shared_ptr<Object> object) : kind_(kind), object_(std::move(object)) {}
   Kind kind() const { return kind_; }
   bool Is(Kind kind) const { return kind_ == kind; }
-  int64_t integer() const { return integer_; }  // of kBool (0 or 1) and kInteger
-  double real() const { return real_; }         // of kFloat
+  int64_t integer() const { return integer_; }      // of kBool (0 or 1) and kInteger
+  double real() const { return real_; }             // of kFloat
   Object* object() const { return object_.get(); }  // of the kinds from kUndefined on
   const std::shared_ptr<Object>& shared_object() const { return object_; }
 
@@ -82,10 +99,11 @@ class Value {
 // a document of 16 MiB passes as one string.
 struct Limits {
   size_t source_bytes = size_t{1} << 20;
-  uint64_t steps = 50'000'000;              // expressions evaluated, and bytes handled / 64
+  uint64_t steps = 50'000'000;  // expressions evaluated, and bytes handled / 64
   size_t output_bytes = size_t{256} << 20;
-  size_t memory_bytes = size_t{512} << 20;  // of values alive at once, as far as a program made them
-  size_t depth = 400;                       // of nested expressions, statements, calls and values
+  size_t memory_bytes = size_t{512}
+                        << 20;  // of values alive at once, as far as a program made them
+  size_t depth = 400;           // of nested expressions, statements, calls and values
 };
 
 using Variables = std::vector<std::pair<std::string, Value>>;

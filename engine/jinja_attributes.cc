@@ -44,8 +44,8 @@ Value CountOfList(Runtime& run, const Value& self, CallArguments& arguments) {
   int64_t count = 0;
   if (items == nullptr) return Value();
   for (const Value& item : items->items) {
-    count += AreSame(item, arguments.positional[0]) ||
-             AreEqual(&run, item, arguments.positional[0]);
+    count +=
+        AreSame(item, arguments.positional[0]) || AreEqual(&run, item, arguments.positional[0]);
   }
   return Value::Integer(count);
 }
@@ -108,19 +108,51 @@ Value Unsafe(Runtime& run, const Value& value, std::string_view name) {
 
 std::optional<Value> DictAttribute(Runtime& run, const Value& value, std::string_view name) {
   static constexpr std::pair<std::string_view, Function> kMethods[] = {
-      {"get", GetOfDict},          {"items", ViewOfDict<2>},    {"keys", ViewOfDict<0>},
-      {"values", ViewOfDict<1>},   {"copy", Copy},              {"fromkeys", Unsupported}};
+      {"get", GetOfDict},        {"items", ViewOfDict<2>}, {"keys", ViewOfDict<0>},
+      {"values", ViewOfDict<1>}, {"copy", Copy},           {"fromkeys", Unsupported}};
   for (const auto& [known, function] : kMethods) {
     if (known == name) return run.Method(known, function, value);
   }
-  static constexpr std::string_view kUnsafe[] = {
-      "clear", "pop", "popitem", "setdefault", "update", "__class__", "__contains__",
-      "__delattr__", "__delitem__", "__dir__", "__doc__", "__eq__", "__format__", "__ge__",
-      "__getattribute__", "__getitem__", "__gt__", "__hash__", "__init__", "__init_subclass__",
-      "__ior__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__new__", "__or__",
-      "__reduce__", "__reduce_ex__", "__repr__", "__reversed__", "__ror__", "__setattr__",
-      "__setitem__", "__sizeof__", "__str__", "__subclasshook__", "__class_getitem__",
-      "__getstate__"};
+  static constexpr std::string_view kUnsafe[] = {"clear",
+                                                 "pop",
+                                                 "popitem",
+                                                 "setdefault",
+                                                 "update",
+                                                 "__class__",
+                                                 "__contains__",
+                                                 "__delattr__",
+                                                 "__delitem__",
+                                                 "__dir__",
+                                                 "__doc__",
+                                                 "__eq__",
+                                                 "__format__",
+                                                 "__ge__",
+                                                 "__getattribute__",
+                                                 "__getitem__",
+                                                 "__gt__",
+                                                 "__hash__",
+                                                 "__init__",
+                                                 "__init_subclass__",
+                                                 "__ior__",
+                                                 "__iter__",
+                                                 "__le__",
+                                                 "__len__",
+                                                 "__lt__",
+                                                 "__ne__",
+                                                 "__new__",
+                                                 "__or__",
+                                                 "__reduce__",
+                                                 "__reduce_ex__",
+                                                 "__repr__",
+                                                 "__reversed__",
+                                                 "__ror__",
+                                                 "__setattr__",
+                                                 "__setitem__",
+                                                 "__sizeof__",
+                                                 "__str__",
+                                                 "__subclasshook__",
+                                                 "__class_getitem__",
+                                                 "__getstate__"};
   if (IsOneOf(name, kUnsafe)) return Unsafe(run, value, name);
   return std::nullopt;
 }
@@ -156,9 +188,8 @@ std::optional<Value> NumberAttribute(Runtime& run, const Value& value, std::stri
   if (is_integer && name == "numerator") return Value::Integer(value.integer());
   if (is_integer && name == "denominator") return Value::Integer(1);
   if (is_integer && name == "bit_length") return run.Method(name, BitLength, value);
-  static constexpr std::string_view kUnsupported[] = {"as_integer_ratio", "conjugate",
-                                                      "from_bytes", "to_bytes", "bit_count", "hex",
-                                                      "fromhex"};
+  static constexpr std::string_view kUnsupported[] = {
+      "as_integer_ratio", "conjugate", "from_bytes", "to_bytes", "bit_count", "hex", "fromhex"};
   if (IsOneOf(name, kUnsupported)) return run.Method(name, Unsupported, value);
   return std::nullopt;
 }
@@ -197,10 +228,12 @@ Value Range(Runtime& run, const Value&, CallArguments& arguments) {
   uint64_t size = 0;
   if (step > 0 && start < stop) {
     size = (static_cast<uint64_t>(stop) - static_cast<uint64_t>(start) - 1) /
-               static_cast<uint64_t>(step) + 1;
+               static_cast<uint64_t>(step) +
+           1;
   } else if (step < 0 && start > stop) {
     size = (static_cast<uint64_t>(start) - static_cast<uint64_t>(stop) - 1) /
-               (0 - static_cast<uint64_t>(step)) + 1;
+               (0 - static_cast<uint64_t>(step)) +
+           1;
   }
   if (size > kMax) return run.Fail("a range of more than " + std::to_string(kMax) + " numbers");
   auto range = std::make_shared<RangeObject>();
@@ -306,16 +339,23 @@ Value RaiseException(Runtime& run, const Value&, CallArguments& arguments) {
 
 std::optional<Value> FindAttribute(Runtime& run, const Value& value, std::string_view name) {
   switch (value.kind()) {
-    case Kind::kDict: return DictAttribute(run, value, name);
+    case Kind::kDict:
+      return DictAttribute(run, value, name);
     case Kind::kList:
-    case Kind::kTuple: return ListAttribute(run, value, name);
-    case Kind::kString: return StringAttribute(run, value, name);
+    case Kind::kTuple:
+      return ListAttribute(run, value, name);
+    case Kind::kString:
+      return StringAttribute(run, value, name);
     case Kind::kBool:
     case Kind::kInteger:
-    case Kind::kFloat: return NumberAttribute(run, value, name);
-    case Kind::kRange: return RangeAttribute(run, value, name);
-    case Kind::kCycler: return CyclerAttribute(run, value, name);
-    case Kind::kLoop: return run.FindLoopAttribute(value, name);
+    case Kind::kFloat:
+      return NumberAttribute(run, value, name);
+    case Kind::kRange:
+      return RangeAttribute(run, value, name);
+    case Kind::kCycler:
+      return CyclerAttribute(run, value, name);
+    case Kind::kLoop:
+      return run.FindLoopAttribute(value, name);
     case Kind::kNamespace: {
       if (name.starts_with('_')) return std::nullopt;
       const Value* found = As<NamespaceObject>(value).attributes->Find(name);
@@ -324,15 +364,21 @@ std::optional<Value> FindAttribute(Runtime& run, const Value& value, std::string
     case Kind::kMacro:
       if (name == "name") return run.String(As<MacroObject>(value).name);
       return std::nullopt;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
 Function GlobalFunction(std::string_view name) {
   static constexpr std::pair<std::string_view, Function> kGlobals[] = {
-      {"range", Range},   {"dict", Dict},     {"namespace", Namespace},
-      {"cycler", Cycler}, {"joiner", Joiner}, {"lipsum", Lipsum},
-      {"strftime_now", StrftimeNow},          {"raise_exception", RaiseException}};
+      {"range", Range},
+      {"dict", Dict},
+      {"namespace", Namespace},
+      {"cycler", Cycler},
+      {"joiner", Joiner},
+      {"lipsum", Lipsum},
+      {"strftime_now", StrftimeNow},
+      {"raise_exception", RaiseException}};
   for (const auto& [known, function] : kGlobals) {
     if (known == name) return function;
   }
@@ -369,8 +415,8 @@ bool TakesArguments(Runtime& run, std::string_view name, const CallArguments& ar
   if (run.failed()) return false;
   const size_t count = arguments.positional.size();
   if (count >= least && count <= most && arguments.named.empty()) return true;
-  run.Fail(std::string(name) + "() takes " + std::to_string(least) + " to " +
-           std::to_string(most) + " arguments");
+  run.Fail(std::string(name) + "() takes " + std::to_string(least) + " to " + std::to_string(most) +
+           " arguments");
   return false;
 }
 

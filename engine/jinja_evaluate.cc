@@ -19,10 +19,13 @@ Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& 
   switch (expression.kind) {
     case Type::kLiteral:
     case Type::kName:
-    case Type::kMember: return EvaluateName(expression, scope);
+    case Type::kMember:
+      return EvaluateName(expression, scope);
     case Type::kList:
-    case Type::kTuple: return EvaluateItems(expression, scope);
-    case Type::kDict: return EvaluateDict(expression, scope);
+    case Type::kTuple:
+      return EvaluateItems(expression, scope);
+    case Type::kDict:
+      return EvaluateDict(expression, scope);
     case Type::kAttribute: {
       const Value value = operand(0);
       line = expression.line;
@@ -33,11 +36,15 @@ Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& 
       line = expression.line;
       return failed() ? Value() : GetItem(*this, value, key);
     }
-    case Type::kSlice: return EvaluateSlice(expression, scope);
-    case Type::kCall: return EvaluateCall(expression, scope);
+    case Type::kSlice:
+      return EvaluateSlice(expression, scope);
+    case Type::kCall:
+      return EvaluateCall(expression, scope);
     case Type::kFilter:
-    case Type::kTest: return EvaluateFilter(expression, scope);
-    case Type::kConditional: return EvaluateConditional(expression, scope);
+    case Type::kTest:
+      return EvaluateFilter(expression, scope);
+    case Type::kConditional:
+      return EvaluateConditional(expression, scope);
     case Type::kOr: {
       const Value left = operand(0);
       return IsTrue(left) ? left : operand(1);
@@ -46,7 +53,8 @@ Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& 
       const Value left = operand(0);
       return IsTrue(left) ? operand(1) : left;
     }
-    case Type::kNot: return Value::Bool(!IsTrue(operand(0)));
+    case Type::kNot:
+      return Value::Bool(!IsTrue(operand(0)));
     case Type::kNegative: {
       const Value value = operand(0);
       return failed() ? Value() : Negate(*this, value);
@@ -54,16 +62,17 @@ Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& 
     case Type::kPositive: {
       const Value value = operand(0);
       if (value.Is(Kind::kFloat)) return value;
-      return failed() || IsInteger(value) ? Value::Integer(value.integer())
-                                          : Negate(*this, value);
+      return failed() || IsInteger(value) ? Value::Integer(value.integer()) : Negate(*this, value);
     }
-    case Type::kConcat: return EvaluateConcat(expression, scope);
+    case Type::kConcat:
+      return EvaluateConcat(expression, scope);
     case Type::kOperation: {
       const Value left = operand(0), right = operand(1);
       line = expression.line;
       return failed() ? Value() : Calculate(*this, expression.operators[0], left, right);
     }
-    case Type::kComparison: return EvaluateComparison(expression, scope);
+    case Type::kComparison:
+      return EvaluateComparison(expression, scope);
   }
   return Value();
 }
@@ -145,8 +154,7 @@ bool Interpreter::EvaluateArguments(const Arguments& arguments, const ScopePtr& 
     given->named.emplace_back(name, Evaluate(*argument, scope));
   }
   if (arguments.more_positional != nullptr) {
-    const std::shared_ptr<ListObject> more =
-        Items(Evaluate(*arguments.more_positional, scope));
+    const std::shared_ptr<ListObject> more = Items(Evaluate(*arguments.more_positional, scope));
     if (more == nullptr || !Fits(more->items.size() * sizeof(Value))) return false;
     given->positional.insert(given->positional.end(), more->items.begin(), more->items.end());
   }

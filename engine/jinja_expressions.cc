@@ -10,8 +10,8 @@ using ExpressionKind = Expression::Kind;
 
 // Names that mean a constant and cannot be assigned to.
 bool IsConstantName(std::string_view name) {
-  return name == "true" || name == "false" || name == "none" || name == "True" ||
-         name == "False" || name == "None";
+  return name == "true" || name == "false" || name == "none" || name == "True" || name == "False" ||
+         name == "None";
 }
 
 bool IsTargetOf(const Expression& expression) {
@@ -202,7 +202,9 @@ ExpressionPtr ExpressionParser::ParseConcat() {
 
 ExpressionPtr ExpressionParser::ParseProduct() {
   static constexpr std::pair<std::string_view, Operator> kOperators[] = {
-      {"*", Operator::kMul}, {"/", Operator::kDiv}, {"//", Operator::kFloorDiv},
+      {"*", Operator::kMul},
+      {"/", Operator::kDiv},
+      {"//", Operator::kFloorDiv},
       {"%", Operator::kMod}};
   ExpressionPtr left = ParsePower();
   for (size_t i = 0; i < std::size(kOperators);) {

@@ -33,7 +33,7 @@ class ExpressionParser {
     ExpressionParser& parser_;
   };
   struct TupleOptions {
-    bool conditional = true;   // takes "a if b else c"
+    bool conditional = true;     // takes "a if b else c"
     bool parenthesized = false;  // may be empty
   };
 
@@ -56,7 +56,7 @@ class ExpressionParser {
   ExpressionPtr ParseTuple() { return ParseTuple(TupleOptions{}); }
   ExpressionPtr ParseTuple(TupleOptions options);
   ExpressionPtr ParseTarget(bool with_members);  // takes "name.attribute", too
-  std::string ParseNewName();  // of a macro or a parameter
+  std::string ParseNewName();                    // of a macro or a parameter
   // The filters behind an expression, which may be empty. Without a pipe, the first has none.
   ExpressionPtr ParseFilters(ExpressionPtr filtered, bool has_pipe = true);
 

@@ -17,7 +17,8 @@ Value Abs(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "abs", arguments, {}, 0, &bound)) return Value();
   if (value.Is(Kind::kFloat)) return Value::Float(std::fabs(value.real()));
-  if (IsInteger(value)) return value.integer() < 0 ? Negate(run, value) : Value::Integer(value.integer());
+  if (IsInteger(value))
+    return value.integer() < 0 ? Negate(run, value) : Value::Integer(value.integer());
   if (value.Is(Kind::kUndefined)) return run.FailUndefined(value);
   return run.Fail("bad operand type for abs(): '" + std::string(TypeName(value)) + "'");
 }
@@ -240,7 +241,8 @@ Value Title(Runtime& run, const Value& value, CallArguments& arguments) {
   std::vector<Value> pieces;
   const auto is_separator = [](const Character& character) {
     return character.code != kInvalid &&
-           (IsSpace(character.code) || std::string_view("-({[<").find(static_cast<char>(
+           (IsSpace(character.code) ||
+            std::string_view("-({[<").find(static_cast<char>(
                 character.code < 0x80 ? character.code : 'a')) != std::string_view::npos);
   };
   for (size_t at = 0; at < bytes.size() && run.Step();) {
@@ -276,8 +278,8 @@ Value Truncate(Runtime& run, const Value& value, CallArguments& arguments) {
   if (!value.Is(Kind::kString)) return run.Fail("truncate needs a string");
   const int64_t length = IntegerArgument(run, bound[0], 255);
   const Value end = bound[2] ? *bound[2] : run.String("...");
-  const int64_t leeway = bound[3] && bound[3]->Is(Kind::kNone) ? 5
-                                                               : IntegerArgument(run, bound[3], 5);
+  const int64_t leeway =
+      bound[3] && bound[3]->Is(Kind::kNone) ? 5 : IntegerArgument(run, bound[3], 5);
   if (run.failed()) return Value();
   if (!end.Is(Kind::kString)) return run.Fail("truncate needs a string as its end");
   const int64_t kept = length - *LengthOf(end);
@@ -321,8 +323,8 @@ Value UrlEncode(Runtime& run, const Value& value, CallArguments& arguments) {
     AppendQuoted(run, value, false, out);
     return out.TakeString();
   }
-  const Value pairs = value.Is(Kind::kDict) ? run.View("dict_items", As<DictObject>(value), 2)
-                                            : value;
+  const Value pairs =
+      value.Is(Kind::kDict) ? run.View("dict_items", As<DictObject>(value), 2) : value;
   const std::shared_ptr<ListObject> items = run.Items(pairs);
   if (items == nullptr) return Value();
   for (size_t i = 0; i < items->items.size() && run.Step(); ++i) {
@@ -366,8 +368,9 @@ Value FileSize(Runtime& run, const Value& value, CallArguments& arguments) {
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return run.String("1 Byte");
   if (!(bytes >= base)) {
-    return run.String(std::isfinite(bytes) ? std::to_string(static_cast<int64_t>(
-                                                 std::max(bytes, -9e18))) + " Bytes" : "nan Bytes");
+    return run.String(std::isfinite(bytes)
+                          ? std::to_string(static_cast<int64_t>(std::max(bytes, -9e18))) + " Bytes"
+                          : "nan Bytes");
   }
   static constexpr std::string_view kUnits = "kMGTPEZY";
   double unit = base * base;

@@ -143,8 +143,12 @@ Value FormatReal(Runtime& run, double value, Spec spec) {
     text = FloatRepr(std::fabs(value));
   } else {
     const char format = is_percent ? 'f' : spec.type == 0 || lower == 'n' ? 'g' : lower;
-    const char pattern[] = {'%', spec.alternate ? '#' : '.', spec.alternate ? '.' : '*',
-                            spec.alternate ? '*' : format, spec.alternate ? format : '\0', '\0'};
+    const char pattern[] = {'%',
+                            spec.alternate ? '#' : '.',
+                            spec.alternate ? '.' : '*',
+                            spec.alternate ? '*' : format,
+                            spec.alternate ? format : '\0',
+                            '\0'};
     int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
     if (format == 'g' && precision == 0) precision = 1;
     char buffer[1500];
@@ -179,8 +183,8 @@ Value FormatInteger(Runtime& run, int64_t value, const Spec& spec) {
   if (base == 10 && spec.type != 0 && spec.type != 'd' && spec.type != 'n') {
     return run.Fail("unknown format code of an integer");
   }
-  const uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value)
-                                       : static_cast<uint64_t>(value);
+  const uint64_t magnitude =
+      value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   char buffer[72];
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), magnitude, base).ptr;
   std::string digits(buffer, static_cast<size_t>(end - buffer));
@@ -225,7 +229,8 @@ class PercentFormatter {
     }
     const bool takes_all = !arguments_.Is(Kind::kDict) && !IsSequenceArgument();
     const size_t given = arguments_.Is(Kind::kTuple) ? As<ListObject>(arguments_).items.size()
-                                                     : takes_all ? 1 : 0;
+                         : takes_all                 ? 1
+                                                     : 0;
     if (next_ < given) run_.Fail("not all arguments converted during string formatting");
     return out_.TakeString(IsMarkup(format_));
   }
@@ -362,8 +367,8 @@ class PercentFormatter {
     if (value.Is(Kind::kFloat) && !(std::fabs(value.real()) < 0x1p63)) {
       return run_.Fail("an integer has more than 64 bits");
     }
-    const int64_t integer = value.Is(Kind::kFloat) ? static_cast<int64_t>(value.real())
-                                                   : value.integer();
+    const int64_t integer =
+        value.Is(Kind::kFloat) ? static_cast<int64_t>(value.real()) : value.integer();
     if (is_decimal) spec.type = 'd';
     const int64_t digits = spec.precision;
     spec.precision = -1;
@@ -431,8 +436,8 @@ std::optional<int64_t> ParseInteger(Runtime& run, std::string_view text, int64_t
   if (digits[0] == '-') return std::nullopt;
   digits.insert(0, is_negative ? "-" : "");
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value,
-                                            static_cast<int>(base));
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
   if (end != digits.data() + digits.size()) return std::nullopt;
   if (error != std::errc()) {
     run.Fail("an integer has more than 64 bits");

@@ -81,8 +81,8 @@ class BraceFormatter {
     while (!name.empty() && !run_.failed()) {
       const bool is_item = name[0] == '[';
       name.remove_prefix(1);
-      const size_t stop = std::min(is_item ? name.find(']') : name.find_first_of(".["),
-                                   name.size());
+      const size_t stop =
+          std::min(is_item ? name.find(']') : name.find_first_of(".["), name.size());
       if (is_item && stop == name.size()) return run_.Fail("missing ']' in format string");
       const std::string_view part = name.substr(0, stop);
       if (part.empty()) return run_.Fail("empty attribute in format string");
@@ -139,9 +139,9 @@ class BraceFormatter {
 
 constexpr std::string_view kDays[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
                                       "Thursday", "Friday", "Saturday"};
-constexpr std::string_view kMonths[] = {"January", "February", "March",     "April",
-                                        "May",     "June",     "July",      "August",
-                                        "September", "October", "November", "December"};
+constexpr std::string_view kMonths[] = {"January",   "February", "March",    "April",
+                                        "May",       "June",     "July",     "August",
+                                        "September", "October",  "November", "December"};
 
 // Weeks of the year up to `time`; the first begins with the first day `first` (0: Sunday).
 int WeekOf(const std::tm& time, int first) {
@@ -163,43 +163,76 @@ std::optional<std::string> FormatDirective(char directive, bool pad, const std::
   const size_t day = static_cast<size_t>((time.tm_wday % 7 + 7) % 7);
   const size_t month = static_cast<size_t>((time.tm_mon % 12 + 12) % 12);
   switch (directive) {
-    case 'a': return std::string(kDays[day].substr(0, 3));
-    case 'A': return std::string(kDays[day]);
+    case 'a':
+      return std::string(kDays[day].substr(0, 3));
+    case 'A':
+      return std::string(kDays[day]);
     case 'b':
-    case 'h': return std::string(kMonths[month].substr(0, 3));
-    case 'B': return std::string(kMonths[month]);
-    case 'c': return FormatTime("%a %b %e %H:%M:%S %Y", time);
-    case 'd': return number(time.tm_mday, 2);
+    case 'h':
+      return std::string(kMonths[month].substr(0, 3));
+    case 'B':
+      return std::string(kMonths[month]);
+    case 'c':
+      return FormatTime("%a %b %e %H:%M:%S %Y", time);
+    case 'd':
+      return number(time.tm_mday, 2);
     case 'D':
-    case 'x': return FormatTime("%m/%d/%y", time);
-    case 'e': return number(time.tm_mday, 2, ' ');
-    case 'F': return FormatTime("%Y-%m-%d", time);
-    case 'f': return std::string("000000");
-    case 'H': return number(time.tm_hour, 2);
-    case 'I': return number(hour12, 2);
-    case 'j': return number(time.tm_yday + 1, 3);
-    case 'k': return number(time.tm_hour, 2, ' ');
-    case 'l': return number(hour12, 2, ' ');
-    case 'm': return number(time.tm_mon + 1, 2);
-    case 'M': return number(time.tm_min, 2);
-    case 'n': return std::string("\n");
-    case 'p': return std::string(time.tm_hour < 12 ? "AM" : "PM");
-    case 'R': return FormatTime("%H:%M", time);
-    case 'r': return FormatTime("%I:%M:%S %p", time);
-    case 'S': return number(time.tm_sec, 2);
-    case 't': return std::string("\t");
+    case 'x':
+      return FormatTime("%m/%d/%y", time);
+    case 'e':
+      return number(time.tm_mday, 2, ' ');
+    case 'F':
+      return FormatTime("%Y-%m-%d", time);
+    case 'f':
+      return std::string("000000");
+    case 'H':
+      return number(time.tm_hour, 2);
+    case 'I':
+      return number(hour12, 2);
+    case 'j':
+      return number(time.tm_yday + 1, 3);
+    case 'k':
+      return number(time.tm_hour, 2, ' ');
+    case 'l':
+      return number(hour12, 2, ' ');
+    case 'm':
+      return number(time.tm_mon + 1, 2);
+    case 'M':
+      return number(time.tm_min, 2);
+    case 'n':
+      return std::string("\n");
+    case 'p':
+      return std::string(time.tm_hour < 12 ? "AM" : "PM");
+    case 'R':
+      return FormatTime("%H:%M", time);
+    case 'r':
+      return FormatTime("%I:%M:%S %p", time);
+    case 'S':
+      return number(time.tm_sec, 2);
+    case 't':
+      return std::string("\t");
     case 'T':
-    case 'X': return FormatTime("%H:%M:%S", time);
-    case 'u': return std::to_string(time.tm_wday == 0 ? 7 : time.tm_wday);
-    case 'U': return number(WeekOf(time, 0), 2);
-    case 'w': return std::to_string(time.tm_wday);
-    case 'W': return number(WeekOf(time, 1), 2);
-    case 'y': return number((time.tm_year % 100 + 100) % 100, 2);
-    case 'Y': return std::to_string(time.tm_year + 1900);
+    case 'X':
+      return FormatTime("%H:%M:%S", time);
+    case 'u':
+      return std::to_string(time.tm_wday == 0 ? 7 : time.tm_wday);
+    case 'U':
+      return number(WeekOf(time, 0), 2);
+    case 'w':
+      return std::to_string(time.tm_wday);
+    case 'W':
+      return number(WeekOf(time, 1), 2);
+    case 'y':
+      return number((time.tm_year % 100 + 100) % 100, 2);
+    case 'Y':
+      return std::to_string(time.tm_year + 1900);
     case 'z':
-    case 'Z': return std::string();  // as for a time without a zone
-    case '%': return std::string("%");
-    default: return std::nullopt;
+    case 'Z':
+      return std::string();  // as for a time without a zone
+    case '%':
+      return std::string("%");
+    default:
+      return std::nullopt;
   }
 }
 

@@ -44,23 +44,36 @@ Interpreter::Flow Interpreter::Run(const Body& body, const ScopePtr& scope) {
 Interpreter::Flow Interpreter::Run(const Statement& statement, const ScopePtr& scope) {
   line = statement.line;
   switch (statement.kind) {
-    case Statement::Kind::kText: Output(statement.text); break;
+    case Statement::Kind::kText:
+      Output(statement.text);
+      break;
     case Statement::Kind::kOutput:
       for (const ExpressionPtr& value : statement.values) Output(Evaluate(*value, scope));
       break;
-    case Statement::Kind::kIf: return RunIf(statement, scope);
-    case Statement::Kind::kFor: return RunFor(statement, scope);
+    case Statement::Kind::kIf:
+      return RunIf(statement, scope);
+    case Statement::Kind::kFor:
+      return RunFor(statement, scope);
     case Statement::Kind::kSet:
       Assign(*statement.target, Evaluate(*statement.values[0], scope), scope);
       break;
-    case Statement::Kind::kWith: return RunWith(statement, scope);
+    case Statement::Kind::kWith:
+      return RunWith(statement, scope);
     case Statement::Kind::kSetBlock:
-    case Statement::Kind::kFilter: return RunCaptured(statement, scope);
-    case Statement::Kind::kMacro: RunMacro(statement, scope); break;
-    case Statement::Kind::kCall: RunCallBlock(statement, scope); break;
-    case Statement::Kind::kGeneration: return Run(statement.bodies[0], NewScope(scope));
-    case Statement::Kind::kBreak: return Flow::kBreak;
-    case Statement::Kind::kContinue: return Flow::kContinue;
+    case Statement::Kind::kFilter:
+      return RunCaptured(statement, scope);
+    case Statement::Kind::kMacro:
+      RunMacro(statement, scope);
+      break;
+    case Statement::Kind::kCall:
+      RunCallBlock(statement, scope);
+      break;
+    case Statement::Kind::kGeneration:
+      return Run(statement.bodies[0], NewScope(scope));
+    case Statement::Kind::kBreak:
+      return Flow::kBreak;
+    case Statement::Kind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNext;
 }
@@ -175,11 +188,16 @@ Value Interpreter::Call(const Value& callee, CallArguments& arguments) {
       const FunctionObject& function = As<FunctionObject>(callee);
       return function.function(*this, function.self, arguments);
     }
-    case Kind::kMacro: return CallMacro(callee, arguments);
-    case Kind::kLoop: return CallLoop(callee, arguments);
-    case Kind::kJoiner: return CallJoiner(callee);
-    case Kind::kUndefined: return FailUndefined(callee);
-    default: return Fail("'" + std::string(TypeName(callee)) + "' object is not callable");
+    case Kind::kMacro:
+      return CallMacro(callee, arguments);
+    case Kind::kLoop:
+      return CallLoop(callee, arguments);
+    case Kind::kJoiner:
+      return CallJoiner(callee);
+    case Kind::kUndefined:
+      return FailUndefined(callee);
+    default:
+      return Fail("'" + std::string(TypeName(callee)) + "' object is not callable");
   }
 }
 

@@ -81,14 +81,21 @@ class Writer {
   void Write(const Value& value) {
     if (!run_.Step()) return;
     switch (value.kind()) {
-      case Kind::kNone: return out_.Append("null");
-      case Kind::kBool: return out_.Append(value.integer() != 0 ? "true" : "false");
-      case Kind::kInteger: return out_.Append(std::to_string(value.integer()));
-      case Kind::kFloat: return out_.Append(Number(value.real()));
-      case Kind::kString: return WriteString(TextOf(value));
+      case Kind::kNone:
+        return out_.Append("null");
+      case Kind::kBool:
+        return out_.Append(value.integer() != 0 ? "true" : "false");
+      case Kind::kInteger:
+        return out_.Append(std::to_string(value.integer()));
+      case Kind::kFloat:
+        return out_.Append(Number(value.real()));
+      case Kind::kString:
+        return WriteString(TextOf(value));
       case Kind::kList:
-      case Kind::kTuple: return WriteList(As<ListObject>(value).items);
-      case Kind::kDict: return WriteDict(As<DictObject>(value));
+      case Kind::kTuple:
+        return WriteList(As<ListObject>(value).items);
+      case Kind::kDict:
+        return WriteDict(As<DictObject>(value));
       default:
         run_.Fail("Object of type " + std::string(TypeName(value)) + " is not JSON serializable");
     }

@@ -224,31 +224,33 @@ class Lexer {
       std::string digits = source_.substr(position_, end - position_);
       std::erase(digits, '_');
       Token& token = Add(Token::Kind::kFloat, digits);
-      const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(),
-                                                 token.real);
-      if (error == std::errc::result_out_of_range) token.real = std::strtod(digits.c_str(), nullptr);
+      const auto [last, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), token.real);
+      if (error == std::errc::result_out_of_range)
+        token.real = std::strtod(digits.c_str(), nullptr);
       return Pass(end - position_);
     }
     size_t end = Digits(position_);
     int base = 10;
     std::string digits;
     if (source_[position_] == '0') end = ZeroEnd(&base);
-    digits = source_.substr(position_ + (base == 10 ? 0 : 2), end - position_ - (base == 10 ? 0 : 2));
+    digits =
+        source_.substr(position_ + (base == 10 ? 0 : 2), end - position_ - (base == 10 ? 0 : 2));
     std::erase(digits, '_');
     Token& token = Add(Token::Kind::kInteger, digits);
     const auto [last, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, base);
     if (error != std::errc()) {
-      status_ = Status(Code::kLimitExceeded, "line " + std::to_string(line_) +
-                                                 ": an integer has more than 64 bits");
+      status_ = Status(Code::kLimitExceeded,
+                       "line " + std::to_string(line_) + ": an integer has more than 64 bits");
     }
     Pass(end - position_);
   }
 
   // The end of a number that begins with 0: 0x1F, 0o17, 0b11, or zeros alone.
   size_t ZeroEnd(int* base) const {
-    const char mark = position_ + 1 < source_.size()
-                          ? static_cast<char>(source_[position_ + 1] | 0x20) : '\0';
+    const char mark =
+        position_ + 1 < source_.size() ? static_cast<char>(source_[position_ + 1] | 0x20) : '\0';
     const int marked = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
     const auto is_digit = [this](size_t at, int of_base) {
       if (at >= source_.size()) return false;
@@ -289,8 +291,8 @@ class Lexer {
 
   void Operator() {
     static constexpr std::string_view kOperators[] = {
-        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]",
-        "(",  ")",  "{",  "}",  ">",  "<",  "=", ".", ":", "|", ",", ";"};
+        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
+        "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
     for (const std::string_view text : kOperators) {
       if (!At(text)) continue;
       if (!Balance(text[0])) return Fail("unexpected '" + std::string(text) + "'");
@@ -367,7 +369,9 @@ class Lexer {
     const Character character = FirstCharacter(text);
     char escape[16];
     std::snprintf(escape, sizeof(escape),
-                  character.code < 0x100 ? "x%02x" : character.code < 0x10000 ? "u%04x" : "U%08x",
+                  character.code < 0x100     ? "x%02x"
+                  : character.code < 0x10000 ? "u%04x"
+                                             : "U%08x",
                   character.code);
     *meant += escape;
     return character.size;

@@ -14,8 +14,17 @@ namespace lectern::jinja {
 
 struct Token {
   enum class Kind : uint8_t {
-    kData, kBlockBegin, kBlockEnd, kVariableBegin, kVariableEnd,
-    kName, kString, kInteger, kFloat, kOperator, kEnd
+    kData,
+    kBlockBegin,
+    kBlockEnd,
+    kVariableBegin,
+    kVariableEnd,
+    kName,
+    kString,
+    kInteger,
+    kFloat,
+    kOperator,
+    kEnd
   };
   Kind kind;
   uint32_t line;

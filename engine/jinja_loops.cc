@@ -104,7 +104,8 @@ std::optional<Value> Interpreter::FindLoopAttribute(const Value& value, std::str
   if (name == "index") return Value::Integer(loop.index0 + 1);
   if (name == "index0") return Value::Integer(loop.index0);
   if (name == "first") return Value::Bool(loop.index0 == 0);
-  if (name == "last") return Value::Bool(NeighbourOf(loop, true).Is(Kind::kUndefined) && !loop.after);
+  if (name == "last")
+    return Value::Bool(NeighbourOf(loop, true).Is(Kind::kUndefined) && !loop.after);
   if (name == "length") return LengthOfLoop(loop);
   if (name == "revindex" || name == "revindex0") {
     const Value length = LengthOfLoop(loop);

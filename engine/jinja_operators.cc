@@ -11,8 +11,8 @@ namespace lectern::jinja {
 namespace {
 
 std::string_view SignOf(Operator op) {
-  static constexpr std::string_view kSigns[] = {"+",  "-", "*",  "/", "//", "%",  "**",    "==",
-                                                "!=", "<", "<=", ">", ">=", "in", "not in"};
+  static constexpr std::string_view kSigns[] = {
+      "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
   return kSigns[static_cast<size_t>(op)];
 }
 
@@ -61,9 +61,12 @@ Value CalculateIntegers(Runtime& run, Operator op, int64_t a, int64_t b) {
       return __builtin_sub_overflow(a, b, &result) ? Overflow(run) : Value::Integer(result);
     case Operator::kMul:
       return __builtin_mul_overflow(a, b, &result) ? Overflow(run) : Value::Integer(result);
-    case Operator::kDiv: return Value::Float(static_cast<double>(a) / static_cast<double>(b));
-    case Operator::kPow: return Power(run, a, b);
-    default: break;
+    case Operator::kDiv:
+      return Value::Float(static_cast<double>(a) / static_cast<double>(b));
+    case Operator::kPow:
+      return Power(run, a, b);
+    default:
+      break;
   }
   if (b == -1) {  // INT64_MIN / -1 has no result
     if (op == Operator::kMod) return Value::Integer(0);
@@ -76,9 +79,12 @@ Value CalculateIntegers(Runtime& run, Operator op, int64_t a, int64_t b) {
 
 Value CalculateReals(Runtime& run, Operator op, double a, double b) {
   switch (op) {
-    case Operator::kAdd: return Value::Float(a + b);
-    case Operator::kSub: return Value::Float(a - b);
-    case Operator::kMul: return Value::Float(a * b);
+    case Operator::kAdd:
+      return Value::Float(a + b);
+    case Operator::kSub:
+      return Value::Float(a - b);
+    case Operator::kMul:
+      return Value::Float(a * b);
     case Operator::kPow:
       if (a == 0 && b < 0) return run.Fail("0.0 cannot be raised to a negative power");
       if (a < 0 && std::isfinite(a) && std::isfinite(b) && b != std::floor(b)) {
@@ -89,7 +95,8 @@ Value CalculateReals(Runtime& run, Operator op, double a, double b) {
         return Value::Float(power);
       }
       return run.Fail("the result is too large");
-    default: break;
+    default:
+      break;
   }
   if (b == 0) return run.Fail("division by zero");
   if (op == Operator::kDiv) return Value::Float(a / b);
@@ -99,8 +106,8 @@ Value CalculateReals(Runtime& run, Operator op, double a, double b) {
 Value Repeat(Runtime& run, const Value& value, int64_t count) {
   count = std::max<int64_t>(count, 0);
   const bool is_string = value.Is(Kind::kString);
-  const size_t size = is_string ? BytesOf(value).size()
-                                : As<ListObject>(value).items.size() * sizeof(Value);
+  const size_t size =
+      is_string ? BytesOf(value).size() : As<ListObject>(value).items.size() * sizeof(Value);
   if (size > 0 && static_cast<uint64_t>(count) > run.limits.memory_bytes / size) {
     return run.FailLimit("memory");
   }
@@ -175,7 +182,8 @@ bool IsIn(Runtime& run, const Value& item, const Value& container) {
     if (!item.Is(Kind::kString)) {
       if (item.Is(Kind::kUndefined)) return run.FailUndefined(item), false;
       return run.Fail("'in <string>' requires string as left operand, not " +
-                      std::string(TypeName(item))), false;
+                      std::string(TypeName(item))),
+             false;
     }
     return run.Work(BytesOf(container).size()) &&
            BytesOf(container).find(BytesOf(item)) != std::string_view::npos;
@@ -187,8 +195,8 @@ bool IsIn(Runtime& run, const Value& item, const Value& container) {
     return As<DictObject>(container).Find(&run, item) != nullptr;
   }
   if (!run.IsIterable(container)) {
-    return run.Fail("argument of type '" + std::string(TypeName(container)) +
-                    "' is not iterable"), false;
+    return run.Fail("argument of type '" + std::string(TypeName(container)) + "' is not iterable"),
+           false;
   }
   const std::shared_ptr<ListObject> items = run.Items(container);
   if (items == nullptr) return false;
@@ -246,7 +254,8 @@ Value MissingItem(Runtime& run, const Value& value, const Value& key) {
   }
   const Value repr = run.Repr(key);
   if (run.failed()) return Value();
-  return run.Undefined(type + " object has no element " + std::string(BytesOf(repr).substr(0, 200)));
+  return run.Undefined(type + " object has no element " +
+                       std::string(BytesOf(repr).substr(0, 200)));
 }
 
 // Python's slice.indices.
@@ -331,10 +340,14 @@ bool Compare(Runtime& run, Operator op, const Value& a, const Value& b) {
     return false;
   }
   switch (op) {
-    case Operator::kLt: return order == -1;
-    case Operator::kLe: return order == -1 || order == 0;
-    case Operator::kGt: return order == 1;
-    default: return order == 1 || order == 0;
+    case Operator::kLt:
+      return order == -1;
+    case Operator::kLe:
+      return order == -1 || order == 0;
+    case Operator::kGt:
+      return order == 1;
+    default:
+      return order == 1 || order == 0;
   }
 }
 

@@ -11,8 +11,8 @@ Result<std::shared_ptr<const Template>> ParseTemplate(std::string_view source,
                                                       const Limits& limits);
 
 // The rules that a template's tree must keep beyond its grammar (jinja_rules.cc): known filters and
-// tests, break and continue in loops, no new meaning for the variable `loop`. Notes which macros use
-// the names varargs, kwargs and caller. kMalformedModel, with the line.
+// tests, break and continue in loops, no new meaning for the variable `loop`. Notes which macros
+// use the names varargs, kwargs and caller. kMalformedModel, with the line.
 Status CheckRules(Body& body);
 
 }  // namespace lectern::jinja

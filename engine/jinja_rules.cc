@@ -17,8 +17,8 @@ class Checker {
   struct Place {
     // Within a condition, where an unknown filter or test is an error only when it is reached.
     bool is_soft = false;
-    bool can_break = false;   // in the body of a loop
-    bool has_loop = false;    // within a loop, whose variable keeps its meaning
+    bool can_break = false;  // in the body of a loop
+    bool has_loop = false;   // within a loop, whose variable keeps its meaning
   };
   // Names with a meaning in macros, as far as they are read.
   struct Names {
@@ -69,8 +69,8 @@ class Checker {
   }
 
   void Visit(Statement& statement, Place place) {
-    const Place inner = {.is_soft = false, .can_break = place.can_break,
-                         .has_loop = place.has_loop};
+    const Place inner = {
+        .is_soft = false, .can_break = place.can_break, .has_loop = place.has_loop};
     switch (statement.kind) {
       case Statement::Kind::kIf: {
         place.is_soft = true;
@@ -78,10 +78,12 @@ class Checker {
         for (Body& body : statement.bodies) Visit(body, place);
         return;
       }
-      case Statement::Kind::kFor: return VisitFor(statement, place);
+      case Statement::Kind::kFor:
+        return VisitFor(statement, place);
       case Statement::Kind::kMacro:
       case Statement::Kind::kCall:
-      case Statement::Kind::kGeneration: return VisitMacro(statement, place);
+      case Statement::Kind::kGeneration:
+        return VisitMacro(statement, place);
       case Statement::Kind::kBreak:
       case Statement::Kind::kContinue:
         if (!place.can_break) Fail(statement.line, "break and continue need a loop");

@@ -16,27 +16,39 @@ class ReprWriter {
   void Write(const Value& value) {
     if (!run_.Step()) return;
     switch (value.kind()) {
-      case Kind::kNone: return out_.Append("None");
-      case Kind::kBool: return out_.Append(value.integer() != 0 ? "True" : "False");
-      case Kind::kInteger: return out_.Append(std::to_string(value.integer()));
-      case Kind::kFloat: return out_.Append(FloatRepr(value.real()));
-      case Kind::kUndefined: return out_.Append("Undefined");
-      case Kind::kString: return WriteString(value);
-      case Kind::kList: return WriteItems("[", As<ListObject>(value).items, "]");
+      case Kind::kNone:
+        return out_.Append("None");
+      case Kind::kBool:
+        return out_.Append(value.integer() != 0 ? "True" : "False");
+      case Kind::kInteger:
+        return out_.Append(std::to_string(value.integer()));
+      case Kind::kFloat:
+        return out_.Append(FloatRepr(value.real()));
+      case Kind::kUndefined:
+        return out_.Append("Undefined");
+      case Kind::kString:
+        return WriteString(value);
+      case Kind::kList:
+        return WriteItems("[", As<ListObject>(value).items, "]");
       case Kind::kTuple: {
         const std::vector<Value>& items = As<ListObject>(value).items;
         return WriteItems("(", items, items.size() == 1 ? ",)" : ")");
       }
-      case Kind::kDict: return WriteDict(As<DictObject>(value));
+      case Kind::kDict:
+        return WriteDict(As<DictObject>(value));
       case Kind::kView:
         out_.Append(As<ViewObject>(value).name);
         return WriteItems("([", As<ViewObject>(value).items->items, "])");
-      case Kind::kRange: return WriteRange(As<RangeObject>(value));
-      case Kind::kNamespace: return WriteNamespace(As<NamespaceObject>(value));
-      case Kind::kMacro: return out_.Append("<Macro '" + std::string(As<MacroObject>(value).name) +
-                                            "'>");
-      case Kind::kLoop: return WriteLoop(value);
-      default: return out_.Append("<" + std::string(TypeName(value)) + " object>");
+      case Kind::kRange:
+        return WriteRange(As<RangeObject>(value));
+      case Kind::kNamespace:
+        return WriteNamespace(As<NamespaceObject>(value));
+      case Kind::kMacro:
+        return out_.Append("<Macro '" + std::string(As<MacroObject>(value).name) + "'>");
+      case Kind::kLoop:
+        return WriteLoop(value);
+      default:
+        return out_.Append("<" + std::string(TypeName(value)) + " object>");
     }
   }
 
@@ -115,7 +127,10 @@ class ReprWriter {
     } else if (!(code >= ' ' && code < 0x7F) && code != kInvalid && !IsPrintable(code)) {
       char escape[16];
       std::snprintf(escape, sizeof(escape),
-                    code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
+                    code < 0x100     ? "\\x%02x"
+                    : code < 0x10000 ? "\\u%04x"
+                                     : "\\U%08x",
+                    code);
       return out_.Append(escape, is_input);
     }
     out_.Append(bytes, is_input);
@@ -146,8 +161,8 @@ Runtime::~Runtime() {
 
 Value Runtime::Fail(std::string_view message) {
   if (!failed()) {
-    status = Status(Code::kMalformedModel,
-                    "line " + std::to_string(line) + ": " + std::string(message));
+    status =
+        Status(Code::kMalformedModel, "line " + std::to_string(line) + ": " + std::string(message));
   }
   return Value();
 }
@@ -368,8 +383,11 @@ Value Runtime::Escaped(const Value& value) {
       out.Append(bytes.substr(at, special - at), is_input);
       if (special == bytes.size()) return;
       const char c = bytes[special];
-      out.Append(c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;"
-                                                                                      : "&#39;",
+      out.Append(c == '&'   ? "&amp;"
+                 : c == '<' ? "&lt;"
+                 : c == '>' ? "&gt;"
+                 : c == '"' ? "&#34;"
+                            : "&#39;",
                  is_input);
       at = special + 1;
     }

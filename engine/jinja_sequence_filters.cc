@@ -132,8 +132,8 @@ Value DictSort(Runtime& run, const Value& value, CallArguments& arguments) {
   std::vector<Value> keys;
   for (const Value& item : items) {
     if (!run.Step()) return Value();
-    keys.push_back(IgnoreCase(run, As<ListObject>(item).items[by == "value"],
-                              IsTrueArgument(bound[0])));
+    keys.push_back(
+        IgnoreCase(run, As<ListObject>(item).items[by == "value"], IsTrueArgument(bound[0])));
   }
   return run.List(Picked(items, SortedOrder(run, keys, IsTrueArgument(bound[2]))));
 }
@@ -239,9 +239,10 @@ Value ToList(Runtime& run, const Value& value, CallArguments& arguments) {
 Value Map(Runtime& run, const Value& value, CallArguments& arguments) {
   return Generate(run, [&](std::vector<Value>* mapped) {
     if (!IsTrue(value)) return;
-    const bool by_attribute = arguments.positional.empty() && !arguments.named.empty() &&
-                              std::any_of(arguments.named.begin(), arguments.named.end(),
-                                          [](const auto& item) { return item.first == "attribute"; });
+    const bool by_attribute =
+        arguments.positional.empty() && !arguments.named.empty() &&
+        std::any_of(arguments.named.begin(), arguments.named.end(),
+                    [](const auto& item) { return item.first == "attribute"; });
     Bound bound;
     CallArguments rest = arguments;
     if (by_attribute) {
@@ -275,8 +276,8 @@ Value Extreme(Runtime& run, const Value& value, CallArguments& arguments) {
   size_t best = 0;
   Value best_key;
   for (size_t i = 0; i < items->items.size() && run.Step(); ++i) {
-    const Value key = IgnoreCase(run, Follow(run, items->items[i], path, Value()),
-                                 IsTrueArgument(bound[0]));
+    const Value key =
+        IgnoreCase(run, Follow(run, items->items[i], path, Value()), IsTrueArgument(bound[0]));
     if (i > 0 && !Compare(run, kBetter, key, best_key)) continue;
     best = i;
     best_key = key;
@@ -385,8 +386,7 @@ Value Unique(Runtime& run, const Value& value, CallArguments& arguments) {
     if (items == nullptr) return;
     DictObject seen;
     for (const Value& item : items->items) {
-      const Value key = IgnoreCase(run, Follow(run, item, path, Value()),
-                                   IsTrueArgument(bound[0]));
+      const Value key = IgnoreCase(run, Follow(run, item, path, Value()), IsTrueArgument(bound[0]));
       const size_t known = seen.members.size();
       run.SetMember(&seen, key, Value());
       if (run.failed()) return;
@@ -440,10 +440,8 @@ std::vector<size_t> SortedOrder(Runtime& run, const std::vector<Value>& keys, bo
       size_t left = begin, right = middle;
       for (size_t out = begin; out < end; ++out) {
         const bool takes_right =
-            right < end &&
-            (left == middle ||
-             Compare(run, reverse ? Operator::kGt : Operator::kLt, keys[order[right]],
-                     keys[order[left]]));
+            right < end && (left == middle || Compare(run, reverse ? Operator::kGt : Operator::kLt,
+                                                      keys[order[right]], keys[order[left]]));
         merged[out] = order[takes_right ? right++ : left++];
       }
     }

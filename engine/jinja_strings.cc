@@ -98,9 +98,7 @@ Value MethodCapitalize(Runtime& run, const Value& self, CallArguments& arguments
   });
 }
 
-bool IsCased(uint32_t code) {
-  return IsLowerCase(code) || IsUpperCase(code) || IsTitleCase(code);
-}
+bool IsCased(uint32_t code) { return IsLowerCase(code) || IsUpperCase(code) || IsTitleCase(code); }
 
 Value MethodTitle(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "title", arguments, 0, 0)) return Value();
@@ -181,8 +179,8 @@ Pieces SplitAt(Runtime& run, std::string_view text, std::string_view separator, 
   Pieces pieces;
   size_t at = 0;
   while (run.Step()) {
-    const size_t end = static_cast<int64_t>(pieces.size()) == limit ? kNone
-                                                                    : text.find(separator, at);
+    const size_t end =
+        static_cast<int64_t>(pieces.size()) == limit ? kNone : text.find(separator, at);
     if (end == kNone) break;
     pieces.emplace_back(at, end);
     at = end + separator.size();
@@ -224,14 +222,14 @@ Value Split(Runtime& run, const Value& self, CallArguments& arguments) {
   const std::string_view text = BytesOf(self);
   if (!run.Work(text.size())) return Value();
   if (separator.Is(Kind::kNone)) {
-    return run.List(SlicesOf(run, self, kFromEnd ? SplitSpaceFromEnd(run, text, limit)
-                                                 : SplitSpace(run, text, limit)));
+    return run.List(SlicesOf(
+        run, self, kFromEnd ? SplitSpaceFromEnd(run, text, limit) : SplitSpace(run, text, limit)));
   }
   if (!IsString(run, separator)) return Value();
   if (BytesOf(separator).empty()) return run.Fail("empty separator");
-  return run.List(SlicesOf(run, self, kFromEnd
-                                          ? SplitAtFromEnd(run, text, BytesOf(separator), limit)
-                                          : SplitAt(run, text, BytesOf(separator), limit)));
+  return run.List(SlicesOf(run, self,
+                           kFromEnd ? SplitAtFromEnd(run, text, BytesOf(separator), limit)
+                                    : SplitAt(run, text, BytesOf(separator), limit)));
 }
 
 Value MethodSplitLines(Runtime& run, const Value& self, CallArguments& arguments) {
@@ -250,11 +248,12 @@ Value Partition(Runtime& run, const Value& self, CallArguments& arguments) {
   const size_t at = kFromEnd ? text.rfind(by) : text.find(by);
   const Value none = run.String("");
   if (at == kNone) {
-    return run.List(kFromEnd ? std::vector<Value>{none, none, self}
-                             : std::vector<Value>{self, none, none}, Kind::kTuple);
+    return run.List(
+        kFromEnd ? std::vector<Value>{none, none, self} : std::vector<Value>{self, none, none},
+        Kind::kTuple);
   }
-  return run.List({run.Slice(self, 0, at), separator,
-                   run.Slice(self, at + by.size(), text.size())}, Kind::kTuple);
+  return run.List({run.Slice(self, 0, at), separator, run.Slice(self, at + by.size(), text.size())},
+                  Kind::kTuple);
 }
 
 template <bool kAtEnd>
@@ -388,72 +387,6 @@ Value ExpandTabs(Runtime& run, const Value& self, CallArguments& arguments) {
   return out.TakeString(IsMarkup(self));
 }
 
-// Whether the text has characters and each of them passes.
-template <bool (*kTest)(uint32_t)>
-Value AllAre(Runtime& run, const Value& self, CallArguments& arguments) {
-  if (!TakesArguments(run, "isalpha", arguments, 0, 0)) return Value();
-  std::string_view text = BytesOf(self);
-  if (!run.Work(text.size()) || text.empty()) return Value::Bool(false);
-  while (!text.empty()) {
-    const Character character = FirstCharacter(text);
-    if (character.code == kInvalid || !kTest(character.code)) return Value::Bool(false);
-    text.remove_prefix(character.size);
-  }
-  return Value::Bool(true);
-}
-
-bool IsAlphanumeric(uint32_t code) {
-  return IsAlphabetic(code) || IsDecimal(code) || IsDigit(code) || IsNumeric(code);
-}
-
-template <bool kUpper>
-Value IsTextInCase(Runtime& run, const Value& self, CallArguments& arguments) {
-  if (!TakesArguments(run, "isupper", arguments, 0, 0)) return Value();
-  bool has_cased = false;
-  run.Work(BytesOf(self).size());
-  for (std::string_view text = BytesOf(self); !text.empty();) {
-    const Character character = FirstCharacter(text);
-    const uint32_t code = character.code;
-    if (IsTitleCase(code) || (kUpper ? IsLowerCase(code) : IsUpperCase(code))) {
-      return Value::Bool(false);
-    }
-    has_cased |= kUpper ? IsUpperCase(code) : IsLowerCase(code);
-    text.remove_prefix(character.size);
-  }
-  return Value::Bool(has_cased);
-}
-
-Value IsTitle(Runtime& run, const Value& self, CallArguments& arguments) {
-  if (!TakesArguments(run, "istitle", arguments, 0, 0)) return Value();
-  bool has_cased = false, in_word = false;
-  run.Work(BytesOf(self).size());
-  for (std::string_view text = BytesOf(self); !text.empty();) {
-    const Character character = FirstCharacter(text);
-    const bool starts = IsUpperCase(character.code) || IsTitleCase(character.code);
-    const bool is_cased = starts || IsLowerCase(character.code);
-    if (is_cased && starts == in_word) return Value::Bool(false);
-    has_cased |= is_cased;
-    in_word = is_cased;
-    text.remove_prefix(character.size);
-  }
-  return Value::Bool(has_cased);
-}
-
-Value IsAsciiText(Runtime& run, const Value& self, CallArguments& arguments) {
-  if (!TakesArguments(run, "isascii", arguments, 0, 0)) return Value();
-  return Value::Bool(IsAscii(BytesOf(self)));
-}
-
-Value IsIdentifierText(Runtime& run, const Value& self, CallArguments& arguments) {
-  if (!TakesArguments(run, "isidentifier", arguments, 0, 0)) return Value();
-  return Value::Bool(IsIdentifier(BytesOf(self)));
-}
-
-Value IsPrintableText(Runtime& run, const Value& self, CallArguments& arguments) {
-  if (BytesOf(self).empty()) return Value::Bool(true);
-  return AllAre<IsPrintable>(run, self, arguments);
-}
-
 Value MethodFormat(Runtime& run, const Value& self, CallArguments& arguments) {
   return FormatBraces(run, self, arguments);
 }
@@ -480,18 +413,6 @@ constexpr std::pair<std::string_view, Function> kMethods[] = {
     {"format", MethodFormat},
     {"format_map", MethodFormatMap},
     {"index", FindIn<false, true>},
-    {"isalnum", AllAre<IsAlphanumeric>},
-    {"isalpha", AllAre<IsAlphabetic>},
-    {"isascii", IsAsciiText},
-    {"isdecimal", AllAre<IsDecimal>},
-    {"isdigit", AllAre<IsDigit>},
-    {"isidentifier", IsIdentifierText},
-    {"islower", IsTextInCase<false>},
-    {"isnumeric", AllAre<IsNumeric>},
-    {"isprintable", IsPrintableText},
-    {"isspace", AllAre<IsSpace>},
-    {"istitle", IsTitle},
-    {"isupper", IsTextInCase<true>},
     {"join", MethodJoin},
     {"ljust", Justify<Align::kLeft>},
     {"lower", MethodInCase<Case::kLower>},
@@ -521,7 +442,8 @@ Function StringMethod(std::string_view name) {
   const auto* const at = std::lower_bound(
       std::begin(kMethods), std::end(kMethods), name,
       [](const auto& method, std::string_view wanted) { return method.first < wanted; });
-  return at != std::end(kMethods) && at->first == name ? at->second : nullptr;
+  if (at != std::end(kMethods) && at->first == name) return at->second;
+  return name.starts_with("is") ? StringPredicate(name) : nullptr;
 }
 
 bool IsUnsupportedStringMethod(std::string_view name) {

@@ -36,10 +36,14 @@ struct Expression {
     kFilter,       // items[0] | name(arguments); of a filter block items[0] is empty
     kTest,         // items[0] is name(arguments)
     kConditional,  // items[0] if items[1] else items[2], which may be empty
-    kOr, kAnd, kNot, kNegative, kPositive,
-    kConcat,       // items[0] ~ items[1] ~ …
-    kOperation,    // items[0] operators[0] items[1]
-    kComparison    // items[0] operators[0] items[1] operators[1] items[2] …
+    kOr,
+    kAnd,
+    kNot,
+    kNegative,
+    kPositive,
+    kConcat,     // items[0] ~ items[1] ~ …
+    kOperation,  // items[0] operators[0] items[1]
+    kComparison  // items[0] operators[0] items[1] operators[1] items[2] …
   };
   Kind kind;
   uint32_t line;
@@ -53,16 +57,16 @@ struct Expression {
 
 struct Statement {
   enum class Kind : uint8_t {
-    kText,      // text
-    kOutput,    // values
-    kIf,        // values[i]: bodies[i]; one more body: else
-    kFor,       // target in values[0] if test: bodies[0], else bodies[1]
-    kSet,       // target = values[0]
-    kSetBlock,  // target = values[0], a filter or empty, of bodies[0]
-    kWith,      // targets = values: bodies[0]
-    kMacro,     // name(parameters = values): bodies[0]
-    kCall,      // call values[0] with bodies[0] as caller(parameters)
-    kFilter,    // values[0] of bodies[0]
+    kText,        // text
+    kOutput,      // values
+    kIf,          // values[i]: bodies[i]; one more body: else
+    kFor,         // target in values[0] if test: bodies[0], else bodies[1]
+    kSet,         // target = values[0]
+    kSetBlock,    // target = values[0], a filter or empty, of bodies[0]
+    kWith,        // targets = values: bodies[0]
+    kMacro,       // name(parameters = values): bodies[0]
+    kCall,        // call values[0] with bodies[0] as caller(parameters)
+    kFilter,      // values[0] of bodies[0]
     kGeneration,  // bodies[0]
     kBreak,
     kContinue

@@ -82,46 +82,45 @@ struct Test {
   std::string_view argument;  // its name, where it may be given by name
   bool (*holds)(Runtime& run, const Value& value, const CallArguments& arguments);
 };
-constexpr Test kTests[] = {
-    {"!=", 1, "", Holds<Operator::kNe>},
-    {"<", 1, "", Holds<Operator::kLt>},
-    {"<=", 1, "", Holds<Operator::kLe>},
-    {"==", 1, "", Holds<Operator::kEq>},
-    {">", 1, "", Holds<Operator::kGt>},
-    {">=", 1, "", Holds<Operator::kGe>},
-    {"boolean", 0, "", IsOfKind<Kind::kBool>},
-    {"callable", 0, "", IsCallable},
-    {"defined", 0, "", IsOfKind<Kind::kUndefined, false>},
-    {"divisibleby", 1, "num", IsDivisibleBy},
-    {"eq", 1, "", Holds<Operator::kEq>},
-    {"equalto", 1, "", Holds<Operator::kEq>},
-    {"escaped", 0, "", IsEscaped},
-    {"even", 0, "", IsParity<0>},
-    {"false", 0, "", IsBool<false>},
-    {"filter", 0, "", IsKnown<IsFilter>},
-    {"float", 0, "", IsOfKind<Kind::kFloat>},
-    {"ge", 1, "", Holds<Operator::kGe>},
-    {"greaterthan", 1, "", Holds<Operator::kGt>},
-    {"gt", 1, "", Holds<Operator::kGt>},
-    {"in", 1, "seq", Holds<Operator::kIn>},
-    {"integer", 0, "", IsOfKind<Kind::kInteger>},
-    {"iterable", 0, "", IsIterable},
-    {"le", 1, "", Holds<Operator::kLe>},
-    {"lessthan", 1, "", Holds<Operator::kLt>},
-    {"lower", 0, "", IsInCase<false>},
-    {"lt", 1, "", Holds<Operator::kLt>},
-    {"mapping", 0, "", IsOfKind<Kind::kDict>},
-    {"ne", 1, "", Holds<Operator::kNe>},
-    {"none", 0, "", IsOfKind<Kind::kNone>},
-    {"number", 0, "", IsANumber},
-    {"odd", 0, "", IsParity<1>},
-    {"sameas", 1, "other", IsSame},
-    {"sequence", 0, "", IsSequence},
-    {"string", 0, "", IsOfKind<Kind::kString>},
-    {"test", 0, "", IsKnown<IsTest>},
-    {"true", 0, "", IsBool<true>},
-    {"undefined", 0, "", IsOfKind<Kind::kUndefined>},
-    {"upper", 0, "", IsInCase<true>}};
+constexpr Test kTests[] = {{"!=", 1, "", Holds<Operator::kNe>},
+                           {"<", 1, "", Holds<Operator::kLt>},
+                           {"<=", 1, "", Holds<Operator::kLe>},
+                           {"==", 1, "", Holds<Operator::kEq>},
+                           {">", 1, "", Holds<Operator::kGt>},
+                           {">=", 1, "", Holds<Operator::kGe>},
+                           {"boolean", 0, "", IsOfKind<Kind::kBool>},
+                           {"callable", 0, "", IsCallable},
+                           {"defined", 0, "", IsOfKind<Kind::kUndefined, false>},
+                           {"divisibleby", 1, "num", IsDivisibleBy},
+                           {"eq", 1, "", Holds<Operator::kEq>},
+                           {"equalto", 1, "", Holds<Operator::kEq>},
+                           {"escaped", 0, "", IsEscaped},
+                           {"even", 0, "", IsParity<0>},
+                           {"false", 0, "", IsBool<false>},
+                           {"filter", 0, "", IsKnown<IsFilter>},
+                           {"float", 0, "", IsOfKind<Kind::kFloat>},
+                           {"ge", 1, "", Holds<Operator::kGe>},
+                           {"greaterthan", 1, "", Holds<Operator::kGt>},
+                           {"gt", 1, "", Holds<Operator::kGt>},
+                           {"in", 1, "seq", Holds<Operator::kIn>},
+                           {"integer", 0, "", IsOfKind<Kind::kInteger>},
+                           {"iterable", 0, "", IsIterable},
+                           {"le", 1, "", Holds<Operator::kLe>},
+                           {"lessthan", 1, "", Holds<Operator::kLt>},
+                           {"lower", 0, "", IsInCase<false>},
+                           {"lt", 1, "", Holds<Operator::kLt>},
+                           {"mapping", 0, "", IsOfKind<Kind::kDict>},
+                           {"ne", 1, "", Holds<Operator::kNe>},
+                           {"none", 0, "", IsOfKind<Kind::kNone>},
+                           {"number", 0, "", IsANumber},
+                           {"odd", 0, "", IsParity<1>},
+                           {"sameas", 1, "other", IsSame},
+                           {"sequence", 0, "", IsSequence},
+                           {"string", 0, "", IsOfKind<Kind::kString>},
+                           {"test", 0, "", IsKnown<IsTest>},
+                           {"true", 0, "", IsBool<true>},
+                           {"undefined", 0, "", IsOfKind<Kind::kUndefined>},
+                           {"upper", 0, "", IsInCase<true>}};
 
 const Test* FindTest(std::string_view name) {
   for (const Test& test : kTests) {
@@ -166,7 +165,8 @@ bool CallTest(Runtime& run, std::string_view name, const Value& value, CallArgum
   }
   if (arguments.positional.size() != test->arguments || !arguments.named.empty()) {
     return run.Fail("the test \"" + std::string(name) + "\" takes " +
-                    std::to_string(test->arguments) + " arguments"), false;
+                    std::to_string(test->arguments) + " arguments"),
+           false;
   }
   return test->holds(run, value, arguments);
 }

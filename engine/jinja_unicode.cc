@@ -116,8 +116,8 @@ size_t OffsetOf(std::string_view text, size_t index) {
 
 bool IsSpace(uint32_t code) {
   if (code < 0x80) return code == ' ' || (code >= 9 && code <= 13) || (code >= 28 && code <= 31);
-  return code == 0x85 || IsOneOf(code, {UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZL,
-                                        UTF8PROC_CATEGORY_ZP});
+  return code == 0x85 ||
+         IsOneOf(code, {UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZL, UTF8PROC_CATEGORY_ZP});
 }
 
 bool IsAlphabetic(uint32_t code) {
@@ -130,12 +130,13 @@ bool IsDecimal(uint32_t code) { return IsOneOf(code, {UTF8PROC_CATEGORY_ND}); }
 // Beyond the decimal ones those that Unicode gives the numeric type "digit".
 bool IsDigit(uint32_t code) {
   if (IsDecimal(code)) return true;
-  static constexpr struct { uint32_t first, last; } kDigits[] = {
-      {0xB2, 0xB3},       {0xB9, 0xB9},       {0x1369, 0x1371},   {0x19DA, 0x19DA},
-      {0x2070, 0x2070},   {0x2074, 0x2079},   {0x2080, 0x2089},   {0x2460, 0x2468},
-      {0x2474, 0x247C},   {0x2488, 0x2490},   {0x24EA, 0x24EA},   {0x24F5, 0x24FD},
-      {0x24FF, 0x24FF},   {0x2776, 0x277E},   {0x2780, 0x2788},   {0x278A, 0x2792},
-      {0x10A40, 0x10A43}, {0x10E60, 0x10E68}, {0x11052, 0x1105A}, {0x1F100, 0x1F10A}};
+  static constexpr struct {
+    uint32_t first, last;
+  } kDigits[] = {{0xB2, 0xB3},       {0xB9, 0xB9},       {0x1369, 0x1371},   {0x19DA, 0x19DA},
+                 {0x2070, 0x2070},   {0x2074, 0x2079},   {0x2080, 0x2089},   {0x2460, 0x2468},
+                 {0x2474, 0x247C},   {0x2488, 0x2490},   {0x24EA, 0x24EA},   {0x24F5, 0x24FD},
+                 {0x24FF, 0x24FF},   {0x2776, 0x277E},   {0x2780, 0x2788},   {0x278A, 0x2792},
+                 {0x10A40, 0x10A43}, {0x10E60, 0x10E68}, {0x11052, 0x1105A}, {0x1F100, 0x1F10A}};
   for (const auto& range : kDigits) {
     if (code >= range.first && code <= range.last) return true;
   }
@@ -191,8 +192,8 @@ bool IsIdentifier(std::string_view text) {
   for (; !text.empty(); is_first = false) {
     const Character character = FirstCharacter(text);
     const uint32_t code = character.code;
-    const bool starts = code == '_' || IsAlphabetic(code) ||
-                        CategoryOf(code) == UTF8PROC_CATEGORY_NL;
+    const bool starts =
+        code == '_' || IsAlphabetic(code) || CategoryOf(code) == UTF8PROC_CATEGORY_NL;
     const bool goes_on = IsOneOf(code, {UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_MN,
                                         UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_PC});
     if (!starts && (is_first || !goes_on)) return false;

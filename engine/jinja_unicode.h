@@ -25,7 +25,7 @@ size_t CountCharacters(std::string_view text);
 // Byte offset of the character `index`; text.size() when there are no more.
 size_t OffsetOf(std::string_view text, size_t index);
 
-bool IsSpace(uint32_t code);      // str.isspace
+bool IsSpace(uint32_t code);  // str.isspace
 bool IsAlphabetic(uint32_t code);
 bool IsDecimal(uint32_t code);
 bool IsDigit(uint32_t code);
@@ -34,7 +34,7 @@ bool IsPrintable(uint32_t code);
 bool IsLowerCase(uint32_t code);
 bool IsUpperCase(uint32_t code);
 bool IsTitleCase(uint32_t code);
-bool IsWord(uint32_t code);       // \w
+bool IsWord(uint32_t code);  // \w
 bool IsIdentifier(std::string_view text);
 
 enum class Case { kLower, kUpper, kTitle, kFold };
@@ -43,7 +43,7 @@ void AppendInCase(std::string* text, uint32_t code, Case to);
 // The small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
 bool IsFinalSigma(std::string_view text, size_t offset);
 
-size_t LeadingSpace(std::string_view text);   // bytes
+size_t LeadingSpace(std::string_view text);  // bytes
 std::string_view WithoutTrailingSpace(std::string_view text);
 
 }  // namespace lectern::jinja

@@ -34,9 +34,8 @@ bool AreSameOrEqual(Runtime* run, const Value& a, const Value& b) {
 }
 
 bool AreEqualItems(Runtime* run, const std::vector<Value>& a, const std::vector<Value>& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [run](const Value& x, const Value& y) { return AreSameOrEqual(run, x, y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [run](const Value& x, const Value& y) { return AreSameOrEqual(run, x, y); });
 }
 
 bool AreEqualNumbers(const Value& a, const Value& b) {
@@ -147,12 +146,17 @@ void DictObject::Set(Runtime* run, const Value& key, Value value) {
 bool IsTrue(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone:
-    case Kind::kUndefined: return false;
+    case Kind::kUndefined:
+      return false;
     case Kind::kBool:
-    case Kind::kInteger: return value.integer() != 0;
-    case Kind::kFloat: return value.real() != 0;
-    case Kind::kString: return !BytesOf(value).empty();
-    default: return LengthOf(value).value_or(1) != 0;
+    case Kind::kInteger:
+      return value.integer() != 0;
+    case Kind::kFloat:
+      return value.real() != 0;
+    case Kind::kString:
+      return !BytesOf(value).empty();
+    default:
+      return LengthOf(value).value_or(1) != 0;
   }
 }
 
@@ -172,11 +176,15 @@ bool AreEqual(Runtime* run, const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kNone:
-    case Kind::kUndefined: return true;
-    case Kind::kString: return BytesOf(a) == BytesOf(b);
+    case Kind::kUndefined:
+      return true;
+    case Kind::kString:
+      return BytesOf(a) == BytesOf(b);
     case Kind::kList:
-    case Kind::kTuple: return AreEqualItems(run, As<ListObject>(a).items, As<ListObject>(b).items);
-    case Kind::kDict: return AreEqualDicts(run, As<DictObject>(a), As<DictObject>(b));
+    case Kind::kTuple:
+      return AreEqualItems(run, As<ListObject>(a).items, As<ListObject>(b).items);
+    case Kind::kDict:
+      return AreEqualDicts(run, As<DictObject>(a), As<DictObject>(b));
     case Kind::kRange: {
       const RangeObject &x = As<RangeObject>(a), &y = As<RangeObject>(b);
       return x.size == y.size && (x.size == 0 || x.start == y.start) &&
@@ -186,10 +194,9 @@ bool AreEqual(Runtime* run, const Value& a, const Value& b) {
       const ViewObject &x = As<ViewObject>(a), &y = As<ViewObject>(b);
       if (x.name == "dict_values" || x.name != y.name) return a.object() == b.object();
       if (x.items->items.size() != y.items->items.size()) return false;
-      return std::is_permutation(x.items->items.begin(), x.items->items.end(),
-                                 y.items->items.begin(), [run](const Value& u, const Value& v) {
-                                   return AreSameOrEqual(run, u, v);
-                                 });
+      return std::is_permutation(
+          x.items->items.begin(), x.items->items.end(), y.items->items.begin(),
+          [run](const Value& u, const Value& v) { return AreSameOrEqual(run, u, v); });
     }
     case Kind::kMethod: {
       const FunctionObject &x = As<FunctionObject>(a), &y = As<FunctionObject>(b);
@@ -197,31 +204,51 @@ bool AreEqual(Runtime* run, const Value& a, const Value& b) {
     }
     case Kind::kFunction:
       return As<FunctionObject>(a).function == As<FunctionObject>(b).function;
-    default: return a.object() == b.object();
+    default:
+      return a.object() == b.object();
   }
 }
 
 std::string_view TypeName(const Value& value) {
   switch (value.kind()) {
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
-    case Kind::kInteger: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kString: return IsMarkup(value) ? "Markup" : "str";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return "tuple";
-    case Kind::kDict: return "dict";
-    case Kind::kView: return As<ViewObject>(value).name;
-    case Kind::kRange: return "range";
-    case Kind::kIterator: return "generator";
-    case Kind::kNamespace: return "Namespace";
-    case Kind::kLoop: return "LoopContext";
-    case Kind::kMacro: return "Macro";
-    case Kind::kFunction: return "function";
-    case Kind::kMethod: return "builtin_function_or_method";
-    case Kind::kCycler: return "Cycler";
-    case Kind::kJoiner: return "Joiner";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInteger:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kString:
+      return IsMarkup(value) ? "Markup" : "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kView:
+      return As<ViewObject>(value).name;
+    case Kind::kRange:
+      return "range";
+    case Kind::kIterator:
+      return "generator";
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kLoop:
+      return "LoopContext";
+    case Kind::kMacro:
+      return "Macro";
+    case Kind::kFunction:
+      return "function";
+    case Kind::kMethod:
+      return "builtin_function_or_method";
+    case Kind::kCycler:
+      return "Cycler";
+    case Kind::kJoiner:
+      return "Joiner";
   }
   return "";
 }
@@ -235,9 +262,11 @@ uint64_t HashOf(Runtime* run, const Value& value) {
   if (run != nullptr) run->Step();
   switch (value.kind()) {
     case Kind::kNone:
-    case Kind::kUndefined: return Mix(static_cast<uint64_t>(value.kind()));
+    case Kind::kUndefined:
+      return Mix(static_cast<uint64_t>(value.kind()));
     case Kind::kBool:
-    case Kind::kInteger: return Mix(static_cast<uint64_t>(value.integer()));
+    case Kind::kInteger:
+      return Mix(static_cast<uint64_t>(value.integer()));
     case Kind::kFloat: {
       const double real = value.real();
       if (real >= -0x1p63 && real < 0x1p63 && real == std::floor(real)) {
@@ -245,7 +274,8 @@ uint64_t HashOf(Runtime* run, const Value& value) {
       }
       return Mix(std::hash<double>()(real));
     }
-    case Kind::kString: return std::hash<std::string_view>()(BytesOf(value));
+    case Kind::kString:
+      return std::hash<std::string_view>()(BytesOf(value));
     case Kind::kTuple: {
       uint64_t hash = 1;
       for (const Value& item : As<ListObject>(value).items) {
@@ -254,25 +284,34 @@ uint64_t HashOf(Runtime* run, const Value& value) {
       }
       return hash;
     }
-    case Kind::kRange: return Mix(static_cast<uint64_t>(As<RangeObject>(value).size));
+    case Kind::kRange:
+      return Mix(static_cast<uint64_t>(As<RangeObject>(value).size));
     case Kind::kMethod:
     case Kind::kFunction:
       return Mix(reinterpret_cast<uintptr_t>(As<FunctionObject>(value).function));
-    default: return Mix(reinterpret_cast<uintptr_t>(value.object()));
+    default:
+      return Mix(reinterpret_cast<uintptr_t>(value.object()));
   }
 }
 
 std::optional<int64_t> LengthOf(const Value& value) {
   const auto size = [](size_t count) { return static_cast<int64_t>(count); };
   switch (value.kind()) {
-    case Kind::kUndefined: return 0;
-    case Kind::kString: return size(CountCharacters(BytesOf(value)));
+    case Kind::kUndefined:
+      return 0;
+    case Kind::kString:
+      return size(CountCharacters(BytesOf(value)));
     case Kind::kList:
-    case Kind::kTuple: return size(As<ListObject>(value).items.size());
-    case Kind::kDict: return size(As<DictObject>(value).members.size());
-    case Kind::kView: return size(As<ViewObject>(value).items->items.size());
-    case Kind::kRange: return As<RangeObject>(value).size;
-    default: return std::nullopt;
+    case Kind::kTuple:
+      return size(As<ListObject>(value).items.size());
+    case Kind::kDict:
+      return size(As<DictObject>(value).members.size());
+    case Kind::kView:
+      return size(As<ViewObject>(value).items->items.size());
+    case Kind::kRange:
+      return As<RangeObject>(value).size;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -280,15 +319,15 @@ std::string FloatRepr(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value,
-                                 std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific).ptr;
   const std::string_view scientific(buffer, static_cast<size_t>(end - buffer));
   const size_t e = scientific.find('e');
   int exponent = 0;
   std::from_chars(scientific.data() + e + (scientific[e + 1] == '+' ? 2 : 1), end, exponent);
   if (exponent < -4 || exponent >= 16) return std::string(scientific);
-  const auto fixed_end = std::to_chars(buffer, buffer + sizeof(buffer), value,
-                                       std::chars_format::fixed).ptr;
+  const auto fixed_end =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed).ptr;
   std::string fixed(buffer, static_cast<size_t>(fixed_end - buffer));
   return fixed.find('.') == std::string::npos ? fixed + ".0" : fixed;
 }
@@ -304,9 +343,8 @@ void Append(Text* to, std::string_view bytes, bool is_input) {
 }
 
 void Append(Text* to, const Text& from, size_t begin, size_t end) {
-  ForEachPart(from, begin, end, [to](std::string_view bytes, bool is_input) {
-    Append(to, bytes, is_input);
-  });
+  ForEachPart(from, begin, end,
+              [to](std::string_view bytes, bool is_input) { Append(to, bytes, is_input); });
 }
 
 }  // namespace lectern::jinja

@@ -106,14 +106,14 @@ struct Scope {
 // The variable `loop`.
 struct LoopObject : Object {
   const Statement* statement = nullptr;
-  std::shared_ptr<Scope> scope;         // around the loop
-  std::shared_ptr<ListObject> source;   // of the loop; a filter ("if") drops some of them
-  size_t next = 0;                      // of source
-  size_t depth0 = 0;                    // of recursion
+  std::shared_ptr<Scope> scope;        // around the loop
+  std::shared_ptr<ListObject> source;  // of the loop; a filter ("if") drops some of them
+  size_t next = 0;                     // of source
+  size_t depth0 = 0;                   // of recursion
   int64_t index0 = -1;
   std::optional<int64_t> length;
   std::optional<Value> before, current, after, changed;
-  bool is_filtered = false;             // the items of source from `next` on all count
+  bool is_filtered = false;  // the items of source from `next` on all count
 };
 
 struct MacroObject : Object {
@@ -178,7 +178,9 @@ std::string FloatRepr(double value);
 // Appends with the origin of the bytes.
 void Append(Text* to, std::string_view bytes, bool is_input);
 void Append(Text* to, const Text& from, size_t begin, size_t end);
-inline bool HasInput(const Text& text) { return text.runs.size() > 1 || (!text.runs.empty() && text.runs[0].is_input); }
+inline bool HasInput(const Text& text) {
+  return text.runs.size() > 1 || (!text.runs.empty() && text.runs[0].is_input);
+}
 // Calls take(bytes, is_input) for the parts of [begin, end) of a text, in order.
 template <typename Take>
 void ForEachPart(const Text& text, size_t begin, size_t end, Take take) {
@@ -258,7 +260,7 @@ class Runtime {
   virtual std::optional<Value> FindLoopAttribute(const Value& loop, std::string_view name) = 0;
 
   // str(), repr().
-  Value ToString(const Value& value);  // a string that is no markup
+  Value ToString(const Value& value);    // a string that is no markup
   Value SoftString(const Value& value);  // a string as it is
   Value Repr(const Value& value);
   Value Escaped(const Value& value);  // as markup
@@ -303,8 +305,21 @@ class TextBuilder {
 
 // Operators (jinja_operators.cc).
 enum class Operator : uint8_t {
-  kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow,
-  kEq, kNe, kLt, kLe, kGt, kGe, kIn, kNotIn
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kPow,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kIn,
+  kNotIn
 };
 Value Calculate(Runtime& run, Operator op, const Value& a, const Value& b);
 bool Compare(Runtime& run, Operator op, const Value& a, const Value& b);
@@ -318,7 +333,8 @@ Value GetSlice(Runtime& run, const Value& value, const Value& begin, const Value
                const Value& step);
 
 // Strings (jinja_strings.cc, jinja_format.cc).
-Function StringMethod(std::string_view name);  // nullptr: there is none
+Function StringMethod(std::string_view name);     // nullptr: there is none
+Function StringPredicate(std::string_view name);  // "isdigit" …
 bool IsUnsupportedStringMethod(std::string_view name);
 Value InCase(Runtime& run, const Value& string, int to);  // a Case
 Value Strip(Runtime& run, const Value& string, const Value& characters, bool left, bool right);
@@ -338,8 +354,7 @@ Value ToJson(Runtime& run, const Value& value, CallArguments& arguments);
 // Filters and tests: jinja2's names, whether or not they are supported.
 bool IsFilter(std::string_view name);
 bool IsTest(std::string_view name);
-Value CallFilter(Runtime& run, std::string_view name, const Value& value,
-                 CallArguments& arguments);
+Value CallFilter(Runtime& run, std::string_view name, const Value& value, CallArguments& arguments);
 bool CallTest(Runtime& run, std::string_view name, const Value& value, CallArguments& arguments);
 // nullptr: there is no such global.
 Function GlobalFunction(std::string_view name);

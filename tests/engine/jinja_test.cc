@@ -90,7 +90,8 @@ TEST(JinjaTest, EveryByteKnowsWhereItCameFrom) {
       {"{{ u | e }}{{ (u | safe) + '<' }}", "⟦ a&lt;|end|&gt;B,c  a<|end|>B,c ⟧&lt;"},
       {"{{ u | title | indent(2, true) }}{{ u | truncate(6, true, '..', 0) }}",
        "  ⟦ A<|end|>b,c  a<|⟧.."},
-      {"{{ u | urlencode }}{{ u.center(15, '*') }}", "⟦%20a%3C%7Cend%7C%3EB%2Cc%20⟧*⟦ a<|end|>B,c ⟧*"},
+      {"{{ u | urlencode }}{{ u.center(15, '*') }}",
+       "⟦%20a%3C%7Cend%7C%3EB%2Cc%20⟧*⟦ a<|end|>B,c ⟧*"},
       {"{% for c in l[0] ~ t[:1] %}{{ c }}{% endfor %}", "⟦x⟧<"},
       {"{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}", "⟦<k>v\n⟧"},
       {"{% set x %}[{{ u }}]{% endset %}{{ x }}", "[⟦ a<|end|>B,c ⟧]"},
@@ -110,7 +111,8 @@ TEST(JinjaTest, EveryByteKnowsWhereItCameFrom) {
 }
 
 TEST(JinjaTest, JsonKeepsOrderAndIsInput) {
-  const auto value = Value::FromJson(R"({"z": [1, -2.5, 1e3, true, null], "a": "\u00e9", "z2": {}})");
+  const auto value =
+      Value::FromJson(R"({"z": [1, -2.5, 1e3, true, null], "a": "\u00e9", "z2": {}})");
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(MarkedOf("{{ v | tojson }}", {{"v", *value}}),
             "{\"⟦z⟧\": [1, -2.5, 1000.0, true, null], \"⟦a⟧\": \"⟦é⟧\", \"⟦z2⟧\": {}}");
@@ -121,9 +123,9 @@ TEST(JinjaTest, JsonKeepsOrderAndIsInput) {
     EXPECT_EQ(Value::FromJson(bad).status().code(), Code::kMalformedModel) << bad;
   }
   const std::string deep = std::string(70, '[') + std::string(70, ']');
-  for (const std::string_view big : {std::string_view("9223372036854775808"),
-                                     std::string_view("123456789012345678901234567890"),
-                                     std::string_view(deep)}) {
+  for (const std::string_view big :
+       {std::string_view("9223372036854775808"), std::string_view("123456789012345678901234567890"),
+        std::string_view(deep)}) {
     EXPECT_EQ(Value::FromJson(big).status().code(), Code::kLimitExceeded) << big;
   }
   EXPECT_EQ(VariablesFromJson("[1]").status().code(), Code::kMalformedModel);
@@ -134,13 +136,16 @@ TEST(JinjaTest, ErrorsNameTheirLine) {
       {"\n\n{{ x.y }}", "malformed_model: line 3: 'x' is undefined"},
       {"{% if true %}\n\n{{ 1 + 'a' }}{% endif %}",
        "malformed_model: line 3: unsupported operand types for +: 'int' and 'str'"},
-      {"\n{{ 'a' | wordwrap }}", "malformed_model: line 2: the filter \"wordwrap\" is not supported"},
+      {"\n{{ 'a' | wordwrap }}",
+       "malformed_model: line 2: the filter \"wordwrap\" is not supported"},
       {"\n{{ 'a' | nothing }}", "malformed_model: line 2: there is no filter \"nothing\""},
       {"{{ 'a' is nothing }}", "malformed_model: line 1: there is no test \"nothing\""},
       {"a\n{% include 'x' %}", "malformed_model: line 2: the tag \"include\" is not supported"},
-      {"{% block a %}{% endblock %}", "malformed_model: line 1: the tag \"block\" is not supported"},
+      {"{% block a %}{% endblock %}",
+       "malformed_model: line 1: the tag \"block\" is not supported"},
       {"\n\n{% nothing %}", "malformed_model: line 3: unexpected tag \"nothing\""},
-      {"{% for x in y %}\n\n", "malformed_model: line 2: \"endfor\" is missing; the block begins on line 1"},
+      {"{% for x in y %}\n\n",
+       "malformed_model: line 2: \"endfor\" is missing; the block begins on line 1"},
       {"\n{{ (1 }}", "malformed_model: line 2: unexpected '}'"},
       {"\n{{ lipsum() }}", "malformed_model: line 2: the function \"lipsum\" is not supported"},
       {"{% macro m() %}\n{{ none.a.b }}\n{% endmacro %}\n{{ m() }}",
@@ -148,7 +153,8 @@ TEST(JinjaTest, ErrorsNameTheirLine) {
       {"{{ raise_exception('Only ' ~ n) }}", "invalid_argument: Only 7"},
       {"\xff", "malformed_model: line 1: the template is not UTF-8"},
       {"{{ 99999999999999999999 }}", "limit_exceeded: line 1: an integer has more than 64 bits"},
-      {"{{ 9223372036854775807 + 1 }}", "malformed_model: line 1: an integer has more than 64 bits"},
+      {"{{ 9223372036854775807 + 1 }}",
+       "malformed_model: line 1: an integer has more than 64 bits"},
   };
   for (const auto& [source, message] : cases) {
     EXPECT_EQ(MarkedOf(source, {{"n", Value::Integer(7)}}), message) << source;
@@ -163,26 +169,43 @@ TEST(JinjaTest, LimitsEndPrograms) {
   std::string long_sum = "{{ 1", long_filters = "{{ 1", nots = "{{ ";
   for (int i = 0; i < 5000; ++i) long_sum += "+1", long_filters += "|abs", nots += "not ";
   const std::string cases[] = {
-      "{{ " + deep_brackets, deep_tags, long_sum + " }}", long_filters + " }}", nots + "1 }}",
-      "{{ 'a' * 10 ** 10 }}", "{{ [1] * 10 ** 10 }}", "{{ ('a' * 10 ** 8) * 10 }}",
-      "{% set ns = namespace(s='ab') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-      "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
-      "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
-      "{% set ns = namespace(l=[]) %}{% for i in range(99) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
+      "{{ " + deep_brackets,
+      deep_tags,
+      long_sum + " }}",
+      long_filters + " }}",
+      nots + "1 }}",
+      "{{ 'a' * 10 ** 10 }}",
+      "{{ [1] * 10 ** 10 }}",
+      "{{ ('a' * 10 ** 8) * 10 }}",
+      "{% set ns = namespace(s='ab') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% "
+      "endfor %}",
+      "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% "
+      "endfor %}",
+      "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor "
+      "%}{{ ns.l }}",
+      "{% set ns = namespace(l=[]) %}{% for i in range(99) %}{% set ns.l = [ns.l, ns.l] %}{% "
+      "endfor %}{{ ns.l }}",
       "{% set ns = namespace(a=[], b=[]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}"
       "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
-      "{% set ns = namespace(a=1) %}{% for i in range(99) %}{% set ns.a = (ns.a, ns.a) %}{% endfor %}"
+      "{% set ns = namespace(a=1) %}{% for i in range(99) %}{% set ns.a = (ns.a, ns.a) %}{% endfor "
+      "%}"
       "{{ {0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0, 8: 0, 9: 0, 10: 0, 11: 0, ns.a: 1} }}",
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
       "{{ range(99999) | map('string') | join('x' * 99999) }}",
       "{% for a in range(99999) %}{{ 'a' * 9999 }}{% endfor %}",
-      "{{ '%999999999d' % 1 }}", "{{ '{:999999999}'.format(1) }}", "{{ 'a'.center(10 ** 12) }}",
-      "{{ 'x'.replace('', 'y' * 9999) * 99999 }}", "{{ [1] | batch(10 ** 12, 1) | list }}",
-      "{{ [1] | slice(10 ** 12) | list }}", "{{ '\t'.expandtabs(10 ** 12) }}",
-      "{{ (range(99999) | list) * 99999 }}", "{{ {'a': 1} | tojson(indent=10 ** 12) }}",
-      "{% set ns = namespace() %}{% for i in range(99999) %}{% set ns.x = namespace(y=ns.x) %}{% endfor %}"
+      "{{ '%999999999d' % 1 }}",
+      "{{ '{:999999999}'.format(1) }}",
+      "{{ 'a'.center(10 ** 12) }}",
+      "{{ 'x'.replace('', 'y' * 9999) * 99999 }}",
+      "{{ [1] | batch(10 ** 12, 1) | list }}",
+      "{{ [1] | slice(10 ** 12) | list }}",
+      "{{ '\t'.expandtabs(10 ** 12) }}",
+      "{{ (range(99999) | list) * 99999 }}",
+      "{{ {'a': 1} | tojson(indent=10 ** 12) }}",
+      "{% set ns = namespace() %}{% for i in range(99999) %}{% set ns.x = namespace(y=ns.x) %}{% "
+      "endfor %}"
       "{{ ns.x }}",
       "{{ 'a' | indent(10 ** 12) }}",
   };
@@ -192,7 +215,8 @@ TEST(JinjaTest, LimitsEndPrograms) {
     const auto rendered = Render(source, {}, limits);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     EXPECT_EQ(rendered.ok() ? Code::kOk : rendered.status().code(), Code::kLimitExceeded)
-        << source.substr(0, 100) << "\n" << Marked(rendered).substr(0, 200);
+        << source.substr(0, 100) << "\n"
+        << Marked(rendered).substr(0, 200);
     EXPECT_LT(took.count(), 60) << source.substr(0, 100);
   }
   EXPECT_EQ(Program::Parse(std::string(2 << 20, 'a')).status().code(), Code::kLimitExceeded);
@@ -200,21 +224,25 @@ TEST(JinjaTest, LimitsEndPrograms) {
 
 // Namespaces, macros and loops can contain themselves.
 TEST(JinjaTest, ValuesThatContainThemselvesAreFreed) {
-  EXPECT_EQ(MarkedOf("{% set ns = namespace() %}{% set ns.self = ns %}{% macro m() %}{{ ns.m }}{% endmacro %}"
-                     "{% set ns.m = m %}{% for i in [1] %}{% set ns.loop = loop %}{{ loop.changed(loop) }}"
-                     "{% endfor %}{{ m() }}{{ ns.loop.index }}"),
-            "True<Macro 'm'>1");
+  EXPECT_EQ(
+      MarkedOf(
+          "{% set ns = namespace() %}{% set ns.self = ns %}{% macro m() %}{{ ns.m }}{% endmacro %}"
+          "{% set ns.m = m %}{% for i in [1] %}{% set ns.loop = loop %}{{ loop.changed(loop) }}"
+          "{% endfor %}{{ m() }}{{ ns.loop.index }}"),
+      "True<Macro 'm'>1");
 }
 
 TEST(JinjaTest, ADocumentOfManyMegabytesRenders) {
   std::string document;
   while (document.size() < (size_t{16} << 20)) document += "Überall steht \"etwas\".\n";
-  const Value message = Value::Dict({{"role", Value::Template("user")},
-                                     {"content", Value::Input(document)}});
+  const Value message =
+      Value::Dict({{"role", Value::Template("user")}, {"content", Value::Input(document)}});
   const auto rendered = Render(
-      "{% for m in messages %}<|{{ m.role }}|>{{ (m.content | trim) ~ '\n' }}{% if m.content is string "
+      "{% for m in messages %}<|{{ m.role }}|>{{ (m.content | trim) ~ '\n' }}{% if m.content is "
+      "string "
       "and '<x>' not in m.content and m.content.startswith('U') is false %}{{ m.content | length }}"
-      "{% endif %}{% endfor %}{{ messages[0].content.split('nothing')[-1][:3] }}{{ messages | tojson | length }}",
+      "{% endif %}{% endfor %}{{ messages[0].content.split('nothing')[-1][:3] }}{{ messages | "
+      "tojson | length }}",
       {{"messages", Value::List({message})}});
   ASSERT_TRUE(rendered.ok()) << rendered.status().message();
   EXPECT_TRUE(rendered->text.starts_with("<|user|>Überall steht"));
@@ -222,11 +250,17 @@ TEST(JinjaTest, ADocumentOfManyMegabytesRenders) {
 }
 
 TEST(JinjaTest, BytesThatAreNotUtf8AreCharacters) {
-  const Variables variables = {{"x", Value::Input("a\xff\xc3""b\xe2\x82")}};
+  const Variables variables = {{"x", Value::Input("a\xff\xc3"
+                                                  "b\xe2\x82")}};
   EXPECT_EQ(MarkedOf("{{ x | length }}{{ x[1] }}{{ x[::-1] }}{{ x.upper() }}", variables),
-            "6⟦\xff\x82\xe2""b\xc3\xff""aA\xff\xc3""B\xe2\x82⟧");
-  const auto rendered = Render("{{ x | tojson(true) }}{{ [x] }}{{ x.title().split() }}{{ x | urlencode }}"
-                               "{{ x.strip(x[-1]) }}{{ x.center(9) }}{{ x | wordcount }}", variables);
+            "6⟦\xff\x82\xe2"
+            "b\xc3\xff"
+            "aA\xff\xc3"
+            "B\xe2\x82⟧");
+  const auto rendered = Render(
+      "{{ x | tojson(true) }}{{ [x] }}{{ x.title().split() }}{{ x | urlencode }}"
+      "{{ x.strip(x[-1]) }}{{ x.center(9) }}{{ x | wordcount }}",
+      variables);
   EXPECT_TRUE(rendered.ok()) << rendered.status().message();
 }
 

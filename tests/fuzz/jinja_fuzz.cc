@@ -22,9 +22,10 @@ Value Text(std::string text) { return Value::Input(text.append(kMark)); }
 
 Variables DefaultVariables() {
   const Value user = Value::Dict({{"role", Value::Template("user")}, {"content", Text("Ask <b>")}});
-  const Value answer = Value::Dict({{"role", Value::Template("assistant")},
-                                    {"content", Text("<think>a</think> Yes\n\u00e9")},
-                                    {"tool_calls", Value::List({Value::Dict({{"name", Text("f")}})})}});
+  const Value answer =
+      Value::Dict({{"role", Value::Template("assistant")},
+                   {"content", Text("<think>a</think> Yes\n\u00e9")},
+                   {"tool_calls", Value::List({Value::Dict({{"name", Text("f")}})})}});
   return {{"messages", Value::List({user, answer, user})},
           {"x", Text("a, b c\n")},
           {"n", Value::Integer(3)},
@@ -52,8 +53,11 @@ void Check(const Rendered& rendered, bool can_spell_mark) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::string_view source = input.substr(0, input.find('\0'));
-  const Limits limits = {.source_bytes = 4096, .steps = 20'000, .output_bytes = 1 << 16,
-                         .memory_bytes = 1 << 22, .depth = 60};
+  const Limits limits = {.source_bytes = 4096,
+                         .steps = 20'000,
+                         .output_bytes = 1 << 16,
+                         .memory_bytes = 1 << 22,
+                         .depth = 60};
   const auto program = Program::Parse(source, limits);
   if (!program.ok()) return 0;
   Variables variables = DefaultVariables();
