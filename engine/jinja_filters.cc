@@ -359,11 +359,10 @@ Value WordCount(Runtime& run, const Value& value, CallArguments& arguments) {
 Value FileSize(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "filesizeformat", arguments, {"binary"}, 0, &bound)) return Value();
-  CallArguments none;
-  const Value number = IsNumber(value) ? value : Float(run, value, none);
-  if (run.failed()) return Value();
-  if (!IsNumber(number)) return run.Fail("filesizeformat needs a number");
-  const double bytes = RealOf(number);
+  const std::optional<double> parsed =
+      value.Is(Kind::kString) ? ParseFloat(BytesOf(value)) : std::nullopt;
+  if (!parsed && !IsNumber(value)) return run.Fail("filesizeformat needs a number");
+  const double bytes = parsed ? *parsed : RealOf(value);
   const bool binary = IsTrueArgument(bound[0]);
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return run.String("1 Byte");

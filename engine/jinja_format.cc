@@ -236,8 +236,11 @@ class PercentFormatter {
   }
 
  private:
-  // Python ignores lists, too, as they can be subscripted like mappings.
-  bool IsSequenceArgument() const { return arguments_.Is(Kind::kList) && next_ == 0; }
+  // Python ignores these, too, as they can be subscripted like mappings.
+  bool IsSequenceArgument() const {
+    return arguments_.Is(Kind::kList) || arguments_.Is(Kind::kRange) ||
+           arguments_.Is(Kind::kUndefined);
+  }
 
   bool Parse(std::string_view* rest, Conversion* conversion) {
     if (rest->starts_with('(')) {

@@ -252,7 +252,8 @@ Value ToJson(Runtime& run, const Value& value, CallArguments& arguments) {
   TextBuilder out(run);
   Writer writer(run, out);
   writer.ensure_ascii = bound[0] && IsTrue(*bound[0]);
-  writer.indent = IndentOf(run, bound[1].value_or(Value()));
+  // json.dumps does not look at the indent of a string.
+  if (!value.Is(Kind::kString)) writer.indent = IndentOf(run, bound[1].value_or(Value()));
   writer.sort_keys = bound[3] && IsTrue(*bound[3]);
   if (bound[2] && !bound[2]->Is(Kind::kNone)) {
     const std::shared_ptr<ListObject> separators = run.Items(*bound[2]);

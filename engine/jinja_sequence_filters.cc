@@ -64,14 +64,14 @@ Value Batch(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "batch", arguments, {"linecount", "fill_with"}, 1, &bound)) return Value();
   return Generate(run, [&](std::vector<Value>* batches) {
-    if (!IsNumber(*bound[0])) IntegerArgument(run, bound[0], 0);
     const int64_t size = IsInteger(*bound[0]) ? bound[0]->integer() : -1;
+    const double limit = IsNumber(*bound[0]) ? RealOf(*bound[0]) : -1;
     const std::shared_ptr<ListObject> items = run.Items(value);
     if (items == nullptr) return;
     std::vector<Value> batch;
     for (const Value& item : items->items) {
       if (!run.Step()) return;
-      if (static_cast<int64_t>(batch.size()) == size) {
+      if (static_cast<double>(batch.size()) == limit) {
         batches->push_back(run.List(std::move(batch)));
         batch.clear();
       }
@@ -135,7 +135,7 @@ Value DictSort(Runtime& run, const Value& value, CallArguments& arguments) {
     keys.push_back(
         IgnoreCase(run, As<ListObject>(item).items[by == "value"], IsTrueArgument(bound[0])));
   }
-  return run.List(Picked(items, SortedOrder(run, keys, IsTrueArgument(bound[2]))));
+  return run.List(Picked(items, SortedOrder(run, keys, IntegerArgument(run, bound[2], 0) != 0)));
 }
 
 Value First(Runtime& run, const Value& value, CallArguments& arguments) {
@@ -157,10 +157,7 @@ Value First(Runtime& run, const Value& value, CallArguments& arguments) {
 Value Last(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "last", arguments, {}, 0, &bound)) return Value();
-  if (value.Is(Kind::kIterator) || value.Is(Kind::kUndefined)) {
-    if (value.Is(Kind::kUndefined)) return run.FailUndefined(value);
-    return run.Fail("'generator' object is not reversible");
-  }
+  if (value.Is(Kind::kIterator)) return run.Fail("'generator' object is not reversible");
   if (value.Is(Kind::kString) && !BytesOf(value).empty()) {
     const std::string_view bytes = BytesOf(value);
     return run.Slice(value, bytes.size() - LastCharacter(bytes).size, bytes.size());
@@ -358,7 +355,7 @@ Value Sort(Runtime& run, const Value& value, CallArguments& arguments) {
     keys.push_back(run.List(std::move(parts)));
     if (run.failed()) return Value();
   }
-  return run.List(Picked(items->items, SortedOrder(run, keys, IsTrueArgument(bound[0]))));
+  return run.List(Picked(items->items, SortedOrder(run, keys, IntegerArgument(run, bound[0], 0) != 0)));
 }
 
 Value Sum(Runtime& run, const Value& value, CallArguments& arguments) {

@@ -235,7 +235,7 @@ Value Split(Runtime& run, const Value& self, CallArguments& arguments) {
 Value MethodSplitLines(Runtime& run, const Value& self, CallArguments& arguments) {
   std::vector<std::optional<Value>> bound;
   if (!Bind(run, "splitlines", arguments, {"keepends"}, 0, &bound)) return Value();
-  return run.List(SplitLines(run, self, bound[0] && IsTrue(*bound[0])));
+  return run.List(SplitLines(run, self, IntegerArgument(run, bound[0], 0) != 0));
 }
 
 template <bool kFromEnd>
