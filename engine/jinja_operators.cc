@@ -62,7 +62,8 @@ Value CalculateIntegers(Runtime& run, Operator op, int64_t a, int64_t b) {
     case Operator::kMul:
       return __builtin_mul_overflow(a, b, &result) ? Overflow(run) : Value::Integer(result);
     case Operator::kDiv:
-      return Value::Float(static_cast<double>(a) / static_cast<double>(b));
+      return Value::Float(
+          static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
     case Operator::kPow:
       return Power(run, a, b);
     default:

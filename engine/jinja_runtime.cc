@@ -319,7 +319,9 @@ std::shared_ptr<ListObject> Runtime::Items(const Value& iterable) {
     const std::string_view bytes = BytesOf(iterable);
     for (size_t at = 0; at < bytes.size() && Step();) {
       const size_t size = FirstCharacter(bytes.substr(at)).size;
-      items.push_back(Slice(iterable, at, at + size));
+      Text character;  // no markup, even of markup
+      Append(&character, TextOf(iterable), at, at + size);
+      items.push_back(String(std::move(character)));
       at += size;
     }
   } else if (iterable.Is(Kind::kDict)) {

@@ -146,7 +146,8 @@ Value First(Runtime& run, const Value& value, CallArguments& arguments) {
     if (iterator.next < iterator.items.size()) return iterator.items[iterator.next++];
   }
   if (value.Is(Kind::kString) && !BytesOf(value).empty()) {
-    return run.Slice(value, 0, FirstCharacter(BytesOf(value)).size);
+    const Value first = run.Slice(value, 0, FirstCharacter(BytesOf(value)).size);
+    return run.failed() ? Value() : run.ToString(first);  // no markup, even of markup
   }
   const std::shared_ptr<ListObject> items = run.Items(value);
   if (items == nullptr) return Value();
@@ -355,7 +356,8 @@ Value Sort(Runtime& run, const Value& value, CallArguments& arguments) {
     keys.push_back(run.List(std::move(parts)));
     if (run.failed()) return Value();
   }
-  return run.List(Picked(items->items, SortedOrder(run, keys, IntegerArgument(run, bound[0], 0) != 0)));
+  return run.List(
+      Picked(items->items, SortedOrder(run, keys, IntegerArgument(run, bound[0], 0) != 0)));
 }
 
 Value Sum(Runtime& run, const Value& value, CallArguments& arguments) {
