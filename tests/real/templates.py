@@ -41,6 +41,15 @@ TOOLS = [
         "name": "list_ports", "description": "Lists ports.\nAll of them.",
         "parameters": {"type": "object", "properties": {}}}},
 ]
+# Without lists of types and nested objects, which some templates cannot render.
+SIMPLE_TOOLS = [
+    {"type": "function", "function": {
+        "name": "tide_table", "description": "Tells when water is high.",
+        "parameters": {"type": "object", "required": ["port"], "properties": {
+            "port": {"type": "string", "description": "Name of the port"},
+            "days": {"type": "integer", "description": "How many days"}}}}},
+]
+MISSING = object()  # a variable that is not passed at all
 ARGUMENTS = {"port": "Éma", "days": 2, "at": {"hour": 6.5, "notes": ["a \"b\"", "<c>"]}}
 SYSTEM = {"role": "system", "content": "  Be brief.\nAnswer in <English>. "}
 HELLO = {"role": "user", "content": "When is high water?\n\tIn 'Éma' — \"today\" "}
@@ -68,14 +77,18 @@ def assistant(text, **more):
 
 # Name, then variants of (messages, other variables). A shape is alike if all its variants are.
 SHAPES = [
-    ("user", [([HELLO], {})]),
+    ("user", [([HELLO], {}), ([HELLO], {"tools": MISSING, "documents": MISSING}),
+              ([{"role": "user", "content": [{"type": "text", "text": "When?"}]}], {})]),
     ("system, user", [([SYSTEM, HELLO], {})]),
     ("user, assistant, user", [([HELLO, assistant(" At six. "), user("And tomorrow?")], {})]),
     ("system, three turns", [([SYSTEM, HELLO, assistant("At six."), user("And tomorrow?"),
                                assistant("At seven.\n"), user("Thanks; and then?")], {})]),
-    ("tools", [([SYSTEM, HELLO], {"tools": TOOLS}), ([HELLO], {"tools": TOOLS})]),
+    ("tools", [([SYSTEM, HELLO], {"tools": TOOLS}), ([HELLO], {"tools": TOOLS}),
+               ([HELLO], {"tools": SIMPLE_TOOLS, "functions": json.dumps(SIMPLE_TOOLS),
+                          "datetime": "today"})]),
     ("tool call, result", [(after_call(ARGUMENTS), {"tools": TOOLS}),
-                           (after_call(json.dumps(ARGUMENTS)), {"tools": TOOLS})]),
+                           (after_call(json.dumps(ARGUMENTS)), {"tools": TOOLS}),
+                           (after_call({"port": "Vlie"}), {"tools": SIMPLE_TOOLS})]),
     ("reasoning before", [
         ([HELLO, assistant("At six.", reasoning_content="Look at\nthe table."), user("Sure?")], {}),
         ([HELLO, assistant("<think>\nLook at it.\n</think>\n\nAt six."), user("Sure?")], {})]),
@@ -164,6 +177,7 @@ def compare(program, path, show):
         mark = "r"
         for messages, more in variants:
             variables = {"messages": messages, **COMMON, **more}
+            variables = {k: v for k, v in variables.items() if v is not MISSING}
             theirs, ours = reference(source, variables), lectern(program, path, variables)
             if show:
                 print(f"--- {path.name}, {name}\n{theirs[0] or theirs[1]}")
