@@ -1,4 +1,4 @@
-// The only file that includes utf8proc. Its own normalisation knows no offsets and sorts marks in
+// Includes utf8proc, as jinja_unicode.cc does. Its own normalisation knows no offsets and sorts marks in
 // quadratic time; so the text is cut where nothing can join, and each stretch is brought into NFC.
 #include "engine/compose.h"
 
