@@ -132,6 +132,19 @@ AlignedText ApplyCharsmap(const Charsmap& charsmap, const AlignedText& text) {
   return out;
 }
 
+// What the bytes [begin, end) of `text` become, with `space` for its spaces. As SentencePiece
+// counts, all of them belong to the last of the characters.
+void AppendEach(std::string_view made, std::string_view space, const AlignedText& text,
+                size_t begin, size_t end, AlignedText* out) {
+  size_t length = 0;
+  for (size_t at = 0; at < made.size(); at += length) {
+    DecodeChar(made, at, &length);
+    const std::string_view character = made.substr(at, length);
+    out->AppendReplaced(character == " " ? space : character, text, begin,
+                        at + length == made.size() ? end : begin);
+  }
+}
+
 }  // namespace
 
 Result<Normalizer> Normalizer::Make(std::vector<NormalizerStep> steps, Literals kept) {
@@ -235,9 +248,7 @@ AlignedText Normalizer::ApplySentencePiece(const NormalizerStep& step, const Ali
     if (is_same) {
       out.AppendPart(text, at, at + length);
     } else if (!made.empty()) {
-      std::string changed;
-      for (const char c : made) changed += c == ' ' ? space : std::string_view(&c, 1);
-      out.AppendReplaced(changed, text, at, at + length);
+      AppendEach(made, space, text, at, at + length, &out);
     }
     if (!made.empty()) after_space = made.ends_with(' ');
     if (!step.removes_extra_spaces) after_space = false;

@@ -41,6 +41,12 @@ std::vector<Literal> UserDefined(const TokenizerModel& model) {
   return literals;
 }
 
+std::string WithMarks(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == ' ' ? kSpaceMark : std::string_view(&c, 1);
+  return out;
+}
+
 NormalizerStep SentencePieceStep(const TokenizerModel& model) {
   return {.kind = NormalizerStep::Kind::kSentencePiece,
           .charsmap = model.charsmap,
@@ -63,7 +69,13 @@ TextRules RulesOf(const TokenizerModel& model) {
     rules.literal_order = LiteralOrder::kLongest;
   } else {
     rules.kept = UserDefined(model);
-    if (is_bpe) rules.normalized_literals = rules.kept;
+    // Viterbi chooses its own; it cannot find what has a space, which no trainer's piece has.
+    for (Literal literal : rules.kept) {
+      const bool has_space = literal.text.find(' ') != std::string::npos;
+      if (!is_bpe && !has_space) continue;
+      if (model.escape_whitespaces) literal.text = WithMarks(literal.text);
+      rules.normalized_literals.push_back(std::move(literal));
+    }
   }
   if (is_llama_cpp && is_bpe) {
     using Kind = NormalizerStep::Kind;

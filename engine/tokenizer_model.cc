@@ -421,9 +421,17 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
 }
 
 void TakeMarksFromText(TokenizerModel* model) {
+  // Beside other tags of HTML, and where a text begins with another piece, <s> is one of them. The
+  // same may hold for a tokenizer.model; there it stays what documents were indexed with.
+  const bool has_html =
+      std::any_of(model->pieces.begin(), model->pieces.end(), [](const TokenizerPiece& piece) {
+        return piece.type == PieceType::kUserDefined && IsHtmlTag(piece.text);
+      });
+  const bool strikes = has_html && model->rules == TokenizerModel::Rules::kLlamaCpp &&
+                       !model->bos_piece.empty() && model->bos_piece != "<s>";
   for (TokenizerPiece& piece : model->pieces) {
     if (piece.type != PieceType::kUserDefined || !IsTemplateMark(piece.text)) continue;
-    piece.type = PieceType::kControl;
+    if (!strikes || piece.text != "<s>") piece.type = PieceType::kControl;
   }
 }
 

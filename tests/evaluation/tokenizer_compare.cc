@@ -1,7 +1,8 @@
-// tokenizer_compare --stream VOCABULARY: reads a .gguf (one without tensors will do), a tokenizer.json
-// or a tokenizer.model; then from stdin texts, each as u32 length and bytes, and writes for each to
-// stdout u32 tokens, u32 bytes that became none, and per token u32 id, begin, end; or UINT32_MAX
-// where the text is refused. What was assumed of the vocabulary goes to stderr. Little-endian.
+// tokenizer_compare --stream VOCABULARY: reads a .gguf (one without tensors will do), a
+// tokenizer.json or a tokenizer.model; then from stdin texts, each as u32 length and bytes, and
+// writes for each to stdout u32 tokens, u32 bytes that became none, and per token u32 id, begin,
+// end; or UINT32_MAX where the text is refused. What was assumed of the vocabulary goes to stderr.
+// Little-endian.
 //
 // tokenizer_compare FOLDER FAMILY…: reads FAMILY.json, or else FAMILY.model, as a tokenizer and
 // FAMILY.cases as what PyPI's tokenizers or sentencepiece makes of texts (make_bpe_golden.py and
@@ -58,8 +59,7 @@ lectern::Result<std::unique_ptr<lectern::Tokenizer>> LoadVocabulary(const std::s
 void WriteTokens(const lectern::Result<lectern::TokenizedText>& tokens) {
   std::vector<uint32_t> out = {UINT32_MAX};
   if (tokens.ok()) {
-    out = {static_cast<uint32_t>(tokens->ids.size()),
-           static_cast<uint32_t>(tokens->dropped_bytes)};
+    out = {static_cast<uint32_t>(tokens->ids.size()), static_cast<uint32_t>(tokens->dropped_bytes)};
     for (size_t i = 0; i < tokens->ids.size(); ++i) {
       out.push_back(static_cast<uint32_t>(tokens->ids[i]));
       out.push_back(static_cast<uint32_t>(tokens->ranges[i].begin));
