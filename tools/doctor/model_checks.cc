@@ -10,6 +10,7 @@
 #include "engine/ollama.h"
 #include "engine/seconds.h"
 #include "engine/transformer.h"
+#include "tools/doctor/kernel_test.h"
 #include "tools/doctor/self_test.h"
 #include "tools/quantities.h"
 
@@ -19,18 +20,11 @@ namespace {
 using tools::Bytes;
 using tools::Duration;
 using tools::Grouped;
+using tools::Short;
 
 constexpr double kBudget = 0.1;  // of asks
 constexpr uint64_t kQuestionTokens = 64;
 constexpr double kAttentionCost = 2;  // times a product's, as index-document --estimate takes it
-
-std::string Short(double number) {
-  if (number >= 100) return Grouped(static_cast<uint64_t>(std::round(number)));
-  std::ostringstream text;
-  text.precision(2);
-  text << number;
-  return text.str();
-}
 
 std::string_view RopeName(RopeRecipe::Kind kind) {
   constexpr std::string_view kNames[] = {"default", "llama3", "linear",
