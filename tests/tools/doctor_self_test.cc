@@ -8,9 +8,13 @@
 #include <functional>
 
 #include "engine/gguf.h"
+#include "tests/engine/dense_oracle.h"
 #include "tests/engine/invented_gguf.h"
+#include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 #include "tools/doctor/kernel_test.h"
+#include "tools/doctor/reading_test.h"
+#include "tools/doctor/weights_scan.h"
 
 namespace lectern::doctor {
 namespace {
@@ -200,8 +204,91 @@ TEST(DoctorSelfTest, ARowOfWeightsThatIsNotFiniteIsNamed) {
     const Finding finding = TestKernels(**model, *DefaultBackend(), threads);
     EXPECT_EQ(finding.verdict, Verdict::kFail);
     EXPECT_EQ(finding.code, Code::kMalformedModel);
-    EXPECT_NE(finding.text.find("row 5 of blk.0.attn_k"), std::string::npos) << finding.text;
+    EXPECT_NE(finding.text.find("row 5 of k_proj of layer 0"), std::string::npos) << finding.text;
     EXPECT_NE(finding.way_out.find("download"), std::string::npos);
+  }
+}
+
+// --- weights, and what the model makes of them ---
+
+TEST(DoctorSelfTest, ARowThatIsFarTooLargeIsNamed) {
+  ThreadPool threads(2);
+  for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_1}) {
+    const auto scan = [&](float factor) {
+      const auto model = Invented("llama", type, [&](std::string& bytes) {
+        const auto table = ParseGguf(std::as_bytes(std::span(bytes)), "m",
+                                     [](uint64_t, uint64_t) { return Status(); });
+        const GgufTensor& tensor = table->tensors.at("blk.0.ffn_up.weight");
+        const uint64_t at = tensor.begin + 7 * ((tensor.end - tensor.begin) / tensor.shape[0]);
+        if (type == TensorType::kF32) {
+          float value;
+          std::memcpy(&value, bytes.data() + at, sizeof value);
+          value *= factor;
+          std::memcpy(bytes.data() + at, &value, sizeof value);
+        } else {  // the first block's scale
+          f16 scale;
+          std::memcpy(&scale, bytes.data() + at, sizeof scale);
+          scale = ToF16(ToFloat(scale) * factor);
+          std::memcpy(bytes.data() + at, &scale, sizeof scale);
+        }
+      });
+      EXPECT_TRUE(model.ok()) << model.status().message();
+      return ScanWeights(**model, threads);
+    };
+    EXPECT_EQ(scan(1).verdict, Verdict::kOk) << scan(1).text;
+    const Finding finding = scan(100'000);
+    EXPECT_EQ(finding.verdict, Verdict::kWarn);
+    EXPECT_NE(finding.text.find("row 7 of up_proj of layer 0"), std::string::npos) << finding.text;
+  }
+  const auto spoilt =
+      Invented("llama", TensorType::kF32, [](std::string& bytes) { SpoilRow(bytes, 5, NAN); });
+  const Finding finding = ScanWeights(**spoilt, threads);
+  EXPECT_EQ(finding.verdict, Verdict::kFail);
+  EXPECT_NE(finding.text.find("row 5 of k_proj of layer 0"), std::string::npos) << finding.text;
+}
+
+Finding ReadWith(const Model& model) {
+  ThreadPool threads(2);
+  auto finding = TestReading(model, *DefaultBackend(), threads);
+  EXPECT_TRUE(finding.ok()) << finding.status().message();
+  return *finding;
+}
+
+TEST(DoctorSelfTest, TheBundledReaderReadsAndARandomModelDoesNot) {
+  const auto reader = Model::Load(Env::Default(), testing::ReaderModel());
+  ASSERT_TRUE(reader.ok());
+  const Finding good = ReadWith(**reader);
+  EXPECT_EQ(good.verdict, Verdict::kOk) << good.text;
+  EXPECT_LT(*good.values.at("perplexity").number(), 800);
+  const auto tiny = Model::Load(Env::Default(), kTiny);
+  const Finding bad = ReadWith(**tiny);
+  EXPECT_EQ(bad.verdict, Verdict::kWarn) << bad.text;
+  EXPECT_NE(bad.way_out.find("conversion"), std::string::npos);
+}
+
+// The perplexity is that of the model's own forward pass, windows and softcaps included.
+TEST(DoctorSelfTest, PerplexityIsThatOfTheDenseOracle) {
+  for (const char* name : {"llama", "gemma2", "gemma3"}) {
+    const testing::TempFolder folder;
+    static const Json all = *ParseJson(
+        testing::ReadWholeFile(testing::SourcePath("tests/golden/architectures.json")));
+    testing::WriteInventedModel(*all.Find(name), folder.path());
+    const auto model = Model::Load(Env::Default(), folder.path());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = (*model)->tokenizer().Encode(ReadingParagraph());
+    ASSERT_TRUE(tokens.ok());
+    std::vector<int32_t> ids = {(*model)->tokenizer().bos_id()};
+    ids.insert(ids.end(), tokens->ids.begin(), tokens->ids.end());
+    testing::DenseOracle oracle(folder.path(), "f32");
+    double loss = 0;
+    for (size_t t = 0; t + 1 < ids.size(); ++t) {
+      const std::vector<double> logits = oracle.Append({ids[t]});
+      double sum = 0;
+      for (const double logit : logits) sum += std::exp(logit - logits[0]);
+      loss += std::log(sum) + logits[0] - logits[static_cast<size_t>(ids[t + 1])];
+    }
+    const double expected = std::exp(loss / static_cast<double>(ids.size() - 1));
+    EXPECT_NEAR(*ReadWith(**model).values.at("perplexity").number() / expected, 1, 1e-3) << name;
   }
 }
 

@@ -50,23 +50,23 @@ class LayerComparison {
     }
     transformer.Embed(ids, 0, a);
     Floats residual(a.residual.begin(), a.residual.begin() + Count(n * config_.hidden_size));
-    Read(model_.weights().embedding(), "token_embd");
+    Read(model_.weights().embedding(), "embed_tokens");
 
-    const Floats normed = Norm(residual, n, weights_.attention_norm, "attn_norm");
-    Floats q = Multiply(normed, weights_.q, "attn_q"), k = Multiply(normed, weights_.k, "attn_k");
-    const Floats v = Multiply(normed, weights_.v, "attn_v");
-    q = NormHeads(std::move(q), weights_.q_norm, "attn_q_norm");
-    k = NormHeads(std::move(k), weights_.k_norm, "attn_k_norm");
-    q = Turn(std::move(q), a, "attn_q");
-    k = Turn(std::move(k), a, "attn_k");
-    AddTo(residual, Multiply(Attend(q, k, v), weights_.o, "attn_output"), n,
-          weights_.attention_post_norm, "post_attention_norm");
+    const Floats normed = Norm(residual, n, weights_.attention_norm, "input_layernorm");
+    Floats q = Multiply(normed, weights_.q, "q_proj"), k = Multiply(normed, weights_.k, "k_proj");
+    const Floats v = Multiply(normed, weights_.v, "v_proj");
+    q = NormHeads(std::move(q), weights_.q_norm, "q_norm");
+    k = NormHeads(std::move(k), weights_.k_norm, "k_norm");
+    q = Turn(std::move(q), a, "q_proj");
+    k = Turn(std::move(k), a, "k_proj");
+    AddTo(residual, Multiply(Attend(q, k, v), weights_.o, "o_proj"), n,
+          weights_.attention_post_norm, "the norm after attention");
 
-    const Floats mlp_input = Norm(residual, n, weights_.mlp_norm, "ffn_norm");
-    const Floats gate = Multiply(mlp_input, weights_.gate, "ffn_gate");
-    const Floats up = Multiply(mlp_input, weights_.up, "ffn_up");
-    AddTo(residual, Multiply(Activate(gate, up), weights_.down, "ffn_down"), n,
-          weights_.mlp_post_norm, "post_ffw_norm");
+    const Floats mlp_input = Norm(residual, n, weights_.mlp_norm, "the norm before the MLP");
+    const Floats gate = Multiply(mlp_input, weights_.gate, "gate_proj");
+    const Floats up = Multiply(mlp_input, weights_.up, "up_proj");
+    AddTo(residual, Multiply(Activate(gate, up), weights_.down, "down_proj"), n,
+          weights_.mlp_post_norm, "the norm after the MLP");
   }
 
   const std::string& damaged() const { return damaged_; }  // weights; empty: none
@@ -91,7 +91,7 @@ class LayerComparison {
       for (size_t c = 0; c < expected.num_cols; ++c) {
         const double x = expected[r][c];
         if (!std::isfinite(x)) {
-          damaged_ = "row " + std::to_string(c) + " of blk.0." + of +
+          damaged_ = "row " + std::to_string(c) + " of " + of + " of layer 0"
                      " gives values that are not finite";
           return;
         }
@@ -200,7 +200,7 @@ class LayerComparison {
   }
 
   Floats Activate(const Floats& gate, const Floats& up) {
-    return Both(gate.size(), kNumTokens, "glu", "ffn_gate",
+    return Both(gate.size(), kNumTokens, "glu", "gate_proj",
                 [&](const Backend& backend, Floats& out) {
                   backend.glu({.gate = AsRows(gate, kNumTokens),
                                .up = AsRows(up, kNumTokens),

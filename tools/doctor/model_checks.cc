@@ -1,6 +1,7 @@
 #include "tools/doctor/model_checks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -11,7 +12,9 @@
 #include "engine/seconds.h"
 #include "engine/transformer.h"
 #include "tools/doctor/kernel_test.h"
+#include "tools/doctor/reading_test.h"
 #include "tools/doctor/self_test.h"
+#include "tools/doctor/weights_scan.h"
 #include "tools/quantities.h"
 
 namespace lectern::doctor {
@@ -108,6 +111,18 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
   finding.text += list + "; " + Bytes(weights_bytes) + " in use";
   finding.values = {
       {"parameters", parameters}, {"parameters_by_type", types}, {"bytes_in_use", weights_bytes}};
+  return finding;
+}
+
+// What was taken for granted in reading the model's files.
+Finding DescribeAssumptions(const std::vector<std::string>& sentences) {
+  Finding finding{.name = "assumed", .text = ""};
+  Json::Array all;
+  for (const std::string& sentence : sentences) {
+    finding.text += (finding.text.empty() ? "" : "; ") + sentence;
+    all.emplace_back(sentence);
+  }
+  finding.values["assumptions"] = Json(std::move(all));
   return finding;
 }
 
@@ -266,6 +281,10 @@ class ModelChecks {
     LECTERN_ASSIGN(const TensorFiles* const files, source->Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, config, question_.weights));
     findings_.push_back(DescribeTensors(*files, bytes));
+    if (const auto assumed = source->assumptions(); !assumed.empty()) {
+      findings_.push_back(DescribeAssumptions(assumed));
+    }
+    weights_bytes_ = bytes;
     findings_.push_back(CheckNeeds(config, question_, bytes, threads_.num_threads()));
     return Try(located.path, config, has_template);
   }
@@ -293,10 +312,38 @@ class ModelChecks {
                          .chat_template = question_.chat_template,
                          .first_layers = 1};
     if (!has_template) options.chat_template = "plain";
+    const auto start = std::chrono::steady_clock::now();
     LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
+    const double loading = SecondsSince(start) * static_cast<double>(weights_bytes_) /
+                           static_cast<double>(model->weights().bytes());
     findings_.push_back(TestKernels(*model, backend_, threads_));
     const Probe probe = MeasureLayer(*model, backend_, threads_);
+    LECTERN_RETURN_IF_ERROR(TryWhole(path, options, loading + SecondsToRead(config, probe)));
     findings_.push_back(EstimateSpeed(config, probe, question_.tokens, LayerBytes(*model)));
+    return {};
+  }
+
+  static double SecondsToRead(const ModelConfig& config, const Probe& probe) {
+    return kReadingTokens * (config.num_layers * probe.layer_of_many + probe.output);
+  }
+
+  // What needs all layers, where it takes no more than a minute.
+  Status TryWhole(const std::string& path, ModelOptions options, double seconds) {
+    constexpr double kMostSeconds = 60;
+    const bool fits = weights_bytes_ <= question_.memory.available;
+    if (seconds > kMostSeconds || !fits) {
+      Finding skipped{.name = "reads",
+                      .text = "not tried: " + (fits ? "it would take about " + Duration(seconds)
+                                                    : "the weights do not fit into memory")};
+      skipped.values["is_tried"] = false;
+      findings_.push_back(std::move(skipped));
+      return {};
+    }
+    options.first_layers = 0;
+    LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
+    findings_.push_back(ScanWeights(*model, threads_));
+    LECTERN_ASSIGN(Finding reads, TestReading(*model, backend_, threads_));
+    findings_.push_back(std::move(reads));
     return {};
   }
 
@@ -317,6 +364,7 @@ class ModelChecks {
   const Backend& backend_;
   ThreadPool& threads_;
   const char* stage_ = "model";
+  uint64_t weights_bytes_ = 0;  // of all layers
   Findings findings_;
 };
 
