@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
-#include <sstream>
 
 #include "engine/index_cost.h"
 #include "engine/model_source.h"
 #include "engine/ollama.h"
 #include "engine/seconds.h"
-#include "engine/transformer.h"
 #include "tools/doctor/kernel_test.h"
 #include "tools/doctor/reading_test.h"
 #include "tools/doctor/self_test.h"
+#include "tools/doctor/speed_trial.h"
 #include "tools/doctor/weights_scan.h"
 #include "tools/quantities.h"
 
@@ -24,10 +22,6 @@ using tools::Bytes;
 using tools::Duration;
 using tools::Grouped;
 using tools::Short;
-
-constexpr double kBudget = 0.1;  // of asks
-constexpr uint64_t kQuestionTokens = 64;
-constexpr double kAttentionCost = 2;  // times a product's, as index-document --estimate takes it
 
 std::string_view RopeName(RopeRecipe::Kind kind) {
   constexpr std::string_view kNames[] = {"default", "llama3", "linear",
@@ -165,87 +159,6 @@ Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uin
   return finding;
 }
 
-// Seconds that one layer takes, and the output matrix.
-struct Probe {
-  double layer_of_many = 0;  // for each of many tokens at once
-  double layer_of_one = 0, output = 0;
-};
-
-// The best of some tries within a quarter of a second, each with caches that hold other things, as
-// the rest of the model would.
-template <typename Work>
-double BestSeconds(Work work) {
-  std::vector<char> other(size_t{48} << 20);
-  double best = 1e9;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 2 || (i < 10 && SecondsSince(begin) < 0.25); ++i) {
-    for (size_t at = 0; at < other.size(); at += 64) ++other[at];
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    best = std::min(best, SecondsSince(start));
-  }
-  return best;
-}
-
-Probe MeasureLayer(const Model& model, const Backend& backend, ThreadPool& threads) {
-  constexpr size_t kMany = 128;
-  const Transformer transformer(model, backend, threads, kMany);
-  Activations a(model.config(), kMany, threads.num_threads());
-  const std::vector<int32_t> ids(kMany, 1);
-  transformer.Embed(ids, 0, a);
-  const auto layer = [&](size_t n) {
-    (void)transformer.Project(0, n, a);  // on the CPU nothing fails
-    (void)transformer.Finish(0, n, a);
-  };
-  std::vector<float> logits(model.config().vocab_size);
-  Probe probe;
-  probe.layer_of_many = BestSeconds([&] { layer(kMany); }) / kMany;
-  probe.layer_of_one = BestSeconds([&] { layer(1); });
-  probe.output = BestSeconds([&] {
-    (void)transformer.Logits(0, 1, a, {logits.data(), 1, logits.size()});
-  });
-  return probe;
-}
-
-// `config`: of all layers. `layer_bytes`: of the weights of one.
-Finding EstimateSpeed(const ModelConfig& config, const Probe& probe, uint64_t tokens,
-                      double layer_bytes) {
-  const double n = static_cast<double>(tokens), layers = config.num_layers;
-  // The last layer ends with its keys and values, but for a model of one.
-  ModelConfig counted = config;
-  counted.num_layers = 2;
-  const double flops_of_layer = PrefillFlops(counted, 1, false);
-  counted.num_layers = std::max(config.num_layers, 2u);
-  const double products = (counted.num_layers - 1) * n * flops_of_layer;
-  const double attention = PrefillFlops(counted, n, false) - products;
-  const double prefill =
-      (products + kAttentionCost * attention) * probe.layer_of_many / flops_of_layer;
-  const double read = kBudget * static_cast<double>(SpillBytes(config, Dtype::kF16, tokens)) *
-                      probe.layer_of_one / layer_bytes;
-  const double question =
-      layers * static_cast<double>(kQuestionTokens) * probe.layer_of_many + read + probe.output;
-  const double token = layers * probe.layer_of_one + probe.output + read;
-  Finding finding{.name = "speed",
-                  .text = "estimated from one layer, at best: " + Grouped(tokens) +
-                          " tokens indexed in " + Duration(prefill) + " (" + Short(n / prefill) +
-                          " tokens/s), a question of " + std::to_string(kQuestionTokens) +
-                          " tokens in " + Duration(question) + ", then " + Short(1 / token) +
-                          " tokens/s"};
-  finding.values = {
-      {"is_estimate", true},
-      {"how",
-       "one layer was run with 128 tokens and with one, and the output matrix, for a quarter of a "
-       "second each; attention while indexing is taken to be half as fast as products, keys and "
-       "values of a tenth of the document to be read as fast as weights; choosing what is read, "
-       "clustering and the disk are not counted, and matter more the smaller a model is"},
-      {"tokens", tokens},
-      {"prefill_tokens_per_second", n / prefill},
-      {"prefill_seconds", prefill},
-      {"question_seconds", question},
-      {"decode_tokens_per_second", 1 / token}};
-  return finding;
-}
-
 class ModelChecks {
  public:
   ModelChecks(Env& env, const ModelQuestion& question, const Backend& backend, ThreadPool& threads)
@@ -319,7 +232,13 @@ class ModelChecks {
     findings_.push_back(TestKernels(*model, backend_, threads_));
     const Probe probe = MeasureLayer(*model, backend_, threads_);
     LECTERN_RETURN_IF_ERROR(TryWhole(path, options, loading + SecondsToRead(config, probe)));
-    findings_.push_back(EstimateSpeed(config, probe, question_.tokens, LayerBytes(*model)));
+    const SpeedQuestion speed = {.env = env_,
+                                 .path = path,
+                                 .options = options,
+                                 .config = config,
+                                 .tokens = question_.tokens,
+                                 .layer_bytes = LayerBytes(*model)};
+    findings_.push_back(EstimateSpeed(speed, probe, backend_, threads_));
     return {};
   }
 
