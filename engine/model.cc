@@ -127,7 +127,9 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   LECTERN_ASSIGN(model->tokenizer_, source.MakeTokenizer());
   LECTERN_RETURN_IF_ERROR(model->LoadChatTemplate(source, options.chat_template));
   model->FindEnds();
+  model->AddAssumptions(model->tokenizer_->assumptions());
   LECTERN_ASSIGN(TensorFiles* const files, source.Tensors());
+  model->AddAssumptions(source.assumptions());
   if (options.first_layers > 0) KeepFirstLayers(options.first_layers, &model->config_, files);
   LECTERN_ASSIGN(model->weights_,
                  Weights::Load(std::move(*files), model->config_, options.weights, options.cancel));
@@ -203,9 +205,12 @@ Status Model::LoadChatTemplate(const ModelSource& source, const std::optional<Ch
     assumptions_.push_back(AskedPlainly(SuggestedChatFormat(*tokenizer_)));
   }
   LECTERN_ASSIGN(chat_template_, ChatTemplate::Make(*std::move(found), *tokenizer_, folder_));
-  const std::vector<std::string>& more = chat_template_->assumptions();
-  assumptions_.insert(assumptions_.end(), more.begin(), more.end());
+  AddAssumptions(chat_template_->assumptions());
   return {};
+}
+
+void Model::AddAssumptions(const std::vector<std::string>& more) {
+  assumptions_.insert(assumptions_.end(), more.begin(), more.end());
 }
 
 void Model::FindEnds() {

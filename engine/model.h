@@ -75,6 +75,7 @@ class Model {
  private:
   Status LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given);
   void FindEnds();
+  void AddAssumptions(const std::vector<std::string>& more);
   void AddRest(Sha256& hash) const;
   // What the fingerprint is made from, by the files' places and times; none: they changed just now.
   std::optional<std::array<uint8_t, 32>> DigestKey(Env& env) const;
