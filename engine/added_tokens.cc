@@ -1,5 +1,6 @@
 #include "engine/added_tokens.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -11,6 +12,8 @@ namespace {
 
 // 1 M tokens of a few members each.
 constexpr JsonLimits kLimits = {.max_values = 1u << 23};
+
+constexpr uint64_t kMaxId = uint64_t{1} << 20;
 
 struct AddedToken {
   std::string text;
@@ -91,37 +94,33 @@ class AddedTokensReader {
 
   Status Place(uint64_t id, const AddedToken& token) {
     std::vector<TokenizerPiece>& pieces = model_.pieces;
-    if (id > pieces.size()) {
-      return Malformed(Named(id, token.text) + " leaves ids out: the vocabulary ends at " +
-                       std::to_string(pieces.size()));
+    if (id >= kMaxId) return Malformed(Named(id, token.text) + " has an id that is too large");
+    // Ids that are left out are never made from text.
+    while (id > pieces.size()) {
+      pieces.push_back({"[unused " + std::to_string(pieces.size()) + "]", 0, PieceType::kUnused});
     }
     if (id == pieces.size()) {
-      LECTERN_RETURN_IF_ERROR(CheckIsMark(id, token));
-      pieces.push_back({token.text, 0, PieceType::kControl});
+      pieces.push_back({token.text, 0, TypeOf(token)});
       return Status();
     }
     TokenizerPiece& piece = pieces[id];
+    const bool is_text = piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined;
     if (piece.text == token.text) {
-      const bool may_change = piece.type == PieceType::kNormal ||
-                              piece.type == PieceType::kUnused ||
-                              piece.type == PieceType::kUserDefined;
+      const bool may_change = is_text || piece.type == PieceType::kUnused;
       if (token.is_special && may_change) piece.type = PieceType::kControl;
       return Status();
     }
     if (piece.type != PieceType::kControl && piece.type != PieceType::kUnused) {
       return Malformed(Named(id, token.text) + " is " + Shown(piece.text) + " in tokenizer.model");
     }
-    LECTERN_RETURN_IF_ERROR(CheckIsMark(id, token));
-    piece = {token.text, 0, PieceType::kControl};
+    piece = {token.text, 0, TypeOf(token)};
     return Status();
   }
 
-  Status CheckIsMark(uint64_t id, const AddedToken& token) const {
-    if (token.is_special || LooksLikeMark(token.text)) return Status();
-    return Status(Code::kUnsupportedModel,
-                  path_ + ": " + Named(id, token.text) +
-                      " is found in raw text and no mark of a template; such vocabularies are "
-                      "not supported");
+  // What is no mark is found in raw text.
+  static PieceType TypeOf(const AddedToken& token) {
+    const bool is_control = token.is_special || LooksLikeMark(token.text);
+    return is_control ? PieceType::kControl : PieceType::kUserDefined;
   }
 
   // A text, or an object with it as "content"; null: there is none.
@@ -131,11 +130,17 @@ class AddedTokensReader {
     if (value->is_null()) return piece->clear(), Status();
     const Json* text = value->object() != nullptr ? value->Find("content") : value;
     if (text == nullptr || text->string() == nullptr) return Wrong(key, "a token");
-    if (model_.ControlId(*text->string()) < 0) {
-      return Status(Code::kUnsupportedModel, path_ + ": \"" + key + "\" is " +
-                                                 Shown(*text->string()) +
-                                                 ", which is not a control token");
+    const auto at =
+        std::find_if(model_.pieces.begin(), model_.pieces.end(),
+                     [&](const TokenizerPiece& known) { return known.text == *text->string(); });
+    if (at == model_.pieces.end()) {
+      model_.assumptions.push_back("tokenizer_config.json: \"" + key + "\" is " +
+                                   Shown(*text->string()) +
+                                   ", which the vocabulary does not have, and is ignored");
+      return piece->clear(), Status();
     }
+    // It is the beginning or the end of a text, whatever it was in the vocabulary.
+    at->type = PieceType::kControl;
     *piece = *text->string();
     return Status();
   }

@@ -11,14 +11,15 @@
 
 namespace lectern {
 
-// An added_tokens.json, {"<|user|>": 32010, …}: each becomes a control piece. Ids go on where the
-// vocabulary ends; an id of it may be named again, or anew where its piece is never made from text.
-// An added token that is no mark of a template would have to be found in raw text; it is refused,
-// unless the vocabulary has it. kMalformedModel, kUnsupportedModel, kLimitExceeded.
+// An added_tokens.json, {"<|user|>": 32010, …}: marks of a template become control pieces, other
+// tokens user-defined pieces, which are found in raw text. Ids go on where the vocabulary ends, and
+// may leave some out; an id of it may be named again, or anew where its piece is never made from
+// text. kMalformedModel, kLimitExceeded.
 Status ReadAddedTokens(std::string_view json, const std::string& path, TokenizerModel* model);
 
 // Of a tokenizer_config.json, after that: `added_tokens_decoder`, whose `special` tokens become
-// control pieces; `bos_token` and `eos_token`; `add_bos_token`, false: no text begins with it; and
+// control pieces; `bos_token` and `eos_token`, which become control pieces, too, and are ignored (see
+// TokenizerModel::assumptions) where the vocabulary lacks them; `add_bos_token`, false: no text begins with it; and
 // `add_prefix_space`. `add_eos_token` changes nothing: a prompt is not the end of a text.
 Status ReadTokenizerConfig(std::string_view json, const std::string& path, TokenizerModel* model);
 

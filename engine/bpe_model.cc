@@ -5,6 +5,7 @@
 
 #include "engine/json.h"
 #include "engine/text.h"
+#include "engine/unicode_classes.h"
 
 namespace lectern {
 namespace {
@@ -43,7 +44,22 @@ std::optional<std::string> FromAlphabet(std::string_view piece) {
   return bytes;
 }
 
-bool IsInUtf8(int byte) { return byte < 0xC0 || (byte >= 0xC2 && byte <= 0xF4); }
+// Whether "▁" comes behind another character.
+bool HasLaterSpace(std::string_view text) {
+  while (text.starts_with(kSpaceMark)) text.remove_prefix(kSpaceMark.size());
+  return text.find(kSpaceMark) != std::string_view::npos;
+}
+
+// "▁the" as running text.
+std::string WithSpaces(std::string_view piece) {
+  std::string bytes;
+  for (size_t at = 0; at < piece.size();) {
+    const bool is_space = piece.substr(at).starts_with(kSpaceMark);
+    bytes.push_back(is_space ? ' ' : piece[at]);
+    at += is_space ? kSpaceMark.size() : 1;
+  }
+  return bytes;
+}
 
 std::string Quoted(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
@@ -55,16 +71,22 @@ class BpeModelMaker {
       : arrays_(std::move(arrays)), path_(path) {}
 
   Result<BpeModel> Make() {
-    model_.words_ = arrays_.words;
-    model_.ignore_merges_ = arrays_.ignore_merges;
-    model_.composes_ = arrays_.composes;
+    model_.how_ = arrays_.how;
+    model_.byte_ids_.fill(-1);
     LECTERN_RETURN_IF_ERROR(CheckCounts());
-    LECTERN_RETURN_IF_ERROR(TakePieces());
-    LECTERN_RETURN_IF_ERROR(FindBytes());
-    LECTERN_RETURN_IF_ERROR(TakeMerges());
-    LECTERN_RETURN_IF_ERROR(SortMerges());
-    LECTERN_RETURN_IF_ERROR(TakeControl("bos", arrays_.bos_id, &model_.bos_id_));
-    LECTERN_RETURN_IF_ERROR(TakeControl("eos", arrays_.eos_id, &model_.eos_id_));
+    model_.bytes_.resize(arrays_.tokens.size());
+    model_.symbols_.reserve(arrays_.tokens.size());
+    for (size_t id = 0; id < arrays_.tokens.size(); ++id) {
+      LECTERN_RETURN_IF_ERROR(TakePiece(id));
+    }
+    next_symbol_ = static_cast<int32_t>(arrays_.tokens.size());
+    FindBytes();
+    model_.pairs_.reserve(arrays_.merges.size());
+    for (size_t i = 0; i < arrays_.merges.size(); ++i) TakeMerge(i);
+    SortMerges();
+    LECTERN_RETURN_IF_ERROR(TakeId("bos", arrays_.bos_id, &model_.bos_id_));
+    LECTERN_RETURN_IF_ERROR(TakeId("eos", arrays_.eos_id, &model_.eos_id_));
+    LECTERN_RETURN_IF_ERROR(TakeId("unknown", arrays_.unknown_id, &model_.unknown_id_));
     return std::move(model_);
   }
 
@@ -85,120 +107,121 @@ class BpeModelMaker {
     return Status();
   }
 
-  Status TakePieces() {
-    model_.bytes_.resize(arrays_.tokens.size());
-    model_.pieces_.reserve(arrays_.tokens.size());
-    for (size_t id = 0; id < arrays_.tokens.size(); ++id) {
-      LECTERN_RETURN_IF_ERROR(TakePiece(id));
-    }
-    return Status();
-  }
-
   Status TakePiece(size_t id) {
     const std::string& text = arrays_.tokens[id];
-    if (arrays_.types[id] == PieceType::kUnused) return Status();
-    if (text.empty()) return MalformedPiece(id, "is empty");
+    if (text.empty()) return Status();  // a hole
     if (text.size() > kMaxBpePiece) {
       return Status(Code::kLimitExceeded,
                     PieceNamed(id) + " is longer than " + std::to_string(kMaxBpePiece) + " bytes");
     }
-    switch (arrays_.types[id]) {
+    const PieceType type = arrays_.types[id];
+    switch (type) {
       case PieceType::kNormal:
-        return TakeNormal(id, text);
+        TakeText(id, true);
+        return Status();
+      case PieceType::kUnused:
+        if (!IsTemplateMark(text)) TakeText(id, false);
+        return Status();
+      case PieceType::kByte:
+        if (const int byte = TokenizerPiece{text, 0, type}.byte(); byte >= 0) {
+          model_.bytes_[id] = std::string(1, static_cast<char>(byte));
+          if (!arrays_.how.is_byte_level) {
+            model_.byte_ids_[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
+          }
+        }
+        return Status();
       case PieceType::kUserDefined:
-        if (!LooksLikeMark(text)) {
-          return Status(Code::kUnsupportedModel,
-                        PieceNamed(id) +
-                            " is an added token that is found in raw text and no mark "
-                            "of a template; such vocabularies are not supported");
+        if (!IsTemplateMark(text)) {
+          TakeText(id, false);
+          model_.bytes_[id] = arrays_.how.is_byte_level ? text : WithSpaces(text);
+          return Status();
         }
         [[fallthrough]];
       case PieceType::kControl:
+      case PieceType::kUnknown:
         if (!IsValidUtf8(text)) return MalformedPiece(id, "is not valid UTF-8");
-        if (!model_.controls_.emplace(text, static_cast<int32_t>(id)).second) {
-          return MalformedPiece(id, "appears twice");
-        }
+        model_.controls_.Add(static_cast<int32_t>(id), text);
         return Status();
-      default:
-        return Status(Code::kUnsupportedModel,
-                      PieceNamed(id) + " has type " +
-                          std::to_string(static_cast<int>(arrays_.types[id])) +
-                          "; a byte-level BPE vocabulary has 1, 3, 4 and 5");
-    }
-  }
-
-  Status TakeNormal(size_t id, const std::string& text) {
-    std::optional<std::string> bytes = FromAlphabet(text);
-    if (!bytes) return MalformedPiece(id, "has a character that stands for no byte");
-    model_.bytes_[id] = *std::move(bytes);
-    if (!model_.pieces_.emplace(model_.bytes_[id], static_cast<int32_t>(id)).second) {
-      return MalformedPiece(id, "appears twice");
     }
     return Status();
   }
 
-  Status FindBytes() {
+  // A piece that words are made of; of two with one text the later. Where its characters stand for
+  // no bytes no word is made of it, and it is what it says.
+  void TakeText(size_t id, bool is_normal) {
+    const std::string& text = arrays_.tokens[id];
+    std::optional<std::string> symbol = arrays_.how.is_byte_level ? FromAlphabet(text) : text;
+    model_.bytes_[id] = !symbol ? text : arrays_.how.is_byte_level ? *symbol : WithSpaces(text);
+    if (!symbol) return;
+    const auto known = model_.symbols_.find(*symbol);
+    if (known == model_.symbols_.end()) {
+      AddSymbol(*std::move(symbol), static_cast<int32_t>(id));
+    } else if (is_normal) {
+      known->second = static_cast<int32_t>(id);
+    }
+  }
+
+  int32_t AddSymbol(std::string text, int32_t symbol) {
+    model_.texts_.push_back(std::move(text));
+    model_.symbols_.emplace(model_.texts_.back(), symbol);
+    return symbol;
+  }
+
+  int32_t SymbolOf(std::string text) {
+    const int32_t known = model_.FindSymbol(text);
+    return known >= 0 ? known : AddSymbol(std::move(text), next_symbol_++);
+  }
+
+  void FindBytes() {
+    if (!arrays_.how.is_byte_level) return;
     for (int byte = 0; byte < 256; ++byte) {
-      const char text = static_cast<char>(byte);
-      const int32_t id = model_.FindPiece({&text, 1});
-      if (id < 0 && IsInUtf8(byte)) {
-        return Malformed("no piece is the byte " + std::to_string(byte));
-      }
-      model_.byte_ids_[static_cast<size_t>(byte)] = id;
+      const int32_t symbol = SymbolOf(std::string(1, static_cast<char>(byte)));
+      model_.byte_ids_[static_cast<size_t>(byte)] = model_.IsPiece(symbol) ? symbol : -1;
     }
-    return Status();
   }
 
-  Status TakeMerges() {
-    model_.pairs_.reserve(arrays_.merges.size());
-    for (size_t i = 0; i < arrays_.merges.size(); ++i) LECTERN_RETURN_IF_ERROR(TakeMerge(i));
-    return Status();
-  }
-
-  Status TakeMerge(size_t i) {
+  // One that does not name two texts of the alphabet joins nothing.
+  void TakeMerge(size_t i) {
     const std::string_view text = arrays_.merges[i];
-    const size_t space = text.find(' ');  // not in GPT-2's alphabet
-    if (space == std::string_view::npos) return MalformedMerge(i, "is not two pieces");
-    const auto left = FromAlphabet(text.substr(0, space));
-    const auto right = FromAlphabet(text.substr(space + 1));
-    if (!left || !right) return MalformedMerge(i, "has a character that stands for no byte");
-    const int32_t left_id = model_.FindPiece(*left), right_id = model_.FindPiece(*right);
-    if (left_id < 0 || right_id < 0) return MalformedMerge(i, "is not of two pieces");
-    const int32_t id = model_.FindPiece(*left + *right);
-    if (id < 0) return MalformedMerge(i, "makes what is no piece, or a control token");
-    model_.pairs_.push_back({left_id, right_id, {static_cast<uint32_t>(i), id}});
-    return Status();
+    const size_t space = text.find(' ', 1);  // a piece of plain text may begin with a space
+    if (space == std::string_view::npos || text.size() > 2 * kMaxBpePiece) return;
+    std::optional<std::string> left(text.substr(0, space)), right(text.substr(space + 1));
+    if (arrays_.how.is_byte_level) left = FromAlphabet(*left), right = FromAlphabet(*right);
+    if (!left || !right || left->empty() || right->empty()) return;
+    const int32_t made = SymbolOf(*left + *right);
+    const int32_t left_symbol = SymbolOf(*std::move(left));
+    model_.pairs_.push_back(
+        {left_symbol, SymbolOf(*std::move(right)), {static_cast<uint32_t>(i), made}});
   }
 
-  Status SortMerges() {
+  // By pair; of two of one pair the one that counts comes first, and the other goes.
+  void SortMerges() {
     auto& pairs = model_.pairs_;
-    std::sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.left, a.right) < std::pair(b.left, b.right);
-    });
-    model_.first_pair_.resize(model_.size() + 1);
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      if (i > 0 && pairs[i - 1].left == pairs[i].left && pairs[i - 1].right == pairs[i].right) {
-        return MalformedMerge(std::max(pairs[i].merge.rank, pairs[i - 1].merge.rank),
-                              "appears twice");
+    const bool last_wins = arrays_.how.last_merge_wins;
+    std::sort(pairs.begin(), pairs.end(), [last_wins](const auto& a, const auto& b) {
+      if (std::pair(a.left, a.right) != std::pair(b.left, b.right)) {
+        return std::pair(a.left, a.right) < std::pair(b.left, b.right);
       }
-      ++model_.first_pair_[static_cast<size_t>(pairs[i].left) + 1];
+      return last_wins ? a.merge.rank > b.merge.rank : a.merge.rank < b.merge.rank;
+    });
+    pairs.erase(std::unique(pairs.begin(), pairs.end(),
+                            [](const auto& a, const auto& b) {
+                              return a.left == b.left && a.right == b.right;
+                            }),
+                pairs.end());
+    model_.first_pair_.resize(static_cast<size_t>(next_symbol_) + 1);
+    for (const auto& pair : pairs) ++model_.first_pair_[static_cast<size_t>(pair.left) + 1];
+    for (size_t i = 1; i < model_.first_pair_.size(); ++i) {
+      model_.first_pair_[i] += model_.first_pair_[i - 1];
     }
-    for (size_t id = 0; id < model_.size(); ++id) {
-      model_.first_pair_[id + 1] += model_.first_pair_[id];
-    }
-    return Status();
   }
 
-  // `role`: "bos" or "eos".
-  Status TakeControl(std::string_view role, int32_t id, int32_t* out) const {
+  // `role`: "bos", "eos" or "unknown".
+  Status TakeId(std::string_view role, int32_t id, int32_t* out) const {
     *out = id;
-    if (id == -1) return Status();
-    const bool exists = id >= 0 && static_cast<size_t>(id) < model_.size();
-    if (exists && model_.FindControl(arrays_.tokens[static_cast<size_t>(id)]) == id) {
-      return Status();
-    }
+    if (id >= -1 && id < static_cast<int32_t>(model_.size())) return Status();
     return Malformed("the " + std::string(role) + " token " + std::to_string(id) +
-                     " is not a control token");
+                     " is not in the vocabulary");
   }
 
   std::string PieceNamed(size_t id) const {
@@ -210,27 +233,39 @@ class BpeModelMaker {
   Status MalformedPiece(size_t id, const std::string& what) const {
     return Status(Code::kMalformedModel, PieceNamed(id) + " " + what);
   }
-  Status MalformedMerge(size_t i, const std::string& what) const {
-    return Malformed("merge " + std::to_string(i) + " " + Quoted(arrays_.merges[i]) + " " + what);
-  }
 
   BpeArrays arrays_;
   const std::string& path_;
   BpeModel model_;
+  int32_t next_symbol_ = 0;
 };
+
+bool WordsAreIndependent(const BpeArrays& arrays) {
+  for (size_t i = 0; i < arrays.tokens.size(); ++i) {
+    const PieceType type = arrays.types[i];
+    if (type == PieceType::kControl || type == PieceType::kUnknown) continue;
+    if (HasLaterSpace(arrays.tokens[i])) return false;
+  }
+  for (const std::string& merge : arrays.merges) {
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string::npos) continue;
+    if (HasLaterSpace(merge.substr(0, space) + merge.substr(space + 1))) return false;
+  }
+  return true;
+}
 
 Result<BpeModel> BpeModel::Make(BpeArrays arrays, const std::string& path) {
   return BpeModelMaker(std::move(arrays), path).Make();
 }
 
-int32_t BpeModel::FindPiece(std::string_view bytes) const {
-  const auto at = pieces_.find(bytes);
-  return at == pieces_.end() ? -1 : at->second;
+int32_t BpeModel::FindSymbol(std::string_view text) const {
+  const auto at = symbols_.find(text);
+  return at == symbols_.end() ? -1 : at->second;
 }
 
-int32_t BpeModel::FindControl(std::string_view text) const {
-  const auto at = controls_.find(std::string(text));
-  return at == controls_.end() ? -1 : at->second;
+int32_t BpeModel::FindPiece(std::string_view text) const {
+  const int32_t symbol = FindSymbol(text);
+  return IsPiece(symbol) ? symbol : -1;
 }
 
 const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {

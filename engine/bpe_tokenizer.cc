@@ -2,50 +2,97 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
-#include <unordered_map>
 
-#include "engine/compose.h"
+#include "engine/text.h"
+#include "engine/vocabulary_tokenizer.h"
 
 namespace lectern {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// Merges the bytes of one word after another; keeps its memory between them.
-class WordMerger {
+// Merges the symbols of one word after another; keeps its memory between them.
+class WordMerger : public WordEncoder {
  public:
   explicit WordMerger(const BpeModel& model) : model_(model) {}
 
-  // Appends the tokens of `word`. O(n log n): the pairs of a word of 16 MiB are one heap.
-  void Append(std::string_view word, std::vector<int32_t>* ids) {
-    if (model_.ignore_merges() || word.size() == 1) {
+  // O(n log n): the pairs of a word of 16 MiB are one heap.
+  void Append(std::string_view word, WordPieces* out) override {
+    const bool is_lines = model_.how().joins_lines && word.find_first_not_of('\n') == word.npos;
+    if (model_.how().ignore_merges || is_lines) {
       if (const int32_t id = model_.FindPiece(word); id >= 0) {
-        ids->push_back(id);
+        out->pieces.push_back({id, static_cast<uint32_t>(word.size())});
         return;
       }
     }
-    Begin(word);
+    Begin(word, out);
     while (!queue_.empty()) MergeBest();
-    for (uint32_t at = 0; at != kNone; at = symbols_[at].next) ids->push_back(symbols_[at].id);
+    for (uint32_t at = symbols_.empty() ? kNone : 0; at != kNone; at = symbols_[at].next) {
+      const uint32_t next = symbols_[at].next;
+      const size_t end = next == kNone ? word.size() : symbols_[next].begin;
+      Emit(symbols_[at].id, word.substr(symbols_[at].begin, end - symbols_[at].begin), out);
+    }
   }
 
  private:
-  // A piece of the word, at the place of its first byte.
+  // A part of the word.
   struct Symbol {
-    int32_t id;  // -1: it is part of the one before
+    int32_t id;      // of BpeModel's symbols; kUnknown: it is none of them
+    uint32_t begin;  // byte of the word
     uint32_t previous, next;
   };
+  static constexpr int32_t kUnknown = -2, kGone = -1;  // kGone: it is part of the one before
 
-  void Begin(std::string_view word) {
-    const uint32_t size = static_cast<uint32_t>(word.size());
+  void Begin(std::string_view word, WordPieces* out) {
     symbols_.clear();
-    for (uint32_t i = 0; i < size; ++i) {
-      symbols_.push_back({model_.byte_id(static_cast<uint8_t>(word[i])), i == 0 ? kNone : i - 1,
-                          i + 1 == size ? kNone : i + 1});
+    const BpeRules& how = model_.how();
+    for (size_t at = 0, length = 0; at < word.size(); at += length) {
+      length = how.is_byte_level ? 1 : static_cast<size_t>(Utf8CharLength(word.substr(at)));
+      int32_t id = model_.FindSymbol(word.substr(at, length));
+      if (how.drops_first && model_.unknown_id() < 0 && !model_.IsPiece(id)) {
+        out->dropped_bytes += length;
+        continue;
+      }
+      if (id < 0) id = kUnknown;
+      const auto index = static_cast<uint32_t>(symbols_.size());
+      if (index > 0) symbols_.back().next = index;
+      symbols_.push_back({id, static_cast<uint32_t>(at), index == 0 ? kNone : index - 1, kNone});
     }
-    for (uint32_t i = 0; i + 1 < size; ++i) Offer(i);
+    const size_t skipped = symbols_.empty() ? word.size() : symbols_.front().begin;
+    if (skipped > 0) out->pieces.push_back({-1, static_cast<uint32_t>(skipped)});
+    for (uint32_t i = 0; i + 1 < symbols_.size(); ++i) Offer(i);
     std::make_heap(queue_.begin(), queue_.end(), std::greater());
+  }
+
+  // A symbol that is no piece comes apart.
+  void Emit(int32_t symbol, std::string_view text, WordPieces* out) const {
+    if (model_.IsPiece(symbol)) {
+      out->pieces.push_back({symbol, static_cast<uint32_t>(text.size())});
+    } else if (model_.how().is_byte_level || model_.unknown_id() < 0) {
+      for (const char byte : text) {
+        const int32_t id = model_.byte_id(static_cast<uint8_t>(byte));
+        const int32_t made = id >= 0 ? id : model_.unknown_id();
+        out->pieces.push_back({made, 1});
+        if (made < 0) ++out->dropped_bytes;
+      }
+    } else {
+      for (size_t at = 0, length = 0; at < text.size(); at += length) {
+        length = static_cast<size_t>(Utf8CharLength(text.substr(at)));
+        EmitChar(text.substr(at, length), out);
+      }
+    }
+  }
+
+  // By its bytes if they all have a piece, else as unknown.
+  void EmitChar(std::string_view character, WordPieces* out) const {
+    const auto id_of = [&](char byte) { return model_.byte_id(static_cast<uint8_t>(byte)); };
+    const bool has_all = std::all_of(character.begin(), character.end(),
+                                     [&](char byte) { return id_of(byte) >= 0; });
+    if (!has_all) {
+      out->pieces.push_back({model_.unknown_id(), static_cast<uint32_t>(character.size())});
+      return;
+    }
+    for (const char byte : character) out->pieces.push_back({id_of(byte), 1});
   }
 
   // What the symbol at `at` and the next one become; nullptr: nothing.
@@ -70,14 +117,14 @@ class WordMerger {
     std::pop_heap(queue_.begin(), queue_.end(), std::greater());
     const uint64_t best = queue_.back();
     queue_.pop_back();
-    const uint32_t at = static_cast<uint32_t>(best);
+    const auto at = static_cast<uint32_t>(best);
     const BpeModel::Merge* merge = MergeAt(at);
     if (merge == nullptr || merge->rank != best >> 32) return;  // one of the two is another by now
     Symbol& symbol = symbols_[at];
     Symbol& gone = symbols_[symbol.next];
-    symbol.id = merge->id;
+    symbol.id = merge->symbol;
     symbol.next = gone.next;
-    gone.id = -1;
+    gone.id = kGone;
     if (symbol.next != kNone) symbols_[symbol.next].previous = at;
     if (symbol.previous != kNone) Push(symbol.previous);
     Push(at);
@@ -88,86 +135,41 @@ class WordMerger {
   std::vector<uint64_t> queue_;  // a heap; pairs that have changed since are skipped
 };
 
-bool IsInsideChar(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
-
-class BpeTokenizer : public Tokenizer {
+class BpeWordModel : public WordModel {
  public:
-  BpeTokenizer(BpeModel model, PreTokenizer words, std::string file)
-      : model_(std::move(model)), words_(std::move(words)), file_(std::move(file)) {}
-
-  std::string_view kind() const override { return "byte-level BPE"; }
-  size_t vocab_size() const override { return model_.size(); }
-  int32_t bos_id() const override { return model_.bos_id(); }
-  int32_t eos_id() const override { return model_.eos_id(); }
-  int32_t ControlId(std::string_view text) const override { return model_.FindControl(text); }
-  bool has_dummy_prefix() const override { return false; }
-  std::string_view TokenBytes(int32_t id) const override {
-    if (id < 0 || static_cast<size_t>(id) >= model_.size()) return {};
-    return model_.bytes(id);
+  explicit BpeWordModel(BpeModel model) : model_(std::move(model)) {}
+  std::unique_ptr<WordEncoder> MakeEncoder() const override {
+    return std::make_unique<WordMerger>(model_);
   }
-  void AddTo(Sha256& hash) const override { hash.UpdateText(file_); }
+  const BpeModel& model() const { return model_; }
 
  private:
-  Result<TokenizedText> EncodeValid(std::string_view text, Place) const override {
-    if (!model_.composes()) return EncodeComposed(text);
-    const ComposedText composed(text);
-    LECTERN_ASSIGN(TokenizedText tokens, EncodeComposed(composed.text()));
-    for (TokenizedText::Range& range : tokens.ranges) {
-      range = {composed.OriginalBegin(range.begin), composed.OriginalEnd(range.end)};
-    }
-    return tokens;
-  }
-
-  Result<TokenizedText> EncodeComposed(std::string_view text) const {
-    TokenizedText tokens;
-    WordReader words(words_, text);
-    WordMerger merger(model_);
-    // Of words that came before, where in `ids` their tokens are: most words of a text are not new.
-    struct Known {
-      size_t first, count;
-    };
-    std::unordered_map<std::string_view, Known> known;
-    while (!words.done()) {
-      LECTERN_ASSIGN(const std::string_view word, words.Next());
-      const size_t first = tokens.ids.size();
-      const auto [at, is_new] = known.try_emplace(word, Known{first, 0});
-      if (is_new) {
-        merger.Append(word, &tokens.ids);
-        at->second.count = tokens.ids.size() - first;
-      } else {
-        for (size_t i = 0; i < at->second.count; ++i) {
-          tokens.ids.push_back(tokens.ids[at->second.first + i]);
-        }
-      }
-    }
-    AddRanges(text, &tokens);
-    return tokens;
-  }
-
-  // The pieces follow each other without gaps; what ends inside a character has all of it.
-  void AddRanges(std::string_view text, TokenizedText* tokens) const {
-    tokens->ranges.reserve(tokens->ids.size());
-    size_t at = 0;
-    for (const int32_t id : tokens->ids) {
-      size_t begin = at, end = at + model_.bytes(id).size();
-      at = end;
-      while (begin > 0 && IsInsideChar(text[begin])) --begin;
-      while (end < text.size() && IsInsideChar(text[end])) ++end;
-      tokens->ranges.push_back({begin, end});
-    }
-  }
-
   BpeModel model_;
-  PreTokenizer words_;
-  std::string file_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> MakeBpeTokenizer(BpeModel model, std::string file) {
-  LECTERN_ASSIGN(PreTokenizer words, PreTokenizer::Make(model.words()));
-  return std::unique_ptr<Tokenizer>(
-      new BpeTokenizer(std::move(model), std::move(words), std::move(file)));
+Result<std::unique_ptr<Tokenizer>> MakeBpeTokenizer(BpeModel model, TextRules rules,
+                                                    std::string identity,
+                                                    std::vector<std::string> assumptions) {
+  VocabularyParts parts;
+  parts.kind = model.how().is_byte_level ? "byte-level BPE" : "BPE";
+  parts.identity = std::move(identity);
+  parts.bytes = model.bytes();
+  for (size_t id = 0; id < model.size(); ++id) {
+    const auto number = static_cast<int32_t>(id);
+    if (const auto text = model.controls().Text(number); !text.empty()) {
+      parts.controls.Add(number, text);
+    }
+  }
+  parts.bos_id = model.bos_id();
+  parts.eos_id = model.eos_id();
+  parts.unknown_id = model.unknown_id();
+  parts.joins_unknown = model.how().joins_unknown;
+  parts.rules = std::move(rules);
+  parts.model = std::make_unique<BpeWordModel>(std::move(model));
+  parts.assumptions = std::move(assumptions);
+  return MakeVocabularyTokenizer(std::move(parts));
 }
 
 }  // namespace lectern

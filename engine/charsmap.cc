@@ -22,6 +22,16 @@ struct Unit {
   uint32_t offset() const { return (bits >> 10) << ((bits & 0x200u) >> 6); }
 };
 
+uint32_t ReadU32(std::string_view bytes) {
+  uint32_t value = 0;
+  for (size_t b = 0; b < 4; ++b) {
+    value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[b])) << (8 * b);
+  }
+  return value;
+}
+
+Unit UnitAt(std::string_view units, size_t i) { return {ReadU32(units.substr(4 * i, 4))}; }
+
 // Continuation bytes that valid UTF-8 still owes after `byte`, or -1 when `byte` cannot come.
 int Owed(int owed, uint32_t byte) {
   if (owed > 0) return byte >= 0x80 && byte < 0xC0 ? owed - 1 : -1;
@@ -49,13 +59,7 @@ class Walker {
  private:
   static constexpr int8_t kUnvisited = -1, kOnPath = -2;
 
-  Unit At(size_t i) const {
-    uint32_t bits = 0;
-    for (size_t b = 0; b < 4; ++b) {
-      bits |= static_cast<uint32_t>(static_cast<uint8_t>(units_[4 * i + b])) << (8 * b);
-    }
-    return {bits};
-  }
+  Unit At(size_t i) const { return UnitAt(units_, i); }
 
   int Fail(const char* what) {
     if (!fault_) fault_ = what;
@@ -115,13 +119,44 @@ class Walker {
 
 std::optional<std::string> FindCharsmapFault(std::string_view charsmap) {
   if (charsmap.size() < 4) return "it is too short";
-  uint32_t units_bytes = 0;
-  for (size_t b = 0; b < 4; ++b) {
-    units_bytes |= static_cast<uint32_t>(static_cast<uint8_t>(charsmap[b])) << (8 * b);
-  }
+  const uint32_t units_bytes = ReadU32(charsmap);
   charsmap.remove_prefix(4);
   if (units_bytes >= charsmap.size()) return "its table is cut short";
   return Walker(charsmap.substr(0, units_bytes), charsmap.substr(units_bytes)).FindFault();
+}
+
+Charsmap::Charsmap(std::string_view charsmap) {
+  if (charsmap.empty()) return;
+  const uint32_t units_bytes = ReadU32(charsmap);
+  units_ = charsmap.substr(4, units_bytes);
+  replacements_ = charsmap.substr(4 + size_t{units_bytes});
+}
+
+std::optional<Charsmap::Replacement> Charsmap::Longest(std::string_view text) const {
+  return Find(text, true);
+}
+
+std::optional<Charsmap::Replacement> Charsmap::Shortest(std::string_view text) const {
+  return Find(text, false);
+}
+
+std::optional<Charsmap::Replacement> Charsmap::Find(std::string_view text, bool longest) const {
+  std::optional<Replacement> found;
+  if (units_.empty()) return found;
+  size_t base = UnitAt(units_, 0).offset();
+  for (size_t i = 0; i < text.size(); ++i) {
+    const uint8_t byte = static_cast<uint8_t>(text[i]);
+    if (byte == 0) break;  // the library's keys end there
+    const size_t child = base ^ byte;
+    const Unit unit = UnitAt(units_, child);
+    if (unit.label() != byte) break;
+    base = child ^ unit.offset();
+    if (!unit.has_leaf()) continue;
+    const std::string_view rest = replacements_.substr(UnitAt(units_, base).value());
+    found = {i + 1, rest.substr(0, rest.find('\0'))};
+    if (!longest) break;
+  }
+  return found;
 }
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// Text in Unicode's Normalization Form C, and where its bytes come from.
+// Text in one of Unicode's normalization forms, and where its bytes come from.
 #ifndef LECTERN_ENGINE_COMPOSE_H_
 #define LECTERN_ENGINE_COMPOSE_H_
 
@@ -9,9 +9,19 @@
 
 namespace lectern {
 
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+
 class ComposedText {
  public:
-  explicit ComposedText(std::string_view text);  // valid UTF-8; must outlive this
+  struct Stretch {
+    uint64_t begin, end;                    // in text()
+    uint64_t original_begin, original_end;  // in the original
+  };
+
+  // `text`: valid UTF-8; must outlive this.
+  explicit ComposedText(std::string_view text, UnicodeForm form = UnicodeForm::kNfc);
+
+  const std::vector<Stretch>& changes() const { return changes_; }  // ascending
 
   std::string_view text() const { return changes_.empty() ? original_ : composed_; }
   // The bytes of the original text that the bytes [begin, end) of text() stand for. Where nothing
@@ -20,16 +30,12 @@ class ComposedText {
   uint64_t OriginalEnd(uint64_t end) const;
 
  private:
-  struct Stretch {
-    uint64_t begin, end;                    // in text()
-    uint64_t original_begin, original_end;  // in the original
-  };
-  void Compose();
+  void Compose(UnicodeForm form);
   const Stretch* LastFrom(uint64_t at) const;
 
   std::string_view original_;
-  std::string composed_;          // empty when nothing changed
-  std::vector<Stretch> changes_;  // ascending
+  std::string composed_;  // empty when nothing changed
+  std::vector<Stretch> changes_;
 };
 
 }  // namespace lectern

@@ -202,14 +202,7 @@ class GgufModel : public ModelSource {
   const ModelConfig& config() const override { return config_; }
 
   Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const override {
-    if (IsGgufBytePairs(keys())) {
-      LECTERN_ASSIGN(BpeArrays arrays, ReadGgufBytePairs(keys(), path()));
-      std::string identity = IdentityOf(arrays);
-      LECTERN_ASSIGN(BpeModel model, BpeModel::Make(std::move(arrays), path()));
-      return MakeBpeTokenizer(std::move(model), std::move(identity));
-    }
-    LECTERN_ASSIGN(TokenizerModel model, ReadGgufTokenizer(keys(), path()));
-    return Tokenizer::Make(std::move(model), path());
+    return MakeGgufTokenizer(keys(), path());
   }
 
   Result<const ChatFormat*> FindChatFormat() const override {

@@ -24,17 +24,11 @@ Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<s
 // The parts of the split set that `path` is of ("m-00002-of-00003.gguf"), in order; else `path`.
 std::vector<std::string> GgufParts(const std::string& path);
 
-// tokenizer.ggml.*: by the name of the tokenizer's model, not by what is there. kUnsupportedModel
-// for names that are not known; kMalformedModel.
-Result<TokenizerModel> ReadGgufTokenizer(const GgufTable& table, const std::string& path);
-
-// Whether it is one of byte-level BPE, "gpt2".
-bool IsGgufBytePairs(const GgufTable& table);
-// Its arrays, with the pattern that tokenizer.ggml.pre names. kUnsupportedModel: a pattern that is
+// The vocabulary of tokenizer.ggml.*, by the name of its kind, as llama.cpp reads it; what the keys
+// leave open is in Tokenizer::assumptions. kUnsupportedModel: a kind, or a way to cut words, that is
 // not known; kMalformedModel.
-Result<BpeArrays> ReadGgufBytePairs(const GgufTable& table, const std::string& path);
-// All that changes how text is encoded.
-std::string IdentityOf(const BpeArrays& arrays);
+Result<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufTable& table,
+                                                     const std::string& path);
 
 }  // namespace lectern
 

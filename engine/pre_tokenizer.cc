@@ -1,186 +1,241 @@
-// The only file that includes PCRE2.
 #include "engine/pre_tokenizer.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
+#include <string_view>
 
-#include <cstdint>
+#include "engine/unicode_classes.h"
+
+#include <algorithm>
 
 namespace lectern {
 namespace {
 
-// White space as Oniguruma, in which the patterns were written, has it: Unicode's White_Space.
-// PCRE2's \s has U+180E, too.
-constexpr std::string_view kWhiteSpace =
-    R"(\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+using Word = WordCutter::Word;
+using Match = RegexMatcher::Match;
 
-// The end of most patterns: what is neither letter nor digit nor white space, then white space,
-// of which a run before a word leaves its last character to that word.
-#define LECTERN_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define LECTERN_UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
-#define LECTERN_LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
-#define LECTERN_SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
+constexpr size_t kMaxRewritten = size_t{64} << 20;
 
-constexpr WordPattern kPatterns[] = {
-    {"gpt2", " gpt-2 gpt2 ",
-     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     /*ignore_merges=*/false, /*composes=*/false, /*adds_bos=*/false},
-    {"llama3", " llama-bpe llama3 llama-v3 ",
-     LECTERN_CONTRACTIONS
-     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" LECTERN_SPACES,
-     /*ignore_merges=*/true, /*composes=*/false, /*adds_bos=*/true},
-    {"qwen2", " qwen2 ",
-     LECTERN_CONTRACTIONS
-     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" LECTERN_SPACES,
-     /*ignore_merges=*/false, /*composes=*/true, /*adds_bos=*/false},
-    {"tekken", " tekken ",
-     R"([^\r\n\p{L}\p{N}]?)" LECTERN_UPPER "*" LECTERN_LOWER R"(+|[^\r\n\p{L}\p{N}]?)" LECTERN_UPPER
-     "+" LECTERN_LOWER R"(*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" LECTERN_SPACES,
-     /*ignore_merges=*/true, /*composes=*/false, /*adds_bos=*/true},
-    // Two steps in tokenizer.json: every digit is a word of its own, and what is between them goes
-    // through gpt2's pattern, for which a digit is the end of the text.
-    {"smollm", " smollm ",
-     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+)",
-     /*ignore_merges=*/false, /*composes=*/false, /*adds_bos=*/false},
-    {"gpt-4o", " gpt-4o llama4 ",
-     R"([^\r\n\p{L}\p{N}]?)" LECTERN_UPPER "*" LECTERN_LOWER "+" LECTERN_CONTRACTIONS
-     R"(?|[^\r\n\p{L}\p{N}]?)" LECTERN_UPPER "+" LECTERN_LOWER "*" LECTERN_CONTRACTIONS
-     R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" LECTERN_SPACES,
-     /*ignore_merges=*/false, /*composes=*/false, /*adds_bos=*/false},
-};
-
-// The same expression with Oniguruma's \s and \S. A \S in brackets is in none of the patterns.
-std::string WithWhiteSpace(std::string_view regex) {
-  std::string out;
-  bool in_brackets = false;
-  for (size_t at = 0; at < regex.size(); ++at) {
-    const char c = regex[at];
-    if (c == '[') in_brackets = true;
-    if (c == ']') in_brackets = false;
-    if (c != '\\') {
-      out += c;
-      continue;
-    }
-    const char escaped = regex[++at];
-    if (escaped == 's' || escaped == 'S') {
-      const std::string opening = escaped == 'S' ? "[^" : "[";
-      out.append(in_brackets ? "" : opening).append(kWhiteSpace).append(in_brackets ? "" : "]");
-    } else {
-      out.append({c, escaped});
-    }
+void FindLiteral(std::string_view text, std::string_view wanted, std::vector<Match>* matches) {
+  matches->clear();
+  if (wanted.empty()) return;
+  for (size_t at = text.find(wanted); at != std::string_view::npos;
+       at = text.find(wanted, at + wanted.size())) {
+    matches->push_back({at, at + wanted.size()});
   }
-  return out;
 }
 
-std::string ErrorText(int error) {
-  PCRE2_UCHAR text[128] = {};
-  pcre2_get_error_message(error, text, sizeof text);
-  return reinterpret_cast<const char*>(text);
+void FindLines(std::string_view text, std::vector<Match>* matches) {
+  matches->clear();
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(
+        text.size(), text[at] == '\n' ? text.find_first_not_of('\n', at) : text.find('\n', at));
+    matches->push_back({at, end});
+    at = end;
+  }
 }
 
-// A PCRE2 object, which knows how to free itself.
-template <auto kFree>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
+// Empty matches cut the text where they are.
+void FindSpaceMarks(std::string_view text, std::vector<Match>* matches) {
+  matches->clear();
+  for (size_t at = text.find(kSpaceMark); at != std::string_view::npos;
+       at = text.find(kSpaceMark, at + kSpaceMark.size())) {
+    if (at > 0 && !text.substr(0, at).ends_with(kSpaceMark)) matches->push_back({at, at});
   }
+}
+
+// Of a run of digits, which `matches` holds whole, its groups.
+void GroupDigits(std::string_view text, std::vector<Match>* matches) {
+  std::vector<Match> groups;
+  for (const Match& run : *matches) {
+    std::vector<size_t> begins;
+    for (size_t at = run.begin; at < run.end; ++at) {
+      if ((static_cast<uint8_t>(text[at]) & 0xC0) != 0x80) begins.push_back(at);
+    }
+    size_t from = run.begin;
+    for (size_t i = 1; i < begins.size(); ++i) {
+      if ((begins.size() - i) % 3 != 0) continue;
+      groups.push_back({from, begins[i]});
+      from = begins[i];
+    }
+    groups.push_back({from, run.end});
+  }
+  *matches = std::move(groups);
+}
+
+// The stretches of a word in order, matches and what is between them; empty ones are left out,
+// except that an empty match still cuts.
+struct Stretch {
+  size_t begin, end;
+  bool is_match;
 };
-using CompiledCode = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
-using MatchData = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
-using MatchContext = std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>>;
+
+std::vector<Stretch> Stretches(const std::vector<Match>& matches, size_t size, bool inverts) {
+  std::vector<Stretch> stretches;
+  size_t at = 0;
+  for (const Match& match : matches) {
+    if (match.begin > at) stretches.push_back({at, match.begin, inverts});
+    stretches.push_back({match.begin, match.end, !inverts});
+    at = match.end;
+  }
+  if (at < size) stretches.push_back({at, size, inverts});
+  return stretches;
+}
+
+std::vector<Stretch> Joined(std::vector<Stretch> stretches, SplitBehavior behavior) {
+  const auto join = [](std::vector<Stretch> in, auto joins) {
+    std::vector<Stretch> out;
+    bool previous = false;
+    for (const Stretch& stretch : in) {
+      if (!out.empty() && joins(previous, stretch.is_match)) {
+        out.back() = {std::min(out.back().begin, stretch.begin),
+                      std::max(out.back().end, stretch.end), false};
+      } else {
+        out.push_back(stretch);
+      }
+      previous = stretch.is_match;
+    }
+    return out;
+  };
+  const auto follows = [](bool previous, bool is_match) { return is_match && !previous; };
+  switch (behavior) {
+    case SplitBehavior::kIsolated:
+      return stretches;
+    case SplitBehavior::kRemoved:
+      std::erase_if(stretches, [](const Stretch& stretch) { return stretch.is_match; });
+      return stretches;
+    case SplitBehavior::kContiguous:
+      return join(std::move(stretches), [](bool a, bool b) { return a == b; });
+    case SplitBehavior::kMergedWithPrevious:
+      return join(std::move(stretches), follows);
+    case SplitBehavior::kMergedWithNext:
+      std::reverse(stretches.begin(), stretches.end());
+      stretches = join(std::move(stretches), follows);
+      std::reverse(stretches.begin(), stretches.end());
+      return stretches;
+  }
+  return stretches;
+}
+
+bool NeedsRegex(const PreTokenizerStep& step) {
+  return step.kind == PreTokenizerStep::Kind::kDigitGroups ||
+         (step.kind == PreTokenizerStep::Kind::kSplit && !step.is_literal);
+}
 
 }  // namespace
 
-const WordPattern* FindWordPatternByGgufName(std::string_view name) {
-  if (name.empty() || name.find(' ') != std::string_view::npos) return nullptr;
-  const std::string between_spaces = " " + std::string(name) + " ";
-  for (const WordPattern& pattern : kPatterns) {
-    if (pattern.gguf_names.find(between_spaces) != std::string_view::npos) return &pattern;
+Result<PreTokenizer> PreTokenizer::Make(std::vector<PreTokenizerStep> steps) {
+  PreTokenizer made;
+  for (const PreTokenizerStep& step : steps) {
+    std::unique_ptr<Regex>& regex = made.regexes_.emplace_back();
+    if (!NeedsRegex(step)) continue;
+    const bool is_digits = step.kind == PreTokenizerStep::Kind::kDigitGroups;
+    LECTERN_ASSIGN(Regex compiled, Regex::Make(is_digits ? R"(\p{N}+)" : step.pattern,
+                                               is_digits ? Regex::Origin::kOurs : step.origin));
+    regex = std::make_unique<Regex>(std::move(compiled));
   }
-  return nullptr;
+  made.steps_ = std::move(steps);
+  return made;
 }
 
-const WordPattern* FindWordPatternByRegex(std::string_view regex) {
-  for (const WordPattern& pattern : kPatterns) {
-    if (pattern.regex == regex) return &pattern;
-  }
-  return nullptr;
+bool PreTokenizer::has_prefix() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const PreTokenizerStep& step) {
+    return step.kind == PreTokenizerStep::Kind::kPrefix;
+  });
 }
 
-const WordPattern& WordPatternNamed(std::string_view name) {
-  const WordPattern* pattern = kPatterns;
-  while (pattern->name != name) ++pattern;
-  return *pattern;
+WordCutter::WordCutter(const PreTokenizer& pre_tokenizer) : pre_tokenizer_(pre_tokenizer) {
+  for (const auto& regex : pre_tokenizer_.regexes_) {
+    matchers_.push_back(regex == nullptr ? nullptr : std::make_unique<RegexMatcher>(*regex));
+  }
 }
 
-std::string KnownWordPatterns() {
-  std::string names;
-  for (const WordPattern& pattern : kPatterns) {
-    names.append(names.empty() ? "" : ", ").append(pattern.name);
+Status WordCutter::Split(size_t step, std::string_view text, Word word, std::vector<Word>* words) {
+  const PreTokenizerStep& how = pre_tokenizer_.steps_[step];
+  const std::string_view part = text.substr(word.begin, word.end - word.begin);
+  if (matchers_[step] != nullptr) {
+    LECTERN_RETURN_IF_ERROR(matchers_[step]->FindAll(part, &matches_));
+    if (how.kind == PreTokenizerStep::Kind::kDigitGroups) GroupDigits(part, &matches_);
+  } else if (how.kind == PreTokenizerStep::Kind::kLines) {
+    FindLines(part, &matches_);
+  } else if (how.kind == PreTokenizerStep::Kind::kSpaceMarks) {
+    FindSpaceMarks(part, &matches_);
+  } else {
+    FindLiteral(part, how.pattern, &matches_);
   }
-  return names;
+  Take(how, word, words);
+  return Status();
 }
 
-struct PreTokenizer::Compiled {
-  CompiledCode code;
-};
-
-PreTokenizer::PreTokenizer(std::unique_ptr<Compiled> compiled) : compiled_(std::move(compiled)) {}
-PreTokenizer::PreTokenizer(PreTokenizer&&) noexcept = default;
-PreTokenizer& PreTokenizer::operator=(PreTokenizer&&) noexcept = default;
-PreTokenizer::~PreTokenizer() = default;
-
-Result<PreTokenizer> PreTokenizer::Make(const WordPattern& pattern) {
-  const std::string regex = WithWhiteSpace(pattern.regex);
-  int error = 0;
-  size_t offset = 0;
-  auto compiled = std::make_unique<Compiled>();
-  compiled->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(regex.data()), regex.size(),
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &offset,
-                                     nullptr));
-  if (compiled->code == nullptr) {
-    return Status(Code::kInternal, "the word pattern \"" + std::string(pattern.name) +
-                                       "\" does not compile at " + std::to_string(offset) + ": " +
-                                       ErrorText(error));
+void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>* words) const {
+  const auto push = [&](size_t begin, size_t end) {
+    if (begin == end) return;
+    words->push_back(
+        {word.begin + static_cast<uint32_t>(begin), word.begin + static_cast<uint32_t>(end)});
+  };
+  const size_t size = word.end - word.begin;
+  if (step.behavior == SplitBehavior::kIsolated) {  // nearly always
+    size_t at = 0;
+    for (const Match& match : matches_) {
+      push(at, match.begin);
+      push(match.begin, match.end);
+      at = match.end;
+    }
+    return push(at, size);
   }
-  // Where there is no just-in-time compiler, or no memory may be executed, PCRE2 interprets.
-  (void)pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);
-  return PreTokenizer(std::move(compiled));
+  for (const Stretch& stretch : Joined(Stretches(matches_, size, step.inverts), step.behavior)) {
+    push(stretch.begin, stretch.end);
+  }
 }
 
-struct WordReader::State {
-  MatchContext context{pcre2_match_context_create(nullptr)};
-  MatchData match{pcre2_match_data_create(1, nullptr)};
-};
-
-WordReader::WordReader(const PreTokenizer& pre_tokenizer, std::string_view text)
-    : pre_tokenizer_(pre_tokenizer), text_(text), state_(std::make_unique<State>()) {
-  // A run of one kind of character is walked back at most once, but counts for each of its
-  // characters: the limit is for patterns that somebody else wrote.
-  if (state_->context != nullptr) pcre2_set_match_limit(state_->context.get(), UINT32_MAX);
+// Steps that change the text of words.
+std::vector<Word> WordCutter::Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
+                                      bool is_beginning, bool has_prefix, AlignedText* text) const {
+  AlignedText made;
+  std::vector<Word> moved;
+  for (const Word& word : words) {
+    const std::string_view part = text->text().substr(word.begin, word.end - word.begin);
+    const auto begin = static_cast<uint32_t>(made.text().size());
+    size_t at = word.begin;
+    if (step.kind == PreTokenizerStep::Kind::kPrefix) {
+      const bool is_first = is_beginning && word.begin == 0;
+      const bool takes = !part.starts_with(step.pattern) && (is_first || !step.only_first) &&
+                         (!is_first || has_prefix);
+      if (takes) made.AppendReplaced(step.pattern, *text, at, at);
+    } else {
+      std::vector<Match> matches;
+      FindLiteral(part, step.pattern, &matches);
+      for (const Match& match : matches) {
+        made.AppendPart(*text, at, word.begin + match.begin);
+        at = word.begin + match.end;
+        made.AppendReplaced(step.content, *text, word.begin + match.begin, at);
+      }
+    }
+    made.AppendPart(*text, at, word.end);
+    const auto end = static_cast<uint32_t>(made.text().size());
+    if (begin < end) moved.push_back({begin, end});
+  }
+  *text = std::move(made);
+  return moved;
 }
 
-WordReader::~WordReader() = default;
-
-Result<std::string_view> WordReader::Next() {
-  if (state_->context == nullptr || state_->match == nullptr) {
-    return Status(Code::kOutOfMemory, "tokenizer: not enough memory to cut text into words");
+Result<std::vector<Word>> WordCutter::Cut(AlignedText* text, bool is_beginning, bool has_prefix) {
+  std::vector<Word> words;
+  if (!text->text().empty()) words.push_back({0, static_cast<uint32_t>(text->text().size())});
+  for (size_t step = 0; step < pre_tokenizer_.steps_.size(); ++step) {
+    const PreTokenizerStep& how = pre_tokenizer_.steps_[step];
+    if (how.kind == PreTokenizerStep::Kind::kPrefix ||
+        how.kind == PreTokenizerStep::Kind::kReplace) {
+      words = Rewrite(how, words, is_beginning, has_prefix, text);
+      if (text->text().size() <= kMaxRewritten) continue;
+      return Status(Code::kLimitExceeded, "tokenizer: the text grows to more than " +
+                                              std::to_string(kMaxRewritten) + " bytes");
+    }
+    std::vector<Word> next;
+    for (const Word& word : words) {
+      LECTERN_RETURN_IF_ERROR(Split(step, text->text(), word, &next));
+    }
+    words = std::move(next);
   }
-  const int matched = pcre2_match(pre_tokenizer_.compiled_->code.get(),
-                                  reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_,
-                                  PCRE2_NO_UTF_CHECK, state_->match.get(), state_->context.get());
-  const size_t end = matched == 1 ? pcre2_get_ovector_pointer(state_->match.get())[1] : at_;
-  if (matched == PCRE2_ERROR_NOMEMORY) {
-    return Status(Code::kOutOfMemory, "tokenizer: not enough memory to cut text into words");
-  }
-  if (end <= at_) {
-    return Status(Code::kInternal, "tokenizer: no word at byte " + std::to_string(at_) + ": " +
-                                       (matched < 0 ? ErrorText(matched) : "it is empty"));
-  }
-  const std::string_view word = text_.substr(at_, end - at_);
-  at_ = end;
-  return word;
+  return words;
 }
 
 }  // namespace lectern

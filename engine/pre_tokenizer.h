@@ -1,69 +1,90 @@
-// Text to words, the units inside which byte pairs are merged: published patterns, run by PCRE2.
+// Text to words, the units inside which pieces are joined: steps one after another, each of which
+// cuts the words of the one before.
 #ifndef LECTERN_ENGINE_PRE_TOKENIZER_H_
 #define LECTERN_ENGINE_PRE_TOKENIZER_H_
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/aligned_text.h"
+#include "engine/regex.h"
 #include "store/status.h"
 
 namespace lectern {
 
-// A family's way to cut text. Of the rows of one table; never copied.
-struct WordPattern {
-  std::string_view name;        // "llama3"
-  std::string_view gguf_names;  // values of tokenizer.ggml.pre that mean it, each between spaces
-  // As the family's tokenizer.json has it; one of these is enough. At every character of any text
-  // it matches at least that one.
-  std::string_view regex;
-  // What the family's tokenizer.json says beside the pattern and a GGUF file does not.
-  bool ignore_merges;  // a word that is a piece is that piece, whatever its merges say
-  bool composes;       // text is brought into NFC first
-  bool adds_bos;       // the beginning-of-text token comes before a text
+// The words of tokenizer.json.
+enum class SplitBehavior {
+  kIsolated,
+  kRemoved,
+  kMergedWithPrevious,
+  kMergedWithNext,
+  kContiguous,
 };
 
-// The row of a `tokenizer.ggml.pre` or of a regular expression; nullptr: not known.
-const WordPattern* FindWordPatternByGgufName(std::string_view name);
-const WordPattern* FindWordPatternByRegex(std::string_view regex);
-// The row called `name`, which must exist: what tokenizer.json says without an expression.
-const WordPattern& WordPatternNamed(std::string_view name);
-// For messages: "gpt2, llama3, …".
-std::string KnownWordPatterns();
+struct PreTokenizerStep {
+  enum class Kind {
+    kSplit,        // at the matches of `pattern`
+    kDigitGroups,  // runs of digits (\p{N}) are cut after every third, counted from their right
+    kLines,        // runs of line feeds, and what is between them
+    kPrefix,       // a word that does not begin with `pattern` gets it put before
+    kReplace,      // in each word `pattern`, a text, becomes `content`
+    kSpaceMarks,   // a word begins at every U+2581 that follows another character
+  };
+  Kind kind = Kind::kSplit;
+  std::string pattern = {};  // kSplit: an expression, or the text itself; else a text
+  std::string content = {};  // kReplace
+  bool is_literal = false;   // kSplit: of a text
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool inverts = false;     // what does not match is taken for the matches
+  bool only_first = false;  // kPrefix: only the word that begins the text
+  Regex::Origin origin = Regex::Origin::kForeign;
+};
 
-// A compiled pattern. Immutable; thread-safe.
+// Immutable; thread-safe.
 class PreTokenizer {
  public:
-  static Result<PreTokenizer> Make(const WordPattern& pattern);
-  PreTokenizer(PreTokenizer&&) noexcept;
-  PreTokenizer& operator=(PreTokenizer&&) noexcept;
-  ~PreTokenizer();
+  // kUnsupportedModel: an expression that cannot be used.
+  static Result<PreTokenizer> Make(std::vector<PreTokenizerStep> steps);
+  PreTokenizer(PreTokenizer&&) noexcept = default;
+  PreTokenizer& operator=(PreTokenizer&&) noexcept = default;
+
+  // Whether a word may get something put before.
+  bool has_prefix() const;
 
  private:
-  friend class WordReader;
-  struct Compiled;
-  explicit PreTokenizer(std::unique_ptr<Compiled> compiled);
-  std::unique_ptr<Compiled> compiled_;
+  friend class WordCutter;
+  PreTokenizer() = default;
+  std::vector<PreTokenizerStep> steps_;
+  std::vector<std::unique_ptr<Regex>> regexes_;  // [step]; null where it needs none
 };
 
-// Reads the words of one text one after another. One thread; both arguments must outlive it.
-class WordReader {
+// Cuts one text after another. One thread; the pre-tokenizer must outlive it.
+class WordCutter {
  public:
-  WordReader(const PreTokenizer& pre_tokenizer, std::string_view text);  // valid UTF-8
-  ~WordReader();
+  struct Word {
+    uint32_t begin, end;  // bytes of the text; never empty
+  };
 
-  bool done() const { return at_ == text_.size(); }
-  // The next word, never empty; words follow each other without gaps. kOutOfMemory; kInternal: the
-  // library fails.
-  Result<std::string_view> Next();
+  explicit WordCutter(const PreTokenizer& pre_tokenizer);
+
+  // The words of `text`, ascending; what is in none of them was removed. A step may put text before
+  // a word: it changes `text`. `is_beginning`: the text begins at byte 0 of the original one;
+  // `has_prefix` false: that beginning continues another text and gets nothing put before.
+  // Codes of RegexMatcher::FindAll.
+  Result<std::vector<Word>> Cut(AlignedText* text, bool is_beginning, bool has_prefix);
 
  private:
-  struct State;
+  std::vector<Word> Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
+                            bool is_beginning, bool has_prefix, AlignedText* text) const;
+  Status Split(size_t step, std::string_view text, Word word, std::vector<Word>* words);
+  void Take(const PreTokenizerStep& step, Word word, std::vector<Word>* words) const;
+
   const PreTokenizer& pre_tokenizer_;
-  std::string_view text_;
-  std::unique_ptr<State> state_;
-  size_t at_ = 0;
+  std::vector<std::unique_ptr<RegexMatcher>> matchers_;  // [step]
+  std::vector<RegexMatcher::Match> matches_;
 };
 
 }  // namespace lectern

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/control_tokens.h"
 #include "engine/sha256.h"
 #include "engine/tokenizer_model.h"
 #include "store/env.h"
@@ -23,6 +25,8 @@ struct TokenizedText {
     uint64_t begin, end;
   };
   std::vector<Range> ranges;
+  // Bytes that became no token, because the vocabulary has no piece for them.
+  uint64_t dropped_bytes = 0;
 };
 
 // Immutable; thread-safe.
@@ -47,6 +51,12 @@ class Tokenizer {
   virtual int32_t eos_id() const = 0;  // -1: none
   // The control token with this text, such as "<|im_end|>"; -1: none.
   virtual int32_t ControlId(std::string_view text) const = 0;
+  // The text of a control token; "" for every other id. Control tokens are the pieces that no
+  // document's text becomes: those of type control or unknown, and user-defined ones that look like
+  // marks of a chat template.
+  virtual std::string_view ControlText(int32_t) const { return {}; }
+  // The longest control token that `text` begins with: to read a template's own text into tokens.
+  virtual std::optional<ControlToken> FindControl(std::string_view) const { return std::nullopt; }
   virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
   // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
@@ -64,13 +74,19 @@ class Tokenizer {
 
   virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
 
+  // What the vocabulary's file does not say and was assumed, a sentence each.
+  const std::vector<std::string>& assumptions() const { return assumptions_; }
+
  protected:
   enum class Place { kBeginning, kContinuation };
+  void SetAssumptions(std::vector<std::string> sentences) { assumptions_ = std::move(sentences); }
 
  private:
   // `text` is valid UTF-8 and not too long.
   virtual Result<TokenizedText> EncodeValid(std::string_view text, Place place) const = 0;
   Result<TokenizedText> EncodeAt(std::string_view text, Place place) const;
+
+  std::vector<std::string> assumptions_;
 };
 
 // Turns tokens into text that is valid UTF-8 at every step: bytes of an unfinished character are

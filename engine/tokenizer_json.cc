@@ -3,8 +3,11 @@
 
 #include <algorithm>
 
+#include "engine/bpe_tokenizer.h"
 #include "engine/json.h"
-#include "engine/text.h"
+#include "engine/piece_model.h"
+#include "engine/piece_tokenizer.h"
+#include "engine/tokenizer_json_rules.h"
 
 namespace lectern {
 namespace {
@@ -14,147 +17,164 @@ constexpr size_t kMaxTokenizerJson = size_t{64} << 20;
 constexpr JsonLimits kTokenizerLimits = {.max_depth = 16, .max_values = size_t{1} << 23};
 constexpr uint64_t kMaxId = size_t{1} << 20;
 
-const Json kNull;
-
-// Members of an object; null for what is not there.
-const Json& Member(const Json& object, std::string_view key) {
-  const Json* member = object.Find(key);
-  return member == nullptr ? kNull : *member;
-}
-
-std::string_view TypeOf(const Json& object) {
-  const std::string* type = Member(object, "type").string();
-  return type == nullptr ? std::string_view("?") : std::string_view(*type);
-}
-
-bool IsTrue(const Json& value) { return value.boolean() != nullptr && *value.boolean(); }
-
-// Unless it is there and false: what the library takes a missing one for.
-bool IsTrueByDefault(const Json& value) { return value.boolean() == nullptr || *value.boolean(); }
-
-std::string Excerpt(const Json& value) {
-  std::string text = value.Dump();
-  return text.size() <= 300 ? text : CleanUtf8(text.substr(0, 300)).text + "…";
-}
-
-// The parts of a Sequence, whose list is called `key`, or the one thing that there is.
-std::vector<const Json*> Parts(const Json& value, std::string_view key) {
-  if (value.is_null()) return {};
-  if (TypeOf(value) != "Sequence") return {&value};
-  std::vector<const Json*> parts;
-  if (const Json::Array* items = Member(value, key).array()) {
-    for (const Json& item : *items) parts.push_back(&item);
-  }
-  return parts;
-}
-
 class TokenizerJsonReader {
  public:
   explicit TokenizerJsonReader(const std::string& path) : path_(path) {}
 
-  Result<BpeModel> Read(std::string_view bytes) {
+  Result<std::unique_ptr<Tokenizer>> Read(std::string_view bytes) {
     // Most of the file; as a tree it takes twice the time and ten times the memory.
     const std::vector<JsonStream> streams = {
         {"model.vocab", true,
          [this](std::string& text, const Json& id) {
            return Place(std::move(text), id, PieceType::kNormal);
          }},
+        {"model.vocab", false, [this](std::string&, const Json& piece) { return Append(piece); }},
         {"model.merges", false,
          [this](std::string&, const Json& merge) { return ReadMerge(merge); }}};
     const Result<Json> root = ParseJson(bytes, kTokenizerLimits, streams);
-    if (root.ok()) return Read(*root);
+    if (root.ok()) return Read(*root, bytes);
     const bool is_named = root.status().message().starts_with(path_);
     return is_named ? root.status()
                     : Status(root.status().code(), path_ + ": " + root.status().message());
   }
 
  private:
-  Result<BpeModel> Read(const Json& root) {
+  Result<std::unique_ptr<Tokenizer>> Read(const Json& root, std::string_view bytes) {
     if (root.object() == nullptr) return Malformed("it is not an object");
-    const Json& model = Member(root, "model");
-    LECTERN_RETURN_IF_ERROR(CheckModel(model));
-    LECTERN_RETURN_IF_ERROR(ReadNormalizer(Member(root, "normalizer")));
-    LECTERN_RETURN_IF_ERROR(ReadPreTokenizer(Member(root, "pre_tokenizer")));
-    if (Member(model, "vocab").object() == nullptr) return Malformed("\"vocab\" is not an object");
-    if (Member(model, "merges").array() == nullptr) return Malformed("\"merges\" is not a list");
-    LECTERN_RETURN_IF_ERROR(ReadAddedTokens(Member(root, "added_tokens")));
-    LECTERN_RETURN_IF_ERROR(ReadPostProcessor(Member(root, "post_processor")));
-    arrays_.ignore_merges = IsTrue(Member(model, "ignore_merges"));
-    return BpeModel::Make(std::move(arrays_), path_);
+    const Json& model = JsonMember(root, "model");
+    if (model.object() == nullptr) return Malformed("it has no \"model\"");
+    LECTERN_ASSIGN(rules_.normalizer, ReadJsonNormalizer(JsonMember(root, "normalizer"), path_));
+    LECTERN_ASSIGN(words_, ReadJsonPreTokenizer(JsonMember(root, "pre_tokenizer"), path_));
+    rules_.normalizes_literals = true;
+    const bool is_unigram = JsonType(model) == "Unigram";
+    LECTERN_RETURN_IF_ERROR(is_unigram ? ReadUnigram(model) : ReadBpe(model));
+    LECTERN_RETURN_IF_ERROR(ReadAddedTokens(JsonMember(root, "added_tokens")));
+    LECTERN_RETURN_IF_ERROR(ReadPostProcessor(JsonMember(root, "post_processor")));
+    rules_.words = std::move(words_.steps);
+    if (is_unigram) return MakeUnigram(std::string(bytes));
+    const bool splits = !arrays_.how.is_byte_level && WordsAreIndependent(arrays_);
+    if (splits) rules_.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
+    LECTERN_ASSIGN(BpeModel made, BpeModel::Make(std::move(arrays_), path_));
+    return Named(MakeBpeTokenizer(std::move(made), std::move(rules_), std::string(bytes)));
   }
 
-  Status CheckModel(const Json& model) const {
-    if (model.object() == nullptr) return Malformed("it has no \"model\"");
-    const Json& type = Member(model, "type");
-    if (!type.is_null() && TypeOf(model) != "BPE") {
-      return Unsupported("model type " + Excerpt(type) + "; supported: BPE");
+  // Says which file it is that has a bad expression.
+  Result<std::unique_ptr<Tokenizer>> Named(Result<std::unique_ptr<Tokenizer>> made) const {
+    if (made.ok()) return made;
+    return Status(made.status().code(), path_ + ": " + made.status().message());
+  }
+
+  Status ReadBpe(const Json& model) {
+    const Json& type = JsonMember(model, "type");
+    if (!type.is_null() && JsonType(model) != "BPE") {
+      return Unsupported("model type " + JsonExcerpt(type) + "; supported: BPE, Unigram");
     }
-    if (IsTrue(Member(model, "byte_fallback"))) return SentencePieceNeeded("byte_fallback");
-    if (const Json& dropout = Member(model, "dropout"); dropout.number().value_or(0) != 0) {
-      return Unsupported("dropout " + Excerpt(dropout) + "; supported: none");
+    if (const Json& dropout = JsonMember(model, "dropout"); dropout.number().value_or(0) != 0) {
+      return Unsupported("dropout " + JsonExcerpt(dropout) + "; supported: none");
     }
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const Json& value = Member(model, key);
+      const Json& value = JsonMember(model, key);
       if (value.is_null() || (value.string() != nullptr && value.string()->empty())) continue;
-      return Unsupported(std::string(key) + " " + Excerpt(value) + "; supported: none");
+      return Unsupported(std::string(key) + " " + JsonExcerpt(value) + "; supported: none");
     }
-    return Status();  // unk_token is never used: BpeModel has a piece for every byte
-  }
-
-  Status ReadNormalizer(const Json& normalizer) {
-    for (const Json* part : Parts(normalizer, "normalizers")) {
-      if (TypeOf(*part) != "NFC") {
-        return Unsupported("normalizer " + Excerpt(*part) + "; supported: NFC, none");
-      }
-      arrays_.composes = true;
+    if (JsonMember(model, "vocab").object() == nullptr) {
+      return Malformed("\"vocab\" is not an object");
     }
+    if (JsonMember(model, "merges").array() == nullptr)
+      return Malformed("\"merges\" is not a list");
+    arrays_.how = {.is_byte_level = words_.is_byte_level,
+                   .ignore_merges = JsonIsTrue(JsonMember(model, "ignore_merges")),
+                   .drops_first = true,
+                   .last_merge_wins = true,
+                   .joins_unknown = JsonIsTrue(JsonMember(model, "fuse_unk"))};
+    if (const std::string* unknown = JsonMember(model, "unk_token").string()) {
+      arrays_.unknown_id = IdOf(*unknown);
+    }
+    if (JsonIsTrue(JsonMember(model, "byte_fallback"))) FindBytePieces();
     return Status();
   }
 
-  Status ReadPreTokenizer(const Json& pre_tokenizer) {
-    const std::vector<const Json*> parts = Parts(pre_tokenizer, "pretokenizers");
-    for (const Json* part : parts) {
-      if (TypeOf(*part) == "Metaspace") return SentencePieceNeeded("Metaspace");
+  Status ReadUnigram(const Json& model) {
+    if (JsonMember(model, "vocab").array() == nullptr) return Malformed("\"vocab\" is not a list");
+    const Json& unknown = JsonMember(model, "unk_id");
+    const auto id = unknown.unsigned_integer();
+    if (!unknown.is_null() && (!id || *id >= arrays_.tokens.size())) {
+      return Malformed("\"unk_id\" is " + JsonExcerpt(unknown));
     }
-    if (parts.empty() || parts.size() > 2 || TypeOf(*parts.back()) != "ByteLevel") {
-      return UnknownPreTokenizer(pre_tokenizer);
-    }
-    const Json& byte_level = *parts.back();
-    if (IsTrueByDefault(Member(byte_level, "add_prefix_space"))) {
-      return Unsupported("pre_tokenizer with add_prefix_space true; supported: false");
-    }
-    const bool uses_regex = IsTrueByDefault(Member(byte_level, "use_regex"));
-    if (parts.size() == 1) {
-      if (uses_regex) arrays_.words = &WordPatternNamed("gpt2");
-    } else if (TypeOf(*parts[0]) == "Digits") {
-      const bool single = IsTrue(Member(*parts[0], "individual_digits"));
-      if (uses_regex && single) arrays_.words = &WordPatternNamed("smollm");
-    } else if (TypeOf(*parts[0]) == "Split" && !uses_regex) {
-      arrays_.words = FindSplit(*parts[0]);
-    }
-    return arrays_.words == nullptr ? UnknownPreTokenizer(pre_tokenizer) : Status();
+    if (id) arrays_.unknown_id = static_cast<int32_t>(*id);
+    if (JsonIsTrue(JsonMember(model, "byte_fallback"))) FindBytePieces();
+    return Status();
   }
 
-  // As the patterns match every character, both ways to write a split keep all of the text.
-  static const WordPattern* FindSplit(const Json& split) {
-    const std::string* regex = Member(Member(split, "pattern"), "Regex").string();
-    const std::string* behavior = Member(split, "behavior").string();
-    const bool inverts = IsTrue(Member(split, "invert"));
-    if (regex == nullptr || behavior == nullptr) return nullptr;
-    if (*behavior != "Isolated" && !(*behavior == "Removed" && inverts)) return nullptr;
-    return FindWordPatternByRegex(*regex);
+  void FindBytePieces() {
+    for (size_t i = 0; i < arrays_.tokens.size(); ++i) {
+      if (arrays_.types[i] != PieceType::kNormal) continue;
+      const bool is_byte = TokenizerPiece{arrays_.tokens[i], 0, PieceType::kByte}.byte() >= 0;
+      if (is_byte) arrays_.types[i] = PieceType::kByte, has_byte_pieces_ = true;
+    }
+  }
+
+  // As SentencePiece's unigram vocabularies, whose trainer's files these are made from.
+  Result<std::unique_ptr<Tokenizer>> MakeUnigram(std::string identity) {
+    TokenizerModel model;
+    model.kind = TokenizerModel::Kind::kUnigram;
+    model.byte_fallback = has_byte_pieces_;
+    model.unknown_id = arrays_.unknown_id;
+    scores_.resize(arrays_.tokens.size());
+    for (size_t i = 0; i < arrays_.tokens.size(); ++i) {
+      model.pieces.push_back(
+          {std::move(arrays_.tokens[i]), static_cast<float>(scores_[i]), arrays_.types[i]});
+    }
+    model.rules = TokenizerModel::Rules::kLlamaCpp;  // holes and added tokens are accepted
+    model.bos_id = arrays_.bos_id;
+    LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path_));
+    const bool splits = WordsAreIndependent(model);
+    if (splits) rules_.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
+    return Named(MakePieceTokenizer(std::move(model), std::move(rules_), std::move(identity)));
+  }
+
+  int32_t IdOf(std::string_view text) const {
+    const auto at = std::find(arrays_.tokens.begin(), arrays_.tokens.end(), text);
+    return at == arrays_.tokens.end() ? -1 : static_cast<int32_t>(at - arrays_.tokens.begin());
   }
 
   Status ReadAddedTokens(const Json& added) {
     if (added.is_null()) return Status();
     if (added.array() == nullptr) return Malformed("\"added_tokens\" is not a list");
     for (const Json& token : *added.array()) {
-      const std::string* content = Member(token, "content").string();
+      const std::string* content = JsonMember(token, "content").string();
       if (content == nullptr) return Malformed("an added token has no \"content\"");
-      const PieceType type =
-          IsTrue(Member(token, "special")) ? PieceType::kControl : PieceType::kUserDefined;
-      LECTERN_RETURN_IF_ERROR(Place(*content, Member(token, "id"), type));
+      const bool is_special = JsonIsTrue(JsonMember(token, "special"));
+      const PieceType type = is_special ? PieceType::kControl : PieceType::kUserDefined;
+      const Json& id = JsonMember(token, "id");
+      LECTERN_RETURN_IF_ERROR(Place(*content, id, type));
+      if (is_special || IsTemplateMark(*content)) continue;
+      const Json& normalized = JsonMember(token, "normalized");
+      const bool is_normalized = normalized.boolean() == nullptr || *normalized.boolean();
+      auto& literals = is_normalized ? rules_.normalized_literals : rules_.literals;
+      literals.push_back({.text = *content,
+                          .id = static_cast<int32_t>(*id.unsigned_integer()),
+                          .takes_left_space = JsonIsTrue(JsonMember(token, "lstrip")),
+                          .takes_right_space = JsonIsTrue(JsonMember(token, "rstrip")),
+                          .is_whole_word = JsonIsTrue(JsonMember(token, "single_word"))});
     }
+    return Status();
+  }
+
+  // A piece of a Unigram vocabulary: [text, score].
+  Status Append(const Json& piece) {
+    const Json::Array* pair = piece.array();
+    if (pair == nullptr || pair->size() != 2 || (*pair)[0].string() == nullptr ||
+        !(*pair)[1].number()) {
+      return Malformed("piece " + std::to_string(arrays_.tokens.size()) + " is " +
+                       JsonExcerpt(piece) + ", not a text and a score");
+    }
+    if (arrays_.tokens.size() >= kMaxId) {
+      return Malformed("it has more than " + std::to_string(kMaxId) + " pieces");
+    }
+    arrays_.tokens.push_back(*(*pair)[0].string());
+    arrays_.types.push_back(PieceType::kNormal);
+    scores_.push_back(*(*pair)[1].number());
     return Status();
   }
 
@@ -162,18 +182,20 @@ class TokenizerJsonReader {
   Status Place(std::string text, const Json& id_value, PieceType type) {
     const auto id = id_value.unsigned_integer();
     if (!id || *id >= kMaxId) {
-      return Malformed("the id of piece " + Excerpt(Json(text)) + " is " + Excerpt(id_value) +
-                       "; it must be a whole number below " + std::to_string(kMaxId));
+      return Malformed("the id of piece " + JsonExcerpt(Json(text)) + " is " +
+                       JsonExcerpt(id_value) + "; it must be a whole number below " +
+                       std::to_string(kMaxId));
     }
     if (*id >= arrays_.tokens.size()) {
       arrays_.tokens.resize(*id + 1);
       arrays_.types.resize(*id + 1, PieceType::kUnused);
     }
-    const bool same = type != PieceType::kNormal && arrays_.types[*id] == PieceType::kNormal &&
-                      arrays_.tokens[*id] == text;
+    const bool is_text =
+        arrays_.types[*id] == PieceType::kNormal || arrays_.types[*id] == PieceType::kByte;
+    const bool same = type != PieceType::kNormal && is_text && arrays_.tokens[*id] == text;
     if (arrays_.types[*id] != PieceType::kUnused && !same) {
-      return Malformed("pieces " + Excerpt(Json(arrays_.tokens[*id])) + " and " +
-                       Excerpt(Json(text)) + " both have the id " + std::to_string(*id));
+      return Malformed("pieces " + JsonExcerpt(Json(arrays_.tokens[*id])) + " and " +
+                       JsonExcerpt(Json(text)) + " both have the id " + std::to_string(*id));
     }
     arrays_.tokens[*id] = std::move(text);
     arrays_.types[*id] = type;
@@ -189,45 +211,44 @@ class TokenizerJsonReader {
                (*pair)[1].string() != nullptr) {
       arrays_.merges.push_back(*(*pair)[0].string() + ' ' + *(*pair)[1].string());
     } else {
-      return Malformed("merge " + std::to_string(arrays_.merges.size()) + " is " + Excerpt(merge) +
-                       ", not two pieces");
+      return Malformed("merge " + std::to_string(arrays_.merges.size()) + " is " +
+                       JsonExcerpt(merge) + ", not two pieces");
     }
     return Status();
   }
 
-  // Puts bos before a text: {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": …}]}.
+  // Puts bos before a text: {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": …}]}, or
+  // {"cls": ["<s>", 0]}.
   Status ReadPostProcessor(const Json& processor) {
-    for (const Json* part : Parts(processor, "processors")) {
-      if (TypeOf(*part) == "ByteLevel") continue;  // trims offsets
-      if (TypeOf(*part) != "TemplateProcessing") {
-        return Unsupported("post_processor " + Excerpt(*part) +
-                           "; supported: ByteLevel, TemplateProcessing, none");
+    for (const Json* part : JsonParts(processor, "processors")) {
+      const std::string_view type = JsonType(*part);
+      if (type == "ByteLevel") continue;  // trims offsets
+      const Json* first = nullptr;
+      if (type == "TemplateProcessing") {
+        const Json::Array* single = JsonMember(*part, "single").array();
+        if (single == nullptr || single->empty()) {
+          return Malformed("a template has no \"single\"");
+        }
+        const Json& special = JsonMember(single->front(), "SpecialToken");
+        if (special.is_null()) continue;
+        first = &JsonMember(special, "id");
+      } else if (type == "RobertaProcessing" || type == "BertProcessing") {
+        const Json::Array* cls = JsonMember(*part, "cls").array();
+        if (cls == nullptr || cls->empty()) return Malformed("post_processor: it has no \"cls\"");
+        first = &cls->front();
+      } else {
+        return Unsupported("post_processor " + JsonExcerpt(*part) +
+                           "; supported: ByteLevel, TemplateProcessing, RobertaProcessing, "
+                           "BertProcessing, none");
       }
-      const Json::Array* single = Member(*part, "single").array();
-      if (single == nullptr || single->empty()) return Malformed("a template has no \"single\"");
-      const Json& first = Member(single->front(), "SpecialToken");
-      if (first.is_null()) continue;
-      const std::string* text = Member(first, "id").string();
-      const auto at = text == nullptr
-                          ? arrays_.tokens.end()
-                          : std::find(arrays_.tokens.begin(), arrays_.tokens.end(), *text);
-      if (at == arrays_.tokens.end()) {
-        return Malformed("post_processor: " + Excerpt(first) + " is no token");
+      arrays_.bos_id = first->string() == nullptr ? -1 : IdOf(*first->string());
+      if (arrays_.bos_id < 0) {
+        return Malformed("post_processor: " + JsonExcerpt(*first) + " is no token");
       }
-      arrays_.bos_id = static_cast<int32_t>(at - arrays_.tokens.begin());
     }
     return Status();
   }
 
-  Status UnknownPreTokenizer(const Json& pre_tokenizer) const {
-    return Unsupported("pre_tokenizer " + Excerpt(pre_tokenizer) + "; supported: those of " +
-                       KnownWordPatterns());
-  }
-  Status SentencePieceNeeded(const std::string& sign) const {
-    return Unsupported(sign +
-                       " is that of a SentencePiece vocabulary; put the model's "
-                       "tokenizer.model beside it");
-  }
   Status Malformed(const std::string& what) const {
     return Status(Code::kMalformedModel, path_ + ": " + what);
   }
@@ -237,11 +258,16 @@ class TokenizerJsonReader {
 
   const std::string& path_;
   BpeArrays arrays_;
+  std::vector<double> scores_;  // [tokens], of a Unigram vocabulary
+  TextRules rules_;
+  JsonPreTokenizer words_;
+  bool has_byte_pieces_ = false;
 };
 
 }  // namespace
 
-Result<BpeModel> ParseTokenizerJson(std::string_view bytes, const std::string& path) {
+Result<std::unique_ptr<Tokenizer>> MakeJsonTokenizer(std::string_view bytes,
+                                                     const std::string& path) {
   if (bytes.size() > kMaxTokenizerJson) {
     return Status(Code::kLimitExceeded,
                   path + ": larger than " + std::to_string(kMaxTokenizerJson) + " bytes");

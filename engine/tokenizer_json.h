@@ -1,23 +1,25 @@
-// A tokenizer.json (Hugging Face tokenizers), read by us: untrusted JSON in, a checked byte-level
-// BPE vocabulary out.
+// A tokenizer.json (Hugging Face tokenizers): untrusted JSON in, a tokenizer out.
 #ifndef LECTERN_ENGINE_TOKENIZER_JSON_H_
 #define LECTERN_ENGINE_TOKENIZER_JSON_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "engine/bpe_model.h"
+#include "engine/tokenizer.h"
 #include "store/status.h"
 
 namespace lectern {
 
-// `path` only names the file in messages. What would change results and is not done here is refused
-// by name: another model than byte-level BPE, dropout, prefixes and suffixes of words, normalizers
-// but NFC, pre-tokenizers but the published patterns (pre_tokenizer.h), added tokens that are found
-// in raw text (bpe_model.h). `truncation`, `padding` and `decoder` are not for what we do; of
-// `post_processor` the token that it puts before a text is read (bos).
+// `path` only names the file in messages. Its normalizer and pre_tokenizer are done step by step
+// (tokenizer_json_rules.h), its model is BPE, byte-level or of text with byte_fallback, or Unigram.
+// What would change results and is not done here is refused by name: other models, dropout,
+// prefixes and suffixes of words. `truncation`, `padding` and `decoder` are not for what we do; of
+// `post_processor` the token that it puts before a text is read (bos). Added tokens that are
+// special, or marks of a template, are control tokens; the others are found in raw text.
 // kMalformedModel, kLimitExceeded, kUnsupportedModel.
-Result<BpeModel> ParseTokenizerJson(std::string_view bytes, const std::string& path);
+Result<std::unique_ptr<Tokenizer>> MakeJsonTokenizer(std::string_view bytes,
+                                                     const std::string& path);
 
 }  // namespace lectern
 

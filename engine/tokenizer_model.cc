@@ -11,14 +11,14 @@
 #include "engine/charsmap.h"
 #include "engine/json.h"
 #include "engine/text.h"
+#include "engine/unicode_classes.h"
 
 namespace lectern {
 namespace {
 
 constexpr size_t kMaxFile = size_t{64} << 20;
 constexpr size_t kMaxPieces = size_t{1} << 20;
-constexpr size_t kMaxPiece = 1024;  // bytes; the library recurses once per byte
-constexpr size_t kMaxNested = 32;  // user-defined pieces that begin alike; the library has 64 slots
+constexpr size_t kMaxPiece = 1024;  // bytes
 
 enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -118,10 +118,6 @@ bool IsHtmlTag(std::string_view text) {
 
 std::string Shown(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
-bool IsOneChar(std::string_view text) {
-  return Utf8CharLength(text) == static_cast<int>(text.size());
-}
-
 // The protobuf into a TokenizerModel, without judging what it says.
 class ModelReader {
  public:
@@ -208,10 +204,7 @@ class ModelReader {
       case 3:
         return TakeKind(field);
       case 24:
-        LECTERN_RETURN_IF_ERROR(Expect(field, "treat_whitespace_as_suffix", Wire::kVarint));
-        if (field.varint == 0) return Status();
-        return Status(Code::kUnsupportedModel,
-                      path_ + ": treat_whitespace_as_suffix is true; supported: false");
+        return Bool(field, "treat_whitespace_as_suffix", &model_.treat_whitespace_as_suffix);
       case 35:
         return Bool(field, "byte_fallback", &model_.byte_fallback);
       case 46:
@@ -281,7 +274,7 @@ class ModelReader {
   bool has_trainer_ = false, has_normalizer_ = false;
 };
 
-// What the vocabulary must be for the library to be safe and a document to be only text.
+// What the vocabulary must be for ids to mean what its trainer meant.
 class ModelChecker {
  public:
   ModelChecker(const TokenizerModel& model, const std::string& path) : model_(model), path_(path) {}
@@ -290,13 +283,11 @@ class ModelChecker {
     std::unordered_set<std::string_view> seen;
     for (size_t id = 0; id < model_.pieces.size(); ++id) {
       LECTERN_RETURN_IF_ERROR(CheckPiece(id));
+      if (!is_strict_) continue;
       LECTERN_RETURN_IF_ERROR(CheckRole(id));
-      if (!seen.insert(model_.pieces[id].text).second) {
-        return Malformed(id, "appears twice");
-      }
+      if (!seen.insert(model_.pieces[id].text).second) return Malformed(id, "appears twice");
     }
-    LECTERN_RETURN_IF_ERROR(CheckCounts());
-    LECTERN_RETURN_IF_ERROR(CheckNesting());
+    if (is_strict_) LECTERN_RETURN_IF_ERROR(CheckCounts());
     if (model_.charsmap.empty()) return Status();
     if (const auto fault = FindCharsmapFault(model_.charsmap)) {
       return Status(Code::kMalformedModel, path_ + ": precompiled_charsmap: " + *fault);
@@ -307,40 +298,24 @@ class ModelChecker {
  private:
   Status CheckPiece(size_t id) const {
     const TokenizerPiece& piece = model_.pieces[id];
-    if (piece.text.empty()) return Malformed(id, "is empty");
+    if (is_strict_ && piece.text.empty()) return Malformed(id, "is empty");
     if (piece.text.size() > kMaxPiece) {
       return Make(Code::kLimitExceeded, id,
                   "is longer than " + std::to_string(kMaxPiece) + " bytes");
     }
     if (!IsValidUtf8(piece.text)) return Malformed(id, "is not valid UTF-8");
     if (!std::isfinite(piece.score)) return Malformed(id, "has a score that is not finite");
-    // The library's tries take NUL for the end of a piece; only BPE's plain pieces are in none.
-    const bool may_have_nul =
-        model_.kind == TokenizerModel::Kind::kBpe && piece.type == PieceType::kNormal;
-    if (!may_have_nul && piece.text.find('\0') != std::string::npos) {
-      return Unsupported(id, "has a NUL");
-    }
     return Status();
   }
 
   Status CheckRole(size_t id) {
     const TokenizerPiece& piece = model_.pieces[id];
-    switch (piece.type) {
-      case PieceType::kUnknown:
-        return ++num_unknown_ == 1 ? Status() : Malformed(id, "is a second unknown piece");
-      case PieceType::kByte:
-        ++num_bytes_;
-        return piece.byte() >= 0 ? Status() : Malformed(id, "is not of the form <0xNN>");
-      case PieceType::kControl:
-        // The BPE encoder looks single characters up among control pieces first.
-        if (!IsOneChar(piece.text)) return Status();
-        return Unsupported(id, "is a control piece of one character");
-      case PieceType::kNormal:
-      case PieceType::kUserDefined:
-      case PieceType::kUnused:
-        return Status();
+    if (piece.type == PieceType::kUnknown && ++num_unknown_ > 1) {
+      return Malformed(id, "is a second unknown piece");
     }
-    return Status();
+    if (piece.type != PieceType::kByte) return Status();
+    ++num_bytes_;
+    return piece.byte() >= 0 ? Status() : Malformed(id, "is not of the form <0xNN>");
   }
 
   Status CheckCounts() const {
@@ -355,26 +330,6 @@ class ModelChecker {
                                              " there must be " + std::to_string(wanted));
   }
 
-  // The library writes all user-defined pieces that match at one place into a buffer of fixed size
-  // and reads back as many as matched.
-  Status CheckNesting() const {
-    std::vector<std::string_view> texts;
-    for (const TokenizerPiece& piece : model_.pieces) {
-      if (piece.type == PieceType::kUserDefined) texts.push_back(piece.text);
-    }
-    std::sort(texts.begin(), texts.end());
-    std::vector<std::string_view> prefixes;  // of the current text, each a prefix of the next
-    for (const std::string_view text : texts) {
-      while (!prefixes.empty() && !text.starts_with(prefixes.back())) prefixes.pop_back();
-      prefixes.push_back(text);
-      if (prefixes.size() <= kMaxNested) continue;
-      return Status(Code::kUnsupportedModel,
-                    path_ + ": more than " + std::to_string(kMaxNested) +
-                        " user-defined pieces begin alike: " + Shown(text));
-    }
-    return Status();
-  }
-
   Status Make(Code code, size_t id, const std::string& what) const {
     return Status(code, path_ + ": piece " + std::to_string(id) + " " +
                             Shown(model_.pieces[id].text) + " " + what);
@@ -382,12 +337,10 @@ class ModelChecker {
   Status Malformed(size_t id, const std::string& what) const {
     return Make(Code::kMalformedModel, id, what);
   }
-  Status Unsupported(size_t id, const std::string& what) const {
-    return Make(Code::kUnsupportedModel, id, what);
-  }
 
   const TokenizerModel& model_;
   const std::string& path_;
+  const bool is_strict_ = model_.rules == TokenizerModel::Rules::kSentencePiece;
   size_t num_unknown_ = 0, num_bytes_ = 0;
 };
 
@@ -421,9 +374,16 @@ int HexDigit(char c) {
 }  // namespace
 
 bool LooksLikeMark(std::string_view text) {
+  while (text.starts_with(kSpaceMark)) text.remove_prefix(kSpaceMark.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" _"), text.size()));
+  while (text.ends_with(kSpaceMark)) text.remove_suffix(kSpaceMark.size());
+  while (text.ends_with(' ')) text.remove_suffix(1);
   return text.size() >= 2 && ((text.front() == '<' && text.back() == '>') ||
-                              (text.front() == '[' && text.back() == ']'));
+                              (text.front() == '[' && text.back() == ']') ||
+                              (text.starts_with(">>") && text.ends_with("<<")));
 }
+
+bool IsTemplateMark(std::string_view text) { return LooksLikeMark(text) && !IsHtmlTag(text); }
 
 int TokenizerPiece::byte() const {
   if (type != PieceType::kByte || text.size() != 6) return -1;
@@ -441,6 +401,14 @@ int32_t TokenizerModel::ControlId(std::string_view text) const {
   return -1;
 }
 
+int32_t TokenizerModel::UnknownId() const {
+  if (unknown_id >= 0) return unknown_id;
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    if (pieces[id].type == PieceType::kUnknown) return static_cast<int32_t>(id);
+  }
+  return -1;
+}
+
 Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path) {
   if (bytes.size() > kMaxFile) {
     return Status(Code::kLimitExceeded,
@@ -453,9 +421,17 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
 }
 
 void TakeMarksFromText(TokenizerModel* model) {
+  // Beside other tags of HTML, and where a text begins with another piece, <s> is one of them. The
+  // same may hold for a tokenizer.model; there it stays what documents were indexed with.
+  const bool has_html =
+      std::any_of(model->pieces.begin(), model->pieces.end(), [](const TokenizerPiece& piece) {
+        return piece.type == PieceType::kUserDefined && IsHtmlTag(piece.text);
+      });
+  const bool strikes = has_html && model->rules == TokenizerModel::Rules::kLlamaCpp &&
+                       !model->bos_piece.empty() && model->bos_piece != "<s>";
   for (TokenizerPiece& piece : model->pieces) {
-    const bool is_mark = LooksLikeMark(piece.text) && !IsHtmlTag(piece.text);
-    if (piece.type == PieceType::kUserDefined && is_mark) piece.type = PieceType::kControl;
+    if (piece.type != PieceType::kUserDefined || !IsTemplateMark(piece.text)) continue;
+    if (!strikes || piece.text != "<s>") piece.type = PieceType::kControl;
   }
 }
 
@@ -478,6 +454,7 @@ std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_
   }
   message.clear();
   AppendNumber(&message, 3, static_cast<uint64_t>(model.kind));
+  if (model.treat_whitespace_as_suffix) AppendNumber(&message, 24, true);
   AppendNumber(&message, 35, model.byte_fallback);
   AppendBytes(&out, 2, message);
   message.clear();

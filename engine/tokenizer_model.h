@@ -1,7 +1,5 @@
-// A SentencePiece tokenizer.model, read by us: untrusted protobuf in, a checked vocabulary out.
-//
-// SentencePiece 0.1.97 crashes on some files that it accepts. It therefore never sees the file:
-// SerializeTokenizerModel writes what was checked here afresh, and the library loads those bytes.
+// A SentencePiece vocabulary: the tokenizer.model that holds it, untrusted protobuf, is read and
+// checked here. GGUF files and tokenizer.json have the same vocabularies in other forms.
 #ifndef LECTERN_ENGINE_TOKENIZER_MODEL_H_
 #define LECTERN_ENGINE_TOKENIZER_MODEL_H_
 
@@ -24,20 +22,26 @@ enum class PieceType : uint8_t {
   kByte = 6,
 };
 
-// Whether a piece reads as a mark of a chat template: <...> or [...].
+// Whether a piece reads as a mark of a chat template: <...>, [...] or >>...<<, behind spaces and
+// underscores.
 bool LooksLikeMark(std::string_view text);
+// Whether it is one that a document's text must never become: a mark, and no tag of HTML.
+bool IsTemplateMark(std::string_view text);
 
 struct TokenizerPiece {
   std::string text;  // "▁the", "<s>", "<0x0A>"
   float score = 0;
   PieceType type = PieceType::kNormal;
-  int byte() const;  // that "<0xNN>" stands for, or -1
+  int byte() const;  // that a byte piece "<0xNN>" stands for, or -1
 };
 
 // The fields of ModelProto that change how text is encoded, with the defaults of its .proto file.
 struct TokenizerModel {
   enum class Kind : uint8_t { kUnigram = 1, kBpe = 2 };
   Kind kind = Kind::kUnigram;
+  // Whose reading of the pieces is followed, where they differ: a GGUF file's is llama.cpp.
+  enum class Rules : uint8_t { kSentencePiece, kLlamaCpp };
+  Rules rules = Rules::kSentencePiece;
   std::vector<TokenizerPiece> pieces;  // index is the id
   bool byte_fallback = false;
   std::string bos_piece = "<s>", eos_piece = "</s>";
@@ -45,7 +49,13 @@ struct TokenizerModel {
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
+  bool treat_whitespace_as_suffix = false;
+  // kLlamaCpp: ids that the file names, whatever their pieces are; -1: none.
+  int32_t bos_id = -1, eos_id = -1, unknown_id = -1;
+  std::vector<std::string> assumptions;  // Tokenizer::assumptions
 
+  // The id that characters without a piece become; -1: none.
+  int32_t UnknownId() const;
   // Id of a control piece with this text, or -1.
   int32_t ControlId(std::string_view text) const;
 };
@@ -58,10 +68,11 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
 // pieces of text, keep matching. Ids stay, and what text without marks becomes.
 void TakeMarksFromText(TokenizerModel* model);
 
-// Whether the library can be given the model.
+// Whether the vocabulary is one: of kSentencePiece all that SentencePiece asks of it, else only
+// that it can be used.
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
 
-// A ModelProto of `model`, with this add_dummy_prefix instead of its own.
+// A ModelProto of `model`, with this add_dummy_prefix instead of its own: what identifies it.
 std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix);
 
 }  // namespace lectern

@@ -110,8 +110,38 @@ TEST(AddedTokensTest, IdentityChangesWithWhatTheFilesChange) {
   EXPECT_NE(Identity(**Load("", "{\"<y>\":7}")), added);
 }
 
+TEST(AddedTokensTest, WordsAreFoundInRawText) {
+  const auto loaded =
+      Load(Decoder("\"9\":{\"content\":\"a b\"},"
+                   "\"10\":{\"content\":\"é\",\"special\":true}"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const Tokenizer& tokenizer = **loaded;
+  EXPECT_EQ(tokenizer.vocab_size(), 11u);
+  EXPECT_EQ(tokenizer.ControlId("é"), 10);  // a control piece of one character
+  EXPECT_EQ(tokenizer.ControlId("a b"), -1);
+  EXPECT_EQ(tokenizer.TokenBytes(7), "[unused 7]");
+  const auto tokens = tokenizer.EncodeContinuation("aba bb");
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ(tokens->ids, (std::vector<int32_t>{5, 9, 4}));
+  EXPECT_EQ(tokens->ranges[1].begin, 2u);
+  EXPECT_EQ(tokens->ranges[1].end, 5u);
+  EXPECT_EQ(tokenizer.EncodeContinuation("é")->ids, std::vector<int32_t>{0});
+}
+
+TEST(AddedTokensTest, TheEndOfATextIsWhatTheConfigurationSays) {
+  const auto ordinary = Load("{\"eos_token\":\"ab\"}");
+  ASSERT_TRUE(ordinary.ok()) << ordinary.status().message();
+  EXPECT_EQ((*ordinary)->eos_id(), 5);
+  EXPECT_EQ((*ordinary)->EncodeContinuation("ab")->ids, (std::vector<int32_t>{3, 4}));
+  const auto missing = Load("{\"eos_token\":\"<none>\"}");
+  ASSERT_TRUE(missing.ok()) << missing.status().message();
+  EXPECT_EQ((*missing)->eos_id(), -1);
+  ASSERT_EQ((*missing)->assumptions().size(), 1u);
+  EXPECT_NE((*missing)->assumptions()[0].find("\"eos_token\" is \"<none>\""), std::string::npos);
+}
+
 TEST(AddedTokensTest, RefusesEachOtherShapeByName) {
-  constexpr Code kMalformed = Code::kMalformedModel, kUnsupported = Code::kUnsupportedModel;
+  constexpr Code kMalformed = Code::kMalformedModel;
   const struct {
     std::string config, added;
     Code code;
@@ -121,10 +151,8 @@ TEST(AddedTokensTest, RefusesEachOtherShapeByName) {
       {"", "{\"<x>\":\"7\"}", kMalformed, "m/added_tokens.json: \"<x>\" is \"7\", not a whole"},
       {"", "{\"<x>\":-1}", kMalformed, "\"<x>\" is -1, not a whole number"},
       {"", "{\"<x>\":7,\"<y>\":7}", kMalformed, "two tokens have the id 7"},
-      {"", "{\"<x>\":8}", kMalformed,
-       "added token 8 \"<x>\" leaves ids out: the vocabulary ends at 7"},
+      {"", "{\"<x>\":1048576}", kMalformed, "added token 1048576 \"<x>\" has an id that is"},
       {"", "{\"<x>\":3}", kMalformed, "added token 3 \"<x>\" is \"a\" in tokenizer.model"},
-      {"", "{\"word\":7}", kUnsupported, "added token 7 \"word\" is found in raw text"},
       {"", "{\"<s>\":7}", kMalformed, "m/tokenizer.model: piece 7 \"<s>\" appears twice"},
       {"", "{", kMalformed, "m/added_tokens.json: "},
       {"7", "", kMalformed, "m/tokenizer_config.json: it is not an object"},
@@ -135,11 +163,7 @@ TEST(AddedTokensTest, RefusesEachOtherShapeByName) {
       {Decoder("\"99999999999999999999\":{\"content\":\"<x>\"}"), "", kMalformed, "has the id"},
       {Decoder("\"7\":{}"), "", kMalformed, "\"added_tokens_decoder\": token 7 is {}"},
       {Decoder("\"7\":{\"content\":\"<x>\",\"special\":1}"), "", kMalformed, "token 7 is {"},
-      {Decoder("\"7\":{\"content\":\"word\"}"), "", kUnsupported, "found in raw text"},
-      {Decoder("\"7\":{\"content\":\"é\",\"special\":true}"), "", kUnsupported, "one character"},
       {"{\"bos_token\":7}", "", kMalformed, "\"bos_token\" must be a token, not 7"},
-      {"{\"eos_token\":\"a\"}", "", kUnsupported,
-       "m/tokenizer_config.json: \"eos_token\" is \"a\", which is not a control token"},
       {"{\"add_bos_token\":1}", "", kMalformed, "\"add_bos_token\" must be true or false, not 1"},
       {"{\"add_eos_token\":\"\"}", "", kMalformed, "\"add_eos_token\" must be true or false"},
       {"{\"add_prefix_space\":0}", "", kMalformed, "\"add_prefix_space\" must be true or false"},

@@ -6,9 +6,9 @@
 
 #include "engine/compose.h"
 #include "engine/json.h"
-#include "engine/pre_tokenizer.h"
 #include "engine/text.h"
 #include "engine/tokenizer_json.h"
+#include "engine/word_patterns.h"
 #include "tests/engine/bpe_cases.h"
 #include "tests/engine/memory_env.h"
 
@@ -203,13 +203,26 @@ Invented InventVocabulary(std::mt19937& rng) {
 
 BpeArrays ArraysOf(const Invented& invented) {
   BpeArrays arrays;
-  arrays.words = FindWordPatternByGgufName("gpt-2");
   for (const std::string& piece : invented.pieces) arrays.tokens.push_back(InAlphabet(piece));
   arrays.types.assign(arrays.tokens.size(), PieceType::kNormal);
   for (const auto& [left, right] : invented.merges) {
     arrays.merges.push_back(arrays.tokens[left] + " " + arrays.tokens[right]);
   }
   return arrays;
+}
+
+TextRules Gpt2Rules() {
+  TextRules rules;
+  rules.words = StepsOf(WordPatternNamed("gpt2"));
+  return rules;
+}
+
+std::unique_ptr<Tokenizer> MakeGpt2(BpeArrays arrays, TextRules rules = Gpt2Rules()) {
+  auto model = BpeModel::Make(std::move(arrays), "m");
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  auto made = MakeBpeTokenizer(std::move(model).value(), std::move(rules), "");
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(made).value();
 }
 
 std::vector<int32_t> MergeByDefinition(const Invented& of, std::string_view word) {
@@ -234,7 +247,7 @@ TEST(BpeTokenizerTest, MergesAsDefined) {
     const Invented invented = InventVocabulary(rng);
     auto model = BpeModel::Make(ArraysOf(invented), "m");
     ASSERT_TRUE(model.ok()) << model.status().message();
-    const auto tokenizer = *MakeBpeTokenizer(std::move(model).value(), "");
+    const auto tokenizer = *MakeBpeTokenizer(std::move(model).value(), Gpt2Rules(), "");
     for (int i = 0; i < 40; ++i) {
       std::string word;
       for (size_t n = 1 + rng() % 60; n > 0; --n) word += static_cast<char>('a' + rng() % 3);
@@ -265,54 +278,16 @@ TEST(BpeModelTest, RefusesWhatIsNoVocabulary) {
   const std::string next = std::to_string(good.tokens.size());
   expect(Code::kMalformedModel, "it has " + next + " pieces and 0 types of pieces",
          [](auto& bad) { bad.types.clear(); });
-  expect(Code::kMalformedModel, "piece " + next + " \"\" is empty",
-         [&](auto& bad) { add(bad, "", PieceType::kNormal); });
-  expect(Code::kMalformedModel, "piece " + next + " \"a\" appears twice",
-         [&](auto& bad) { add(bad, "a", PieceType::kNormal); });
-  expect(Code::kMalformedModel,
-         "piece " + next + " \"a b\" has a character that stands for no byte",
-         [&](auto& bad) { add(bad, "a b", PieceType::kNormal); });
-  expect(Code::kMalformedModel, "piece " + next + " \"日\" has a character that stands for no byte",
-         [&](auto& bad) { add(bad, "日", PieceType::kNormal); });
-  expect(Code::kMalformedModel, "piece " + next + " \"ń\" has a character that stands for no byte",
-         [&](auto& bad) { add(bad, "ń", PieceType::kNormal); });
-  expect(Code::kMalformedModel, "piece " + next + " \"�\" has a character that stands for no byte",
-         [&](auto& bad) { add(bad, "\xC3", PieceType::kNormal); });
   expect(Code::kMalformedModel, "piece " + next + " \"<�>\" is not valid UTF-8",
          [&](auto& bad) { add(bad, "<\xC3>", PieceType::kControl); });
   expect(Code::kLimitExceeded,
          "piece " + next + " " + Json(std::string(100, 'z')).Dump() + " is longer than 2048 bytes",
          [&](auto& bad) { add(bad, std::string(2049, 'z'), PieceType::kNormal); });
-  expect(Code::kUnsupportedModel,
-         "piece " + next +
-             " \"word\" is an added token that is found in raw text and no mark of a template; "
-             "such vocabularies are not supported",
-         [&](auto& bad) { add(bad, "word", PieceType::kUserDefined); });
-  expect(Code::kUnsupportedModel,
-         "piece " + next + " \"<0x0A>\" has type 6; a byte-level BPE vocabulary has 1, 3, 4 and 5",
-         [&](auto& bad) { add(bad, "<0x0A>", PieceType::kByte); });
-  expect(Code::kMalformedModel, "no piece is the byte 97",
-         [&](auto& bad) { bad.types['a'] = PieceType::kControl, bad.merges.clear(); });
-  expect(Code::kMalformedModel, "no piece is the byte 244",
-         [&](auto& bad) { bad.types[244] = PieceType::kUnused, bad.merges.clear(); });
-  const std::string merge = "merge " + std::to_string(good.merges.size()) + " ";
-  expect(Code::kMalformedModel, merge + "\"ab\" is not two pieces",
-         [](auto& bad) { bad.merges.push_back("ab"); });
-  expect(Code::kMalformedModel, merge + "\"a b c\" has a character that stands for no byte",
-         [](auto& bad) { bad.merges.push_back("a b c"); });
-  expect(Code::kMalformedModel, merge + "\"a zz\" is not of two pieces",
-         [](auto& bad) { bad.merges.push_back("a zz"); });
-  expect(Code::kMalformedModel, merge + "\"a z\" makes what is no piece, or a control token",
-         [](auto& bad) { bad.merges.push_back("a z"); });
-  expect(Code::kMalformedModel, merge + "\"< >\" makes what is no piece, or a control token",
-         [&](auto& bad) { add(bad, "<>", PieceType::kControl), bad.merges.push_back("< >"); });
-  expect(Code::kMalformedModel, merge + Json(good.merges[3]).Dump() + " appears twice",
-         [](auto& bad) { bad.merges.push_back(bad.merges[3]); });
-  expect(Code::kMalformedModel, "the bos token 97 is not a control token",
-         [](auto& bad) { bad.bos_id = 97; });
-  expect(Code::kMalformedModel, "the eos token 1000000 is not a control token",
+  expect(Code::kMalformedModel, "the bos token " + next + " is not in the vocabulary",
+         [&](auto& bad) { bad.bos_id = static_cast<int32_t>(good.tokens.size()); });
+  expect(Code::kMalformedModel, "the eos token 1000000 is not in the vocabulary",
          [](auto& bad) { bad.eos_id = 1000000; });
-  expect(Code::kMalformedModel, "the eos token -2 is not a control token",
+  expect(Code::kMalformedModel, "the eos token -2 is not in the vocabulary",
          [](auto& bad) { bad.eos_id = -2; });
 }
 
@@ -320,22 +295,171 @@ TEST(BpeModelTest, MarksAndHolesAreNoText) {
   std::mt19937 rng(6);
   BpeArrays arrays = ArraysOf(InventVocabulary(rng));
   const int32_t first = static_cast<int32_t>(arrays.tokens.size());
-  for (const PieceType type : {PieceType::kControl, PieceType::kUnused, PieceType::kUserDefined}) {
+  for (const PieceType type :
+       {PieceType::kControl, PieceType::kUnused, PieceType::kUserDefined, PieceType::kUnknown}) {
     arrays.tokens.push_back("<" + std::to_string(arrays.tokens.size()) + ">");
     arrays.types.push_back(type);
   }
+  arrays.tokens.push_back("");
+  arrays.types.push_back(PieceType::kUnused);
   arrays.bos_id = first;
-  arrays.ignore_merges = true;
+  arrays.how.ignore_merges = true;
   const auto model = BpeModel::Make(arrays, "m");
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ(model->size(), static_cast<size_t>(first) + 3);
-  EXPECT_EQ(model->FindControl(arrays.tokens[static_cast<size_t>(first)]), first);
-  EXPECT_EQ(model->FindControl(arrays.tokens[static_cast<size_t>(first) + 1]), -1);
-  EXPECT_EQ(model->FindControl(arrays.tokens[static_cast<size_t>(first) + 2]), first + 2);
-  for (int32_t id = first; id < first + 3; ++id) {
-    EXPECT_EQ(model->bytes(id), "");
-    EXPECT_EQ(model->FindPiece(arrays.tokens[static_cast<size_t>(id)]), -1);
+  EXPECT_EQ(model->size(), static_cast<size_t>(first) + 5);
+  const auto text = [&](int32_t id) { return arrays.tokens[static_cast<size_t>(id)]; };
+  EXPECT_EQ(model->controls().Find(text(first)), first);
+  EXPECT_EQ(model->controls().Find(text(first + 1)), -1);
+  EXPECT_EQ(model->controls().Find(text(first + 2)), first + 2);
+  EXPECT_EQ(model->controls().Find(text(first + 3)), first + 3);
+  for (int32_t id = first; id < first + 5; ++id) {
+    EXPECT_EQ(model->bytes()[static_cast<size_t>(id)], "");
+    EXPECT_EQ(model->FindPiece(text(id)), -1);
   }
+}
+
+// --- Vocabularies with gaps, as llama.cpp takes them ---
+
+// Pieces "a", "b", "c", "ab", " ", and what a test adds.
+BpeArrays FewPieces() {
+  BpeArrays arrays;
+  for (const char* text : {"a", "b", "c", "ab", "\xC4\xA0"}) arrays.tokens.push_back(text);
+  arrays.types.assign(arrays.tokens.size(), PieceType::kNormal);
+  arrays.merges = {"a b"};
+  return arrays;
+}
+
+TEST(BpeTokenizerTest, BytesWithoutAPieceBecomeNothingAndAreCounted) {
+  const auto tokenizer = MakeGpt2(FewPieces());
+  const auto tokens = tokenizer->Encode(
+      "ab\x04\x04 é\x06"
+      "c");
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ(TokensText(*tokens), "3[0,4) 4[4,8) 2[8,9) ");
+  EXPECT_EQ(tokens->dropped_bytes, 5u);
+  const auto leading = tokenizer->Encode("éa");
+  EXPECT_EQ(TokensText(*leading), "0[0,3) ");
+  EXPECT_EQ(leading->dropped_bytes, 2u);
+  const auto nothing = tokenizer->Encode("xyz");
+  EXPECT_TRUE(nothing->ids.empty());
+  EXPECT_EQ(nothing->dropped_bytes, 3u);
+}
+
+// llama.cpp keeps such a byte until a word is merged; tokenizers drops it first.
+TEST(BpeTokenizerTest, WhatHasNoPieceKeepsItsNeighboursApartOrNot) {
+  BpeArrays arrays = FewPieces();
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("axb")->ids, (std::vector<int32_t>{0, 1}));
+  arrays.how.drops_first = true;
+  const auto tokens = MakeGpt2(arrays)->Encode("xaxbx");
+  EXPECT_EQ(TokensText(*tokens), "3[0,5) ");
+  EXPECT_EQ(tokens->dropped_bytes, 3u);
+}
+
+TEST(BpeTokenizerTest, BytesWithoutAPieceBecomeTheUnknownPieceWhereThereIsOne) {
+  BpeArrays arrays = FewPieces();
+  arrays.tokens.push_back("<unk>");
+  arrays.types.push_back(PieceType::kControl);
+  arrays.unknown_id = 5;
+  EXPECT_EQ(TokensText(*MakeGpt2(arrays)->Encode("axxb")), "0[0,1) 5[1,2) 5[2,3) 1[3,4) ");
+  arrays.how.joins_unknown = true;
+  EXPECT_EQ(TokensText(*MakeGpt2(arrays)->Encode("axxb")), "0[0,1) 5[1,3) 1[3,4) ");
+}
+
+TEST(BpeTokenizerTest, MergesOfNoPieceJoinAndComeApart) {
+  BpeArrays arrays = FewPieces();
+  arrays.merges = {"b c", "a bc", "x a", "a b", "a", "a b c", "日 a", "a b", ""};
+  arrays.tokens.push_back("abc");
+  arrays.types.push_back(PieceType::kNormal);
+  const auto tokenizer = MakeGpt2(arrays);
+  EXPECT_EQ(tokenizer->Encode("bc")->ids, (std::vector<int32_t>{1, 2}));  // "bc" is no piece
+  EXPECT_EQ(tokenizer->Encode("abc")->ids, (std::vector<int32_t>{5}));    // through "bc"
+  const auto dropped = tokenizer->Encode("xab");  // "xa" comes first, and apart without its x
+  EXPECT_EQ(dropped->ids, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(dropped->dropped_bytes, 1u);
+}
+
+TEST(BpeTokenizerTest, OfTwoMergesOfOnePairTheFirstCountsOrTheLast) {
+  BpeArrays arrays = FewPieces();
+  arrays.tokens.push_back("bc");
+  arrays.types.push_back(PieceType::kNormal);
+  arrays.merges = {"a b", "b c", "a b"};
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("abc")->ids, (std::vector<int32_t>{3, 2}));
+  arrays.how.last_merge_wins = true;
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("abc")->ids, (std::vector<int32_t>{0, 5}));
+}
+
+TEST(BpeTokenizerTest, NoMergeMakesAControlToken) {
+  BpeArrays arrays = FewPieces();
+  for (const char* text : {"<", ">"}) {
+    arrays.tokens.push_back(text);
+    arrays.types.push_back(PieceType::kNormal);
+  }
+  arrays.tokens.push_back("<>");
+  arrays.types.push_back(PieceType::kControl);
+  arrays.merges = {"< >"};
+  arrays.how.ignore_merges = true;
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("<>")->ids, (std::vector<int32_t>{5, 6}));
+}
+
+TEST(BpeTokenizerTest, OfTwoPiecesOfOneTextTheLaterCounts) {
+  BpeArrays arrays = FewPieces();
+  arrays.tokens.push_back("b");
+  arrays.types.push_back(PieceType::kNormal);
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("ba")->ids, (std::vector<int32_t>{5, 0}));
+}
+
+TEST(BpeTokenizerTest, UnusedPiecesAreMadeUnlessTheyAreMarks) {
+  BpeArrays arrays = FewPieces();
+  arrays.types[3] = PieceType::kUnused;
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("ab")->ids, std::vector<int32_t>{3});
+  arrays.tokens[3] = "[b";
+  EXPECT_EQ(MakeGpt2(arrays)->Encode("ab")->ids, (std::vector<int32_t>{0, 1}));
+}
+
+TEST(BpeTokenizerTest, UserDefinedPiecesAreFoundFirstTheLongestBeforeAll) {
+  BpeArrays arrays = FewPieces();
+  TextRules rules = Gpt2Rules();
+  for (const char* text : {"  ", "   ", "bc", "cab", "é", "<td>"}) {
+    const auto id = static_cast<int32_t>(arrays.tokens.size());
+    arrays.tokens.push_back(text);
+    arrays.types.push_back(PieceType::kUserDefined);
+    rules.literals.push_back({text, id});
+  }
+  EXPECT_EQ(TokensText(*MakeGpt2(arrays, rules)->Encode("abcab     é<td>a")),
+            "0[0,1) 7[1,3) 3[3,5) 6[5,8) 5[8,10) 9[10,12) "
+            "10[12,16) 0[16,17) ");
+  rules.literal_order = LiteralOrder::kLongest;
+  EXPECT_EQ(TokensText(*MakeGpt2(arrays, rules)->Encode("abcab     é<td>a")),
+            "3[0,2) 8[2,5) 6[5,8) 5[8,10) 9[10,12) 10[12,16) 0[16,17) ");
+  EXPECT_EQ(MakeGpt2(arrays, rules)->TokenBytes(9), "é");
+}
+
+// Pieces of plain text: Gemma 4's kind.
+TEST(BpeTokenizerTest, PlainTextFallsBackToBytes) {
+  BpeArrays arrays;
+  arrays.how = {.is_byte_level = false, .joins_lines = true};
+  for (const char* text :
+       {"a", "\u2581", "\u2581a", "é", "\n", "\n\n", "<0xC3>", "<0xBC>", "<0x78>"}) {
+    arrays.tokens.push_back(text);
+    arrays.types.push_back(text[0] == '<' ? PieceType::kByte : PieceType::kNormal);
+  }
+  arrays.merges = {"\u2581 a"};
+  TextRules rules;
+  rules.normalizer.push_back(
+      {.kind = NormalizerStep::Kind::kReplace, .pattern = " ", .content = "\u2581"});
+  rules.words = StepsOf(WordPatternNamed("gemma4"));
+  ASSERT_TRUE(WordsAreIndependent(arrays));
+  rules.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
+  const auto tokenizer = MakeGpt2(arrays, rules);
+  const auto tokens = tokenizer->Encode("a a\n\n éüx\x01<0xC3>");
+  EXPECT_EQ(TokensText(*tokens),
+            "0[0,1) 2[1,3) 5[3,5) 1[5,6) 3[6,8) 6[8,10) 7[8,10) 8[10,14) "
+            "8[14,18) ");
+  EXPECT_EQ(tokens->dropped_bytes, 6u);
+  EXPECT_EQ(tokenizer->TokenBytes(2), " a");
+  EXPECT_EQ(tokenizer->TokenBytes(6), "\xC3");
+  arrays.merges.push_back("a \u2581");
+  EXPECT_FALSE(WordsAreIndependent(arrays));
 }
 
 // --- tokenizer.json ---
@@ -348,7 +472,7 @@ class TokenizerJsonTest : public testing::Test {
     root_ = *root->object();
   }
   static Status Parse(const Json& root) {
-    return ParseTokenizerJson(root.Dump(), "dir/tokenizer.json").status();
+    return MakeJsonTokenizer(root.Dump(), "dir/tokenizer.json").status();
   }
   Status WithMember(const std::string& key, const std::string& value) const {
     Json::Object root = root_;
@@ -373,65 +497,72 @@ TEST_F(TokenizerJsonTest, RefusesByNameWhatItDoesNotDo) {
   const Code malformed = Code::kMalformedModel, unsupported = Code::kUnsupportedModel;
   const Bad cases[] = {
       {"", "model", "null", malformed, "it has no \"model\""},
-      {"model", "type", "\"Unigram\"", unsupported, "model type \"Unigram\"; supported: BPE"},
-      {"model", "type", "7", unsupported, "model type 7; supported: BPE"},
-      {"model", "byte_fallback", "true", unsupported,
-       "byte_fallback is that of a SentencePiece vocabulary; put the model's tokenizer.model"},
+      {"model", "type", "\"Unigram\"", malformed, "\"vocab\" is not a list"},
+      {"model", "type", "\"WordPiece\"", unsupported,
+       "model type \"WordPiece\"; supported: BPE, U"},
+      {"model", "type", "7", unsupported, "model type 7; supported: BPE, Unigram"},
       {"model", "dropout", "0.1", unsupported, "dropout 0.1; supported: none"},
       {"model", "continuing_subword_prefix", "\"##\"", unsupported,
        "continuing_subword_prefix \"##\"; supported: none"},
       {"model", "end_of_word_suffix", "\"</w>\"", unsupported,
        "end_of_word_suffix \"</w>\"; supported: none"},
       {"model", "vocab", "[]", malformed, "\"vocab\" is not an object"},
+      {"model", "vocab", "[7]", malformed, "piece 0 is 7, not a text and a score"},
+      {"model", "vocab", "[[\"a\"]]", malformed, "piece 0 is [\"a\"], not a text and a score"},
+      {"model", "vocab", "7", malformed, "\"vocab\" is not an object"},
       {"model", "vocab", "{\"a\":-1}", malformed, "the id of piece \"a\" is -1; it must be"},
       {"model", "vocab", "{\"a\":1048576}", malformed, "the id of piece \"a\" is 1048576"},
       {"model", "vocab", "{\"a\":\"1\"}", malformed, "the id of piece \"a\" is \"1\""},
       {"model", "vocab", "{\"a\":1,\"b\":1}", malformed,
        "pieces \"a\" and \"b\" both have the id 1"},
-      {"model", "vocab", "{\"a\":1}", malformed, "no piece is the byte 0"},
       {"model", "merges", "null", malformed, "\"merges\" is not a list"},
       {"model", "merges", "[7]", malformed, "merge 0 is 7, not two pieces"},
       {"model", "merges", "[[\"a\"]]", malformed, "merge 0 is [\"a\"], not two pieces"},
       {"model", "merges", "[[\"a\",7]]", malformed, "merge 0 is [\"a\",7], not two pieces"},
-      {"model", "merges", "[\"ab\"]", malformed, "merge 0 \"ab\" is not two pieces"},
       {"", "added_tokens", "{}", malformed, "\"added_tokens\" is not a list"},
       {"", "added_tokens", "[{\"id\":1}]", malformed, "an added token has no \"content\""},
       {"", "added_tokens", "[{\"content\":\"<x>\"}]", malformed, "the id of piece \"<x>\" is null"},
       {"", "added_tokens", "[{\"content\":\"<x>\",\"id\":3}]", malformed,
        "and \"<x>\" both have the id 3"},
-      {"", "added_tokens", "[{\"content\":\"    \",\"id\":5000}]", unsupported,
-       "piece 5000 \"    \" is an added token that is found in raw text"},
-      {"", "normalizer", "{\"type\":\"NFKC\"}", unsupported, "normalizer {\"type\":\"NFKC\"}"},
-      {"", "normalizer", "7", unsupported, "normalizer 7; supported: NFC, none"},
+      {"", "normalizer", "{\"type\":\"BertNormalizer\"}", unsupported,
+       "normalizer {\"type\":\"BertNormalizer\"}; supported: NFC"},
+      {"", "normalizer", "7", unsupported, "normalizer 7; supported: NFC"},
       {"", "normalizer",
-       "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}",
-       unsupported, "normalizer {\"type\":\"Lowercase\"}; supported: NFC, none"},
-      {"", "pre_tokenizer", "null", unsupported, "pre_tokenizer null; supported: those of gpt2, l"},
-      {"", "pre_tokenizer", "{\"type\":\"Metaspace\"}", unsupported,
-       "Metaspace is that of a SentencePiece vocabulary"},
-      {"", "pre_tokenizer", "{\"type\":\"ByteLevel\"}", unsupported, "add_prefix_space true"},
+       "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Nmt\"}]}",
+       unsupported, "normalizer {\"type\":\"Nmt\"}; supported: NFC"},
+      {"", "normalizer", "{\"type\":\"Replace\",\"pattern\":7,\"content\":\"\"}", malformed,
+       "the pattern 7 is no text and no expression"},
+      {"", "normalizer", "{\"type\":\"Replace\",\"pattern\":\"a\"}", malformed,
+       "a Replace has no \"content\""},
+      {"", "normalizer", "{\"type\":\"Prepend\"}", malformed, "a Prepend has no \"prepend\""},
+      {"", "normalizer", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}",
+       unsupported, "the expression \"(\" cannot be used"},
+      {"", "normalizer", "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"-\"}", malformed,
+       "precompiled_charsmap is no base64"},
+      {"", "normalizer", "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", malformed,
+       "precompiled_charsmap: it is too short"},
+      {"", "pre_tokenizer", "{\"type\":\"BertPreTokenizer\"}", unsupported,
+       "pre_tokenizer {\"type\":\"BertPreTokenizer\"}; supported: Split"},
+      {"", "pre_tokenizer", "{\"type\":\"Metaspace\",\"replacement\":\"__\"}", malformed,
+       "Metaspace: \"replacement\" is \"__\""},
       {"", "pre_tokenizer",
-       "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}", unsupported,
-       "supported: those of gpt2, llama3, qwen2, tekken, smollm, gpt-4o"},
+       "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":\"Isolated\"}",
+       unsupported, "the expression \"[a&&b]\" cannot be used: sets are combined"},
       {"", "pre_tokenizer",
-       "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
-       "\"\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\","
-       "\"add_prefix_space\":false,\"use_regex\":false}]}",
-       unsupported, "pre_tokenizer {\"pretokenizers\":[{\"behavior\":\"Isolated\""},
+       "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Kept\"}", malformed,
+       "the behavior \"Kept\" does not exist"},
       {"", "pre_tokenizer",
-       "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":false"
-       "},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}]}",
-       unsupported, "supported: those of"},
-      {"", "post_processor", "{\"type\":\"BertProcessing\"}", unsupported,
-       "post_processor {\"type\":\"BertProcessing\"}; supported: ByteLevel, TemplateProcessing"},
+       "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Split\","
+       "\"pattern\":{\"Regex\":\"\\\\s+\"},\"behavior\":\"Isolated\"}]}",
+       unsupported, "behind ByteLevel"},
+      {"", "post_processor", "{\"type\":\"Other\"}", unsupported,
+       "post_processor {\"type\":\"Other\"}; supported: ByteLevel, TemplateProcessing"},
+      {"", "post_processor", "{\"type\":\"BertProcessing\"}", malformed, "it has no \"cls\""},
       {"", "post_processor", "{\"type\":\"TemplateProcessing\",\"single\":[]}", malformed,
        "a template has no \"single\""},
       {"", "post_processor",
        "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<none>\"}}]}",
-       malformed, "post_processor: {\"id\":\"<none>\"} is no token"},
-      {"", "post_processor",
-       "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}}]}",
-       malformed, "is not a control token"},
+       malformed, "post_processor: \"<none>\" is no token"},
   };
   ASSERT_TRUE(Parse(Json(root_)).ok()) << Parse(Json(root_)).message();
   for (const Bad& bad : cases) {
@@ -457,74 +588,9 @@ TEST(TokenizerJsonFileTest, RefusesEveryTruncation) {
   const std::string whole = ReadWholeFile(kFolder + "llama3.json");
   ASSERT_GT(whole.size(), 10000u);
   for (size_t size = 0; size + 2 < whole.size(); size += size < 2000 ? 1 : 997) {
-    const auto model = ParseTokenizerJson(std::string_view(whole).substr(0, size), "m");
+    const auto model = MakeJsonTokenizer(std::string_view(whole).substr(0, size), "m");
     ASSERT_FALSE(model.ok()) << size;
     EXPECT_EQ(model.status().code(), Code::kMalformedModel);
-  }
-}
-
-// --- Words ---
-
-TEST(PreTokenizerTest, PatternsAreFoundByTheirNamesInGguf) {
-  for (const auto& [gguf, name] :
-       std::initializer_list<std::pair<const char*, const char*>>{{"gpt-2", "gpt2"},
-                                                                  {"llama-bpe", "llama3"},
-                                                                  {"qwen2", "qwen2"},
-                                                                  {"tekken", "tekken"},
-                                                                  {"smollm", "smollm"},
-                                                                  {"gpt-4o", "gpt-4o"}}) {
-    ASSERT_NE(FindWordPatternByGgufName(gguf), nullptr) << gguf;
-    EXPECT_EQ(FindWordPatternByGgufName(gguf)->name, name);
-  }
-  for (const char* unknown : {"", " ", "default", "gemma4", "llama", "llama-bpe ", "gpt-2 gpt2"}) {
-    EXPECT_EQ(FindWordPatternByGgufName(unknown), nullptr) << unknown;
-  }
-  EXPECT_EQ(KnownWordPatterns(), "gpt2, llama3, qwen2, tekken, smollm, gpt-4o");
-}
-
-// Every pattern matches every character, and white space is that of Unicode, without U+180E.
-TEST(PreTokenizerTest, CutsEveryCharacter) {
-  const std::string_view white =
-      "\t\n\v\f\r \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
-      "\u200A\u2028\u2029\u202F\u205F\u3000";
-  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "smollm", "gpt-4o"}) {
-    const auto words = PreTokenizer::Make(WordPatternNamed(name));
-    ASSERT_TRUE(words.ok()) << words.status().message();
-    size_t white_characters = 0;
-    for (uint32_t c = 0; c < 0x110000; c += c < 0x3100 ? 1 : 37) {
-      if (c >= 0xD800 && c <= 0xDFFF) continue;
-      std::string text;
-      if (c < 0x80) {
-        text = static_cast<char>(c);
-      } else if (c < 0x800) {
-        text = {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
-      } else if (c < 0x10000) {
-        text = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)),
-                static_cast<char>(0x80 | (c & 63))};
-      } else {
-        text = {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)),
-                static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
-      }
-      const std::string after = text + "..";  // white space is a word of its own before a point
-      WordReader reader(*words, after);
-      const auto first = reader.Next();
-      ASSERT_TRUE(first.ok()) << first.status().message();
-      ASSERT_TRUE(first->size() >= text.size());
-      WordReader alone(*words, text);
-      ASSERT_EQ(*alone.Next(), text) << name << " " << c;
-      EXPECT_TRUE(alone.done());
-      const std::string twice = text + text + ".";
-      WordReader run(*words, twice);
-      // Of two white spaces before a point the first is a word; other characters stay together.
-      if (white.find(text) != std::string_view::npos && c != '\n' && c != '\r') {
-        ++white_characters;
-        EXPECT_EQ(*run.Next(), text) << name << " " << c;
-      }
-      if (c == 0x180E || c == 0x200B || c == 0xFEFF || c == 0x1C) {
-        EXPECT_EQ(*run.Next(), twice) << name << " " << c;
-      }
-    }
-    EXPECT_EQ(white_characters, 23u);
   }
 }
 

@@ -1,0 +1,23 @@
+// Tokenizers of SentencePiece's vocabularies, from whatever file they are.
+#ifndef LECTERN_ENGINE_PIECE_TOKENIZER_H_
+#define LECTERN_ENGINE_PIECE_TOKENIZER_H_
+
+#include <memory>
+#include <string>
+
+#include "engine/text_rules.h"
+#include "engine/tokenizer.h"
+#include "engine/tokenizer_model.h"
+
+namespace lectern {
+
+// What is done to a text for `model`, where its file says no more than `model` does.
+TextRules RulesOf(const TokenizerModel& model);
+
+// `model`: checked (CheckTokenizerModel); `identity`: what AddTo hashes.
+Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, TextRules rules,
+                                                      std::string identity);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_PIECE_TOKENIZER_H_

@@ -1,0 +1,26 @@
+// What is done to a text before a vocabulary's pieces are joined, as the vocabulary's file has it.
+#ifndef LECTERN_ENGINE_TEXT_RULES_H_
+#define LECTERN_ENGINE_TEXT_RULES_H_
+
+#include <vector>
+
+#include "engine/literals.h"
+#include "engine/normalizer.h"
+#include "engine/pre_tokenizer.h"
+
+namespace lectern {
+
+// In this order; each stretch between literals goes through the rest by itself.
+struct TextRules {
+  std::vector<Literal> literals;
+  LiteralOrder literal_order = LiteralOrder::kFromLeft;
+  std::vector<NormalizerStep> normalizer;
+  std::vector<Literal> kept;                 // by a step kSentencePiece
+  std::vector<Literal> normalized_literals;  // found in the normalised text
+  bool normalizes_literals = false;          // these are not written in that form yet
+  std::vector<PreTokenizerStep> words;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_TEXT_RULES_H_
