@@ -73,6 +73,17 @@ suite() {
   fi
 }
 
+# A released model, beside what llama.cpp makes of it. Without a network its cases are skipped.
+run_real() {
+  local status=0 p f s
+  tests/real.sh quick >"$log" 2>&1 || status=$?
+  cat "$log"
+  if [ $status -eq 0 ]; then echo "Test Passed."; else echo "Test Failed."; fi >>"$log"
+  read -r p f s < <(count_cases "$log")
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  return $status
+}
+
 install_packages "${product_packages[@]}" "${test_packages[@]}"
 
 # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes many address bits.
@@ -80,6 +91,7 @@ fixed_addresses=()
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
 suite checked all
+stage "real model" run_real || true
 if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
   echo "== NOT BUILT: liblectern_cuda.so.1, for want of nvcc 12 or later; its kernels ran emulated"
 fi
