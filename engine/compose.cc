@@ -1,5 +1,6 @@
-// Includes utf8proc, as jinja_unicode.cc does. Its own normalisation knows no offsets and sorts marks in
-// quadratic time; so the text is cut where nothing can join, and each stretch is brought into NFC.
+// Includes utf8proc, as jinja_unicode.cc does. Its own normalisation knows no offsets and sorts
+// marks in quadratic time; so the text is cut where nothing can join, and each stretch is brought
+// into NFC.
 #include "engine/compose.h"
 
 #include <utf8proc.h>
