@@ -101,8 +101,7 @@ struct Limits {
   size_t source_bytes = size_t{1} << 20;
   uint64_t steps = 50'000'000;  // expressions evaluated, and bytes handled / 64
   size_t output_bytes = size_t{256} << 20;
-  size_t memory_bytes = size_t{512}
-                        << 20;  // of values alive at once, as far as a program made them
+  size_t memory_bytes = size_t{512} << 20;  // of a program's own values, alive at once
   size_t depth = 400;  // of nested expressions, statements, calls, values; takes 512 KiB of stack
 };
 

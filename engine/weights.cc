@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/safetensors.h"
+
 namespace lectern {
 namespace {
 
