@@ -305,12 +305,16 @@ Status ChatTemplate::Learn() {
 }
 
 void ChatTemplate::FindThinkingMarks(const Tokenizer& tokenizer) {
-  for (const auto& [begin, end] : kThinkingMarks) {
-    const bool is_used = source_.jinja.find(begin) != std::string::npos;
-    if (!is_used && tokenizer.ControlId(begin) < 0) continue;
-    thinking_ = {std::string(begin), std::string(end)};
-    return;
-  }
+  const auto in_program = [&](const auto& marks) {
+    return source_.jinja.find(marks.first) != std::string::npos;
+  };
+  const auto in_vocabulary = [&](const auto& marks) {
+    return tokenizer.ControlId(marks.first) >= 0;
+  };
+  auto found = std::ranges::find_if(kThinkingMarks, in_program);
+  if (found == std::end(kThinkingMarks)) found = std::ranges::find_if(kThinkingMarks, in_vocabulary);
+  if (found == std::end(kThinkingMarks)) return;
+  thinking_ = {std::string(found->first), std::string(found->second)};
 }
 
 Result<FixedContext> ChatTemplate::EncodeDocument(const Tokenizer& tokenizer, std::string_view text,

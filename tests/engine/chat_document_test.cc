@@ -242,27 +242,16 @@ TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {
   options.kv_budget = 1;
   options.max_tokens = 5;
   auto opened = engine->Open("");
-  ASSERT_TRUE((*opened)->Ask("Which old bridge?", options).ok());
+  const auto first = (*opened)->Ask("Which old bridge?", options);
   const auto second = (*opened)->Ask("And the tower?", options);
-  ASSERT_TRUE(second.ok());
+  ASSERT_TRUE(first.ok() && second.ok());
 
-  // The same tokens by hand.
+  // The same conversation by hand: what the template puts between the turns, in one step.
   const auto model = *Model::Load(Env::Default(), folder.path());
+  const ChatHistory history = {.instructions = {}, .turns = {{"Which old bridge?", first->text}}};
+  const std::vector<int32_t> all = *model->EncodeQuestion("And the tower?", history);
   const int32_t eot = model->tokenizer().ControlId("<|eot_id|>");
-  std::vector<int32_t> all = *model->EncodeQuestion("Which old bridge?");
-  const size_t asked = all.size();
-  for (int i = 0; i < 5; ++i) {
-    auto trial = engine->Open("");
-    const int32_t id = Best(*static_cast<DocumentSession&>(**trial).Step(all, 1, true, nullptr));
-    if (model->IsEndOfText(id)) break;
-    all.push_back(id);
-  }
-  // What the template puts between the answer and where the next one begins.
-  const ChatHistory history = {.instructions = {}, .turns = {{"Which old bridge?", "x"}}};
-  const std::vector<int32_t> turns = *model->EncodeQuestion("And the tower?", history);
-  const auto ends = std::find(turns.begin() + static_cast<ptrdiff_t>(asked) - 1, turns.end(), eot);
-  ASSERT_NE(ends, turns.end());
-  all.insert(all.end(), ends, turns.end());
+  EXPECT_EQ(std::ranges::count(all, eot), 3);
   auto fresh = engine->Open("");
   auto& session = static_cast<DocumentSession&>(**fresh);
   TokenStream stream(model->tokenizer(), true);
@@ -274,7 +263,8 @@ TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {
     text += stream.Push(id);
     logits = session.Step({&id, 1}, 1, true, nullptr);
   }
-  EXPECT_EQ(second->text, text + stream.Flush());
+  text += stream.Flush();
+  EXPECT_EQ(second->text, text.substr(0, text.find_last_not_of(" \n\t\r") + 1));
 }
 
 TEST(ChatDocumentTest, EarlierTurnsComeWithTheFirstQuestionOnly) {

@@ -255,12 +255,17 @@ TEST_P(BytePairsTest, OfAGgufFileAreThoseOfTokenizerJson) {
   const auto cases = ReadBpeCases(
       ReadWholeFile(SourcePath("tests/golden/bpe/" + std::string(GetParam().name) + ".cases")));
   ASSERT_GE(cases.size(), 300u);
+  size_t compared = 0;
   for (const BpeCase& item : cases) {
+    // A GGUF file does not say that text is brought into NFC, and llama.cpp does not do it.
+    if (ComposedText(item.text).text() != item.text) continue;
+    ++compared;
     const auto ours = (*model)->tokenizer().Encode(item.text);
     ASSERT_TRUE(ours.ok()) << ours.status().message();
     EXPECT_TRUE(SameTokens(*ours, item.tokens))
         << "wanted " << TokensText(item.tokens) << "\ngot    " << TokensText(*ours);
   }
+  EXPECT_GE(compared, 150u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, BytePairsTest, ::testing::ValuesIn(kFamilies),
