@@ -22,6 +22,12 @@ enum class WindowRule : uint8_t {
   kAllButNth,  // all but every period-th
 };
 
+// Of a configuration that another wraps and that leaves out what its class has as defaults.
+struct DefaultSizes {
+  uint32_t vocab = 0, hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0;
+  uint32_t positions = 2048;
+};
+
 struct Architecture {
   std::string_view model_type;  // of config.json
   std::string_view class_name;  // in its "architectures"
@@ -44,6 +50,7 @@ struct Architecture {
   uint32_t period = 0;          // kAllButNth, where config.json does not say
   double theta = 10000;         // where config.json does not say
   double local_theta = 0;       // of windowed layers, where they have their own; 0: they have not
+  DefaultSizes sizes = {};
 };
 
 std::span<const Architecture> Architectures();

@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 
+#include "engine/answer_text.h"
 #include "engine/evidence.h"
 #include "engine/index_cost.h"
 #include "engine/tokenizer.h"
@@ -250,20 +251,111 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
 }
 
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
-  const size_t past = num_past_;
-  const int32_t pending = pending_;
   ReleaseDevice();
   try {
     auto answer = Generate(question, options);
+    if (!answer.ok()) GiveUpTurn();
     ReleaseDevice();
     return answer;
   } catch (const std::bad_alloc&) {
     ReleaseDevice();
-    Truncate(past);
-    pending_ = pending;
+    GiveUpTurn();
     return Status(Code::kOutOfMemory,
                   "not enough memory to answer; close other sessions or ask a shorter question");
   }
+}
+
+Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHistory& history,
+                                                                 std::string_view question) const {
+  const ChatTemplate& chat = model_->chat_template();
+  LECTERN_ASSIGN(const jinja::Rendered rendered,
+                 chat.Render(history, question, document_->template_date()));
+  // A template may render an earlier turn otherwise than when it was the last one: without what the
+  // model thought, for example. From there on the rows are computed again.
+  NextPrompt next;
+  next.num_kept = fed_.TokensBefore(rendered.text);
+  const size_t begin = next.num_kept > 0 ? fed_.ends[next.num_kept - 1] : 0;
+  LECTERN_ASSIGN(next.rest, chat.Encode(model_->tokenizer(), rendered, begin));
+  next.is_thinking = chat.BeginsThinking(rendered.text);
+  if (!next.rest.ids.empty()) return next;
+  return Status(Code::kInvalidArgument, "the question has no text that the model can read")
+      .WithParam("question");
+}
+
+std::vector<int32_t> DocumentSession::BeginTurn(const NextPrompt& next) {
+  fed_.Truncate(next.num_kept);
+  if (fed_.ids.size() < num_past_) Truncate(fed_.ids.size());
+  std::vector<int32_t> ids(fed_.ids.begin() + static_cast<ptrdiff_t>(num_past_), fed_.ids.end());
+  ids.insert(ids.end(), next.rest.ids.begin(), next.rest.ids.end());
+  return ids;
+}
+
+void DocumentSession::GiveUpTurn() { Truncate(std::min(num_past_, fed_.ids.size())); }
+
+Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room,
+                               double budget, const AskOptions& options, Answer& answer,
+                               std::vector<int32_t>* sampled) {
+  const auto start = Clock::now();
+  answer.text.reserve(std::min(room, kReservedTokens) * kReservedBytes);
+  Sampler sampler(options.sampling);
+  AnswerText text(model_->tokenizer(), model_->chat_template().thinking(), next.is_thinking);
+  LoopDetector loops;
+  const auto show = [&](const ShownText& shown) {
+    answer.text += shown.answer;
+    answer.reasoning += shown.reasoning;
+    const auto tell = [](const auto& receiver, const std::string& piece) {
+      return piece.empty() || !receiver || receiver(piece);
+    };
+    return tell(options.on_reasoning, shown.reasoning) && tell(options.on_text, shown.answer);
+  };
+  answer.finish_reason = "length", answer.stopped_by = "max_tokens";
+  for (uint64_t i = 0; i < room; ++i) {
+    const int32_t id = sampler.Sample(logits);
+    if (i == 0) answer.timings_ms.first_token = answer.timings_ms.prefill + Since(start);
+    sampled->push_back(id);
+    if (model_->IsEndOfText(id)) {
+      answer.finish_reason = "stop", answer.stopped_by = "end";
+      break;
+    }
+    ++answer.answer_tokens;
+    if (!show(text.Push(id)) || IsSet(options.cancel)) {
+      answer.finish_reason = answer.stopped_by = "cancelled";
+      break;
+    }
+    if (loops.Push(id)) {
+      answer.finish_reason = "stop", answer.stopped_by = "repetition";
+      break;
+    }
+    if (i + 1 == room) break;
+    const auto step = Step({&id, 1}, budget, options.tail, options.cancel);
+    if (step.status().code() == Code::kCancelled) {
+      answer.finish_reason = answer.stopped_by = "cancelled";
+      break;
+    }
+    LECTERN_RETURN_IF_ERROR(step.status());
+    logits = *step;
+  }
+  (void)show(text.Flush());
+  answer.reasoning_tokens = text.reasoning_tokens();
+  return {};
+}
+
+void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
+                               std::string_view question, const AskOptions& options,
+                               const Answer& answer) {
+  Prompt fed{.text = std::move(prompt.text), .ids = fed_.ids, .ends = fed_.ends};
+  fed.ids.insert(fed.ids.end(), prompt.ids.begin(), prompt.ids.end());
+  fed.ends.insert(fed.ends.end(), prompt.ends.begin(), prompt.ends.end());
+  const Tokenizer& tokenizer = model_->tokenizer();
+  for (const int32_t id : sampled) {
+    const std::string_view control = tokenizer.ControlText(id);
+    fed.Add(id, control.empty() ? tokenizer.TokenBytes(id) : control);
+  }
+  ChatHistory history = history_.is_empty() ? options.history : history_;
+  history.turns.push_back({std::string(question), answer.text, answer.reasoning});
+  // Memory may have run out before, but not from here on: both are kept or none is.
+  fed_ = std::move(fed);
+  history_ = std::move(history);
 }
 
 Result<Answer> DocumentSession::Generate(std::string_view question, const AskOptions& options) {
@@ -276,28 +368,28 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
-  const bool is_first = num_past_ == 0 && pending_ < 0;
+  const bool is_first = fed_.ids.empty();
   if (!is_first && !options.history.is_empty()) {
     return InvalidOption("turns",
                          "earlier turns and instructions come with a session's first question");
   }
-  LECTERN_ASSIGN(const std::vector<int32_t> ids,
-                 is_first ? model_->EncodeQuestion(question, options.history)
-                          : model_->EncodeNextQuestion(pending_, question));
-  const uint64_t used = document_->shape().num_tokens + num_past_ + ids.size();
+  LECTERN_ASSIGN(NextPrompt next, PrepareNext(is_first ? options.history : history_, question));
+  const size_t num_rows_kept = std::min(next.num_kept, num_past_);
+  const size_t num_new = next.num_kept - num_rows_kept + next.rest.ids.size();
+  const uint64_t used = document_->shape().num_tokens + num_rows_kept + num_new;
   const uint64_t limit = model_->config().max_positions;
-  if (ids.size() > kMaxQuestionTokens || used + 1 > limit) {
-    return Status(Code::kContextTooLong,
-                  "document (" + std::to_string(document_->shape().num_tokens) +
-                      " tokens), conversation (" + std::to_string(num_past_) + ") and question (" +
-                      std::to_string(ids.size()) + ") need more than the model's " +
-                      std::to_string(limit) + " positions, or the question more than " +
-                      std::to_string(kMaxQuestionTokens) +
-                      " tokens; shorten the question or begin a new conversation");
+  if (num_new > kMaxQuestionTokens || used + 1 > limit) {
+    return Status(
+        Code::kContextTooLong,
+        "document (" + std::to_string(document_->shape().num_tokens) + " tokens), conversation (" +
+            std::to_string(num_rows_kept) + ") and question (" + std::to_string(num_new) +
+            ") need more than the model's " + std::to_string(limit) +
+            " positions, or the question more than " + std::to_string(kMaxQuestionTokens) +
+            " tokens; shorten the question or begin a new conversation");
   }
-  LECTERN_RETURN_IF_ERROR(ReserveRam(ids.size(), options.max_tokens, budget));
+  LECTERN_RETURN_IF_ERROR(ReserveRam(num_new, options.max_tokens, budget));
   const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
-  const size_t past_before = num_past_;
+  const std::vector<int32_t> ids = BeginTurn(next);
   totals_ = {};
   max_missed_ = options.max_missed.value_or(-1);
   max_session_rows = options.max_session_rows;
@@ -310,53 +402,20 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   Answer answer;
   answer.document = ToHex(document_->row().id);
   answer.document_tokens = document_->shape().num_tokens;
-  answer.question_tokens = ids.size() - (pending_ >= 0);  // without the last of the answer before
+  // Without the last one of the answer before.
+  answer.question_tokens = next.rest.ids.size();
   answer.timings_ms.open = open_ms_;
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
   if (on_first_logits) on_first_logits(logits.value());
   answer.timings_ms.prefill = Since(start);
 
-  answer.text.reserve(std::min(room, kReservedTokens) * kReservedBytes);
-  Sampler sampler(options.sampling);
-  TokenStream stream(model_->tokenizer(), /*strip_leading_space=*/true);
-  answer.finish_reason = "length";
-  int32_t pending = -1;
-  const auto show = [&](const std::string& piece) {
-    answer.text += piece;
-    return piece.empty() || !options.on_text || options.on_text(piece);
-  };
-  for (uint64_t i = 0; i < room; ++i) {
-    const int32_t id = sampler.Sample(logits.value());
-    if (i == 0) answer.timings_ms.first_token = Since(start);
-    pending = id;
-    if (model_->IsEndOfText(id)) {
-      answer.finish_reason = "stop";
-      break;
-    }
-    ++answer.answer_tokens;
-    if (!show(stream.Push(id)) || IsSet(options.cancel)) {
-      answer.finish_reason = "cancelled";
-      break;
-    }
-    if (i + 1 == room) break;
-    logits = Step({&id, 1}, budget, options.tail, options.cancel);
-    if (logits.status().code() == Code::kCancelled) {
-      answer.finish_reason = "cancelled";
-      break;
-    }
-    if (!logits.ok()) {
-      Truncate(past_before);
-      return std::move(logits).status();
-    }
-  }
+  std::vector<int32_t> sampled;
+  Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
   if (batch_) batch_->Leave(seat_);
-  if (Status taken = TakeDeviceEvidence(); !taken.ok()) {
-    Truncate(past_before);
-    return taken;
-  }
-  (void)show(stream.Flush());
-  pending_ = pending;
+  if (decoded.ok()) decoded = TakeDeviceEvidence();
+  if (!decoded.ok()) return decoded;
+  KeepTurn(std::move(next.rest), sampled, question, options, answer);
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
   answer.kv.session_rows = rows_on_device_ ? num_past_ : (rows_.total_rows() + heads - 1) / heads;
@@ -397,6 +456,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
                           "densely");
   }
   AddEvidence(options, answer);
+  if (answer.stopped_by == "repetition") {
+    answer.warnings.push_back("repetition");
+    AddNote(answer, "the answer went round in a loop and was ended");
+  }
   if (!device_.fallback.empty()) {
     answer.warnings.push_back("cpu_fallback");
     AddNote(answer, device_.fallback);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/chat_template.h"
 #include "engine/device_conversation.h"
 #include "engine/device_step.h"
 #include "engine/device_transformer.h"
@@ -110,6 +111,21 @@ class DocumentSession : public Session {
   struct LayerStates;
   Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
   Status CheckOptions(const AskOptions& options) const;
+  // A question that was rendered, and what of it is to be fed.
+  struct NextPrompt {
+    size_t num_kept = 0;       // tokens of fed_ that it begins with
+    Prompt rest;               // its other tokens; the text is all of it
+    bool is_thinking = false;  // the answer begins inside the marks of thinking
+  };
+  Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
+  // The question's tokens that have no rows; then only those of fed_ that it begins with have.
+  std::vector<int32_t> BeginTurn(const NextPrompt& next);
+  // Rows and fed_ as they were after BeginTurn, or before it.
+  void GiveUpTurn();
+  Status Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room, double budget,
+                const AskOptions& options, Answer& answer, std::vector<int32_t>* sampled);
+  void KeepTurn(Prompt prompt, std::span<const int32_t> sampled, std::string_view question,
+                const AskOptions& options, const Answer& answer);
   Status ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget);
   // The plan of steps at a budget below 1; nullptr: none, everything is read. Kept until another is
   // asked for.
@@ -173,7 +189,10 @@ class DocumentSession : public Session {
   SessionRows rows_;
   bool rows_on_device_ = false;
   size_t num_past_ = 0;
-  int32_t pending_ = -1;  // last token of the last answer: said, not yet fed
+  // All tokens after the fixed context, as text and as ids. Those that have rows are the first
+  // num_past_; the last token of the last answer was said and may not have been fed.
+  Prompt fed_;
+  ChatHistory history_;  // what was said so far
 
   // Of the running Ask.
   struct Totals {

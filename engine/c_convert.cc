@@ -178,6 +178,12 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
       return read.on_text(text.c_str(), text.size(), read.text_user) == 0;
     };
   }
+  if (read.on_reasoning) {
+    options.on_reasoning = [read](std::string_view piece) {
+      const std::string text(piece);
+      return read.on_reasoning(text.c_str(), text.size(), read.reasoning_user) == 0;
+    };
+  }
   return options;
 }
 
@@ -268,6 +274,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.keep = answer.kv.keep;
   receipt.session_rows = answer.kv.session_rows;
   receipt.prefill_budget = answer.kv.prefill_budget;
+  receipt.reasoning_tokens = answer.reasoning_tokens;
   return receipt;
 }
 

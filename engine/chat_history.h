@@ -11,6 +11,7 @@ namespace lectern {
 struct ChatHistory {
   struct Turn {
     std::string question, answer;
+    std::string reasoning = {};  // what the model thought before the answer; may be empty
   };
   std::string instructions = {};
   std::vector<Turn> turns = {};

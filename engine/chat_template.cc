@@ -1,7 +1,10 @@
 #include "engine/chat_template.h"
 
 #include <algorithm>
-#include <array>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <utility>
 
 #include "engine/json.h"
 #include "engine/text.h"
@@ -10,255 +13,94 @@ namespace lectern {
 namespace {
 
 constexpr std::string_view kQuestion = "\n\nQuestion: ";
-// Of the rows below, where it changes what stands before a document.
-constexpr std::string_view kIdentityVersion = " 1: ";
 
-// What a published template says without a system message. Llama 3.1's has a date there: the one
-// that it has where no clock is, as an index must not change from day to day.
-constexpr ChatFormat kFormats[] = {
-    {"llama3", "{bos}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|start_header_id|>}assistant{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|end_of_text|>}{<|eom_id|>}", "", "", Trims::kAll},
-    {"llama3.1",
-     "{bos}{<|start_header_id|>}system{<|end_header_id|>}\n\n"
-     "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n{<|eot_id|>}"
-     "{<|start_header_id|>}user{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|start_header_id|>}assistant{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
-     "{<|eot_id|>}{<|end_of_text|>}{<|eom_id|>}", "", "", Trims::kAll},
-    {"qwen2.5",
-     "{<|im_start|>}system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
-     "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}\n{<|im_start|>}assistant\n", "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}{<|endoftext|>}"},
-    {"smollm2",
-     "{<|im_start|>}system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-     "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}\n{<|im_start|>}assistant\n", "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}{<|endoftext|>}"},
-    {"qwen2",
-     "{<|im_start|>}system\nYou are a helpful assistant.{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}\n{<|im_start|>}assistant\n", "{<|im_end|>}\n{<|im_start|>}user\n",
-     "{<|im_end|>}{<|endoftext|>}"},
-    {"chatml", "{<|im_start|>}user\n", "{<|im_end|>}\n{<|im_start|>}assistant\n",
-     "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}"},
-    {"chatml-bos", "{bos}{<|im_start|>}user\n", "{<|im_end|>}\n{<|im_start|>}assistant\n",
-     "{<|im_end|>}\n{<|im_start|>}user\n", "{<|im_end|>}{<|endoftext|>}"},
-    {"gemma", "{bos}{<start_of_turn>}user\n", "{<end_of_turn>}\n{<start_of_turn>}model\n",
-     "{<end_of_turn>}\n{<start_of_turn>}user\n", "{<end_of_turn>}{<eos>}", "", "", Trims::kAll},
-    {"phi3", "{bos}{<|user|>}\n", "{<|end|>}\n{<|assistant|>}\n", "{<|end|>}\n{<|user|>}\n",
-     "{<|end|>}{<|endoftext|>}"},
-    {"phi4-mini", "{<|user|>}", "{<|end|>}{<|assistant|>}", "{<|end|>}{<|user|>}",
-     "{<|end|>}{<|endoftext|>}"},
-    // Its marks are text.
-    {"zephyr", "<|user|>\n", "{</s>}\n<|assistant|>\n", "{</s>}\n<|user|>\n", "{</s>}"},
-    // From Mistral NeMo on: no space after a mark.
-    {"mistral-v3-tekken", "{bos}{[INST]}", "{[/INST]}", "{</s>}{[INST]}", "{</s>}"},
-    {"mistral-v3", "{bos}{[INST]} ", "{[/INST]}", "{</s>}{[INST]} ", "{</s>}", " ", "",
-     Trims::kAnswers},
-    // Of 7B v0.1 and v0.2 and the first Mixtral there are templates with and without a space before
-    // what follows a control token.
-    {"mistral-v1-spaces", "{bos} [INST] ", " [/INST]", "{</s>} [INST] ", "{</s>}", " "},
-    {"mistral-v1-space", "{bos}[INST] ", " [/INST]", "{</s>} [INST] ", "{</s>}"},
-    {"mistral-v1", "{bos}[INST] ", " [/INST]", "{</s>}[INST] ", "{</s>}"},
-    {"llama2", "{bos}[INST] ", " [/INST]", "{</s>}{bos}[INST] ", "{</s>}", " ", " ", Trims::kAll},
-    {"vicuna",
-     "{bos}A chat between a curious user and an artificial intelligence assistant. The assistant "
-     "gives helpful, detailed, and polite answers to the user's questions. USER: ",
-     " ASSISTANT:", "{</s>}USER: ", "{</s>}", " "},
-    // The bundled reader's, and of models that have no template. After an answer the end token,
-    // which the model made, stays.
-    {"plain", "{bos}", "\nAnswer:", "\n\nQuestion: ", "", " ", "{eos}", Trims::kAnswers},
-};
-constexpr const ChatFormat& kPlain = kFormats[std::size(kFormats) - 1];
+// Stand-ins for a document, which the template must show as they are. They differ in length,
+// letters and lines, so that a template that looks into a user's text shows it.
+constexpr std::string_view kMark = "LecternDocument7f3a91",
+                           kOtherMark = "A: 2nd\n\n# stand-in (0c5e), <b>";
 
-// A model's own template is of the first format here all of whose `markers` it has, and none of
-// whose `others`.
-struct Recognition {
-  std::string_view name;
-  std::array<std::string_view, 2> markers;
-  std::array<std::string_view, 4> others = {};
-};
-constexpr Recognition kRecognitions[] = {
-    {"llama3.1",
-     {"<|start_header_id|>", "\"Cutting Knowledge Date: December 2023\n\""},
-     {"{%- if system_message %}"}},
-    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}},
-    {"qwen2.5", {"<|im_start|>", "You are Qwen, created by Alibaba Cloud."}, {"<|im_sep|>"}},
-    {"smollm2",
-     {"<|im_start|>", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
-     {"<|im_sep|>"}},
-    {"qwen2", {"<|im_start|>", "system\nYou are a helpful assistant."}, {"<|im_sep|>"}},
-    {"chatml-bos", {"<|im_start|>", "bos_token }}"}, {"<|im_sep|>", "You are a", "Please "}},
-    {"chatml",
-     {"<|im_start|>", "<|im_end|>"},
-     {"<|im_sep|>", "You are a", "Please ", "bos_token"}},
-    {"gemma", {"<start_of_turn>", "<end_of_turn>"}},
-    {"phi3", {"<|user|>' + '\n' + message['content'] + '<|end|>", "<|assistant|>"}},
-    {"phi3", {"'<|user|>\n' + message['content'] + '<|end|>\n'", "'<|assistant|>\n'"}},
-    {"phi3",
-     {"'<|' + message['role'] + '|>' + '\n' + message['content'] + '<|end|>\n'",
-      "'<|assistant|>\n'"}},
-    {"phi4-mini",
-     {"'<|' + message['role'] + '|>' + message['content'] + '<|end|>'", "'<|assistant|>'"},
-     {"Your name is Phi"}},
-    {"zephyr", {"'<|user|>\n' + message['content'] + eos_token", "<|assistant|>"}},
-    {"mistral-v3-tekken", {"[AVAILABLE_TOOLS]", "\"[INST]\""}, {"[SYSTEM_PROMPT]"}},
-    {"mistral-v3", {"[AVAILABLE_TOOLS]", "\"[INST] \""}, {"[SYSTEM_PROMPT]", " [/INST]"}},
-    {"mistral-v1-spaces",
-     {"' [INST] ' + message['content'] + ' [/INST]'", "' ' + message['content'] + eos_token}}"},
-     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
-    {"mistral-v1-space",
-     {"'[INST] ' + message['content'] + ' [/INST]'", "{ message['content'] + eos_token + ' ' }}"},
-     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
-    {"mistral-v1",
-     {"'[INST] ' + message['content'] + ' [/INST]'", "{ message['content'] + eos_token}}"},
-     {"<<SYS>>", "[SYSTEM_PROMPT]"}},
-    {"llama2", {"bos_token + '[INST] ' + content", "<<SYS>>"}, {"true == true"}},
-    {"vicuna",
-     {"A chat between a curious user and an artificial intelligence assistant.", "ASSISTANT:"}},
+// What changes a model's identity when it changes: how a template's prefix is rendered for it.
+constexpr std::string_view kTemplateVersion = "template 1: ";
+
+// The marks of published models, the most special first: in some templates a later one is text.
+constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
+    {"<seed:think>", "</seed:think>"},
+    {"<mm:think>", "</mm:think>"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<|inner_prefix|>", "<|inner_suffix|>"},
+    {"<|channel>thought", "<channel|>"},
+    {"[THINK]", "[/THINK]"},
+    {"<think>", "</think>"},
 };
 
-bool Has(std::string_view text, std::string_view part) {
-  return !part.empty() && text.find(part) != std::string_view::npos;
-}
-
-bool IsOf(const Recognition& format, std::string_view jinja) {
-  const auto has = [&](std::string_view part) { return Has(jinja, part); };
-  return std::ranges::all_of(format.markers, has) && std::ranges::none_of(format.others, has);
-}
-
-// Tells texts and tokens apart: "{a}b" is the token "a" and the text "b".
-struct FormatPart {
-  std::string_view text;
-  bool is_token;
-};
-std::vector<FormatPart> SplitFormat(std::string_view format) {
-  std::vector<FormatPart> parts;
-  while (!format.empty()) {
-    const bool is_token = format.front() == '{';
-    const size_t end = std::min(format.find(is_token ? '}' : '{'), format.size());
-    parts.push_back({format.substr(is_token, end - is_token), is_token});
-    format.remove_prefix(std::min(end + is_token, format.size()));
-  }
-  return parts;
-}
-
-}  // namespace
-
-std::string KnownChatFormats() {
-  std::string names(kPlain.name);
-  for (const ChatFormat& format : kFormats) {
-    if (&format != &kPlain) names.append(", ").append(format.name);
-  }
-  return names;
-}
-
-Result<const ChatFormat*> ChatFormatNamed(std::string_view name) {
-  for (const ChatFormat& format : kFormats) {
-    if (format.name == name) return &format;
-  }
-  return Status(Code::kInvalidArgument, "chat template \"" + std::string(name.substr(0, 100)) +
-                                            "\" is none of " + KnownChatFormats())
+Status Refused(const std::string& path, const std::string& what) {
+  return Status(Code::kUnsupportedModel, path + ": its chat template " + what +
+                                             "; give another with --chat-template: a file with a "
+                                             "Jinja program, or one of " +
+                                             KnownChatFormats())
       .WithParam("chat_template");
 }
 
-Result<const ChatFormat*> RecognizeChatFormat(std::string_view jinja, const std::string& path) {
-  if (jinja.empty()) return &kPlain;
-  // A line break within a string of the program may be one or be written as one.
-  std::string text(jinja);
-  for (size_t at = 0; (at = text.find("\\n", at)) != std::string::npos;) text.replace(at, 2, "\n");
-  for (const Recognition& format : kRecognitions) {
-    if (IsOf(format, text)) return ChatFormatNamed(format.name);
+// "2026-11-25"; else the day that a template without a clock says.
+std::tm ParseDate(std::string_view date) {
+  std::tm day{};
+  day.tm_year = 2024 - 1900, day.tm_mon = 6, day.tm_mday = 26;
+  int parts[3] = {};
+  const char* at = date.data();
+  bool is_date = date.size() == 10 && date[4] == '-' && date[7] == '-';
+  for (size_t i = 0; is_date && i < 3; ++i) {
+    constexpr size_t kBegin[] = {0, 5, 8}, kEnd[] = {4, 7, 10};
+    const auto [end, error] = std::from_chars(at + kBegin[i], at + kEnd[i], parts[i]);
+    is_date = error == std::errc() && end == at + kEnd[i];
   }
-  return Status(Code::kUnsupportedModel,
-                path + ": its chat template is none of those built in; choose one with "
-                       "--chat-template: " + KnownChatFormats())
-      .WithParam("chat_template");
+  if (is_date) day.tm_year = parts[0] - 1900, day.tm_mon = parts[1] - 1, day.tm_mday = parts[2];
+  const std::time_t seconds = timegm(&day);
+  std::tm whole{};
+  return gmtime_r(&seconds, &whole) != nullptr ? whole : day;
 }
 
-Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path) {
-  const Result<Json> root = ParseJson(tokenizer_config);
-  if (!root.ok()) return Status(root.status().code(), path + ": " + root.status().message());
-  const Json* value = root->Find("chat_template");
-  if (value == nullptr || value->is_null()) return std::string();
-  if (value->string() != nullptr) return *value->string();
-  if (value->array() != nullptr) {
-    for (const Json& item : *value->array()) {
-      const Json *name = item.Find("name"), *text = item.Find("template");
-      if (name == nullptr || name->string() == nullptr || *name->string() != "default") continue;
-      if (text != nullptr && text->string() != nullptr) return *text->string();
-    }
+// Bytes [begin, end) of a rendering.
+jinja::Rendered Slice(const jinja::Rendered& whole, size_t begin, size_t end) {
+  jinja::Rendered part;
+  part.text = whole.text.substr(begin, end - begin);
+  for (const jinja::Run& run : whole.runs) {
+    if (run.end <= begin) continue;
+    part.runs.push_back({std::min(run.end, end) - begin, run.is_input});
+    if (run.end >= end) break;
   }
-  return Status(Code::kMalformedModel,
-                path + ": \"chat_template\" is neither a text nor a list with one called default");
+  if (part.text.empty()) part.runs.clear();
+  return part;
 }
-
-Result<ChatTemplate::Parts> ChatTemplate::Bind(const ChatFormat& format, std::string_view text,
-                                               const Tokenizer& tokenizer) {
-  Parts parts;
-  for (const FormatPart& part : SplitFormat(text)) {
-    if (!part.is_token) {
-      parts.push_back({std::string(part.text)});
-      continue;
-    }
-    const bool is_bos = part.text == "bos", is_eos = part.text == "eos";
-    const int32_t id = is_bos   ? tokenizer.bos_id()
-                       : is_eos ? tokenizer.eos_id()
-                                : tokenizer.ControlId(part.text);
-    if (id >= 0) {
-      parts.push_back({"", id});
-    } else if (!is_bos && !is_eos) {
-      return Status(Code::kUnsupportedModel,
-                    "the chat template " + std::string(format.name) + " needs the token " +
-                        std::string(part.text) +
-                        ", which the tokenizer does not have; choose another with --chat-template")
-          .WithParam("chat_template");
-    }
-  }
-  return parts;
-}
-
-Result<ChatTemplate> ChatTemplate::Make(const ChatFormat& format, const Tokenizer& tokenizer) {
-  ChatTemplate made;
-  made.format_ = &format;
-  LECTERN_ASSIGN(made.prefix_, Bind(format, format.document_prefix, tokenizer));
-  LECTERN_ASSIGN(made.suffix_, Bind(format, format.question_suffix, tokenizer));
-  LECTERN_ASSIGN(made.next_, Bind(format, format.next_turn, tokenizer));
-  LECTERN_ASSIGN(made.before_answer_, Bind(format, format.before_answer, tokenizer));
-  LECTERN_ASSIGN(made.after_answer_, Bind(format, format.after_answer, tokenizer));
-  for (const FormatPart& part : SplitFormat(format.ends)) {
-    if (const int32_t id = tokenizer.ControlId(part.text); id >= 0) made.ends_.push_back(id);
-  }
-  return made;
-}
-
-std::string ChatTemplate::identity() const {
-  // As documents of versions that knew no other have it.
-  if (format_ == &kPlain) return "plain 1: <bos>";
-  return std::string(format_->name) + std::string(kIdentityVersion) +
-         std::string(format_->document_prefix);
-}
-
-bool ChatTemplate::IsEnd(int32_t id) const {
-  return std::find(ends_.begin(), ends_.end(), id) != ends_.end();
-}
-
-namespace {
 
 // Encodes text up to the next control token at once, so that only those cut it.
-class PartsEncoder {
+class PromptEncoder {
  public:
-  // `is_beginning`: nothing but bos comes before.
-  PartsEncoder(const Tokenizer& tokenizer, bool is_beginning)
-      : tokenizer_(tokenizer), is_beginning_(is_beginning) {}
+  // `is_beginning`: nothing but the token that begins a text comes before. `offset`: of the first
+  // byte that is added, in Prompt::ends.
+  PromptEncoder(const Tokenizer& tokenizer, bool is_beginning, size_t offset)
+      : tokenizer_(tokenizer), is_beginning_(is_beginning), at_(offset) {}
 
-  void AddText(std::string_view text) { text_ += text; }
+  // From the byte `begin` on.
+  Status Add(const jinja::Rendered& rendered, size_t begin) {
+    size_t at = begin;
+    for (const jinja::Run& run : rendered.runs) {
+      if (run.end <= at) continue;
+      const std::string_view part = std::string_view(rendered.text).substr(at, run.end - at);
+      at = run.end;
+      if (run.is_input) {
+        AddText(part);
+      } else {
+        LECTERN_RETURN_IF_ERROR(AddTemplateText(part));
+      }
+    }
+    return Status();
+  }
 
-  Status AddToken(int32_t id) {
+  Status AddToken(int32_t id, size_t bytes) {
     LECTERN_RETURN_IF_ERROR(Flush());
-    ids_.push_back(id);
+    at_ += bytes;
+    prompt_.ids.push_back(id);
+    prompt_.ends.push_back(at_);
     is_beginning_ = is_beginning_ && id == tokenizer_.bos_id();
     return Status();
   }
@@ -267,9 +109,13 @@ class PartsEncoder {
     if (text_.empty()) return Status();
     // A space at the beginning is the dummy prefix.
     const bool has_prefix = is_beginning_ && !(tokenizer_.has_dummy_prefix() && text_[0] == ' ');
-    LECTERN_ASSIGN(const TokenizedText tokens, has_prefix ? tokenizer_.Encode(text_)
-                                                          : tokenizer_.EncodeContinuation(text_));
-    ids_.insert(ids_.end(), tokens.ids.begin(), tokens.ids.end());
+    LECTERN_ASSIGN(const TokenizedText tokens,
+                   has_prefix ? tokenizer_.Encode(text_) : tokenizer_.EncodeContinuation(text_));
+    for (size_t i = 0; i < tokens.ids.size(); ++i) {
+      prompt_.ids.push_back(tokens.ids[i]);
+      prompt_.ends.push_back(at_ + tokens.ranges[i].end);
+    }
+    at_ += text_.size();
     text_.clear();
     is_beginning_ = false;
     return Status();
@@ -283,87 +129,280 @@ class PartsEncoder {
   }
 
   bool is_beginning() const { return is_beginning_ && text_.empty(); }
-  std::vector<int32_t> TakeIds() { return std::move(ids_); }
+  Prompt Take() { return std::move(prompt_); }
 
  private:
+  void AddText(std::string_view text) { text_ += text; }
+
+  Status AddTemplateText(std::string_view text) {
+    size_t begin = 0;
+    for (size_t at = 0; at < text.size();) {
+      const auto control = tokenizer_.FindControl(text.substr(at));
+      if (!control) {
+        ++at;
+        continue;
+      }
+      AddText(text.substr(begin, at - begin));
+      LECTERN_RETURN_IF_ERROR(AddToken(control->id, control->length));
+      begin = at += control->length;
+    }
+    AddText(text.substr(begin));
+    return Status();
+  }
+
   const Tokenizer& tokenizer_;
   bool is_beginning_;
-  std::string text_;
-  std::vector<int32_t> ids_;
+  size_t at_;         // of the first byte of text_
+  std::string text_;  // not yet encoded
+  Prompt prompt_;
 };
 
-template <typename Parts>
-Status AddParts(const Parts& parts, PartsEncoder* encoder) {
-  for (const auto& part : parts) {
-    if (part.id < 0) {
-      encoder->AddText(part.text);
-    } else {
-      LECTERN_RETURN_IF_ERROR(encoder->AddToken(part.id));
-    }
+jinja::Value Message(const char* role, const std::string& content, bool has_parts,
+                     const std::string& reasoning = "") {
+  jinja::Value text = jinja::Value::Input(content);
+  if (has_parts) {
+    text = jinja::Value::List({jinja::Value::Dict(
+        {{"type", jinja::Value::Template("text")}, {"text", std::move(text)}})});
   }
-  return Status();
+  std::vector<std::pair<std::string, jinja::Value>> members = {
+      {"role", jinja::Value::Template(role)}, {"content", std::move(text)}};
+  if (!reasoning.empty()) members.emplace_back("reasoning_content", jinja::Value::Input(reasoning));
+  return jinja::Value::Dict(std::move(members));
 }
 
 }  // namespace
 
-Result<FixedContext> ChatTemplate::EncodeDocument(const Tokenizer& tokenizer,
-                                                  std::string_view text) const {
-  PartsEncoder encoder(tokenizer, /*is_beginning=*/true);
-  LECTERN_RETURN_IF_ERROR(AddParts(prefix_, &encoder));
+void Prompt::Add(int32_t id, std::string_view token_text) {
+  text += token_text;
+  ids.push_back(id);
+  ends.push_back(text.size());
+}
+
+void Prompt::Truncate(size_t num_tokens) {
+  if (num_tokens >= ids.size()) return;
+  ids.resize(num_tokens);
+  ends.resize(num_tokens);
+  text.resize(num_tokens > 0 ? ends.back() : 0);
+}
+
+size_t Prompt::TokensBefore(std::string_view other) const {
+  const size_t shorter = std::min(text.size(), other.size());
+  size_t common = 0;
+  while (common < shorter && text[common] == other[common]) ++common;
+  // The rest of `other` must begin with a whole character and not be empty.
+  common = std::min(common, other.empty() ? 0 : other.size() - 1);
+  const auto is_inside = [&](size_t at) {
+    return (static_cast<uint8_t>(other[at]) & 0xC0) == 0x80;
+  };
+  size_t count = static_cast<size_t>(std::ranges::upper_bound(ends, common) - ends.begin());
+  while (count > 0 && is_inside(ends[count - 1])) --count;
+  return count;
+}
+
+// A rendering before and behind the document.
+struct ChatTemplate::Cut {
+  jinja::Rendered before, after;
+};
+
+jinja::Variables ChatTemplate::VariablesOf(const std::string& document, const ChatHistory& history,
+                                           std::string_view question) const {
+  std::string asked = document;
+  if (!history.instructions.empty()) {
+    asked.append("\n\n").append(TrimWhiteSpace(history.instructions));
+  }
+  asked += kQuestion;
+  std::vector<jinja::Value> messages;
+  for (const ChatHistory::Turn& turn : history.turns) {
+    messages.push_back(Message("user", asked + turn.question, has_parts_));
+    messages.push_back(Message("assistant", turn.answer, has_parts_, turn.reasoning));
+    asked.clear();
+  }
+  messages.push_back(Message("user", asked.append(question), has_parts_));
+  // As transformers passes them; then the switches by which published templates turn thinking off.
+  return {{"messages", jinja::Value::List(std::move(messages))},
+          {"tools", jinja::Value()},
+          {"documents", jinja::Value()},
+          {"add_generation_prompt", jinja::Value::Bool(true)},
+          {"bos_token", jinja::Value::Template(source_.bos)},
+          {"eos_token", jinja::Value::Template(source_.eos)},
+          {"enable_thinking", jinja::Value::Bool(false)},
+          {"thinking", jinja::Value::Bool(false)},
+          {"thinking_mode", jinja::Value::Template("disabled")},
+          {"thinking_budget", jinja::Value::Integer(0)},
+          {"skip_thinking", jinja::Value::Bool(true)}};
+}
+
+Result<ChatTemplate::Cut> ChatTemplate::RenderAround(const std::string& document,
+                                                     const ChatHistory& history,
+                                                     std::string_view question,
+                                                     std::string_view date) const {
+  LECTERN_ASSIGN(const jinja::Rendered whole,
+                 program_.Render(VariablesOf(document, history, question), ParseDate(date)));
+  const size_t begin = whole.text.find(document);
+  if (begin == std::string::npos) {
+    return Status(Code::kUnsupportedModel, "leaves a user's text out or changes it");
+  }
+  const size_t end = begin + document.size();
+  return Cut{Slice(whole, 0, begin), Slice(whole, end, whole.text.size())};
+}
+
+Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& tokenizer,
+                                        const std::string& path) {
+  for (const std::string& token : source.needs) {
+    if (tokenizer.ControlId(token) >= 0) continue;
+    return Status(Code::kUnsupportedModel,
+                  "the chat template " + source.name + " needs the token " + token +
+                      ", which the tokenizer does not have; choose another with --chat-template")
+        .WithParam("chat_template");
+  }
+  Result<jinja::Program> program = jinja::Program::Parse(source.jinja);
+  if (!program.ok()) return Refused(path, "cannot be run: " + program.status().message());
+  // A built-in template speaks of the tokens that the tokenizer puts around a text.
+  if (source.bos.empty()) source.bos = tokenizer.ControlText(tokenizer.bos_id());
+  if (source.eos.empty()) source.eos = tokenizer.ControlText(tokenizer.eos_id());
+  ChatTemplate made(std::move(source), std::move(program).value());
+  Status learnt = made.Learn();
+  if (learnt.code() == Code::kUnsupportedModel) {
+    // Templates of models that also see pictures take a message for a list of parts.
+    made.has_parts_ = true;
+    if (made.Learn().ok()) learnt = Status();
+  }
+  if (!learnt.ok()) return Refused(path, learnt.message());
+  made.FindThinkingMarks(tokenizer);
+  return made;
+}
+
+Status ChatTemplate::Learn() {
+  const std::string mark(kMark), other_mark(kOtherMark);
+  const auto render = [&](const std::string& document, const ChatHistory& history) -> Result<Cut> {
+    auto cut = RenderAround(document, history, "Who?", "");
+    if (cut.ok() && cut->after.text.find(document) != std::string::npos) {
+      return Status(Code::kUnsupportedModel, "shows a user's text twice");
+    }
+    if (cut.ok() || cut.status().code() == Code::kUnsupportedModel) return cut;
+    return Status(Code::kMalformedModel,
+                  "refuses a question about a document: " + cut.status().message());
+  };
+  LECTERN_ASSIGN(const Cut cut, render(mark, {}));
+  LECTERN_ASSIGN(const Cut other, render(other_mark, {}));
+  LECTERN_ASSIGN(const Cut later, render(mark, {.instructions = {}, .turns = {{"Who?", "They."}}}));
+  assumptions_.clear();
+  if (cut.before.text != other.before.text || cut.after.text != other.after.text) {
+    assumptions_.push_back(
+        "the chat template changes with a user's text: the document is read as if it were a word");
+  }
+  if (cut.before.text != later.before.text) {
+    assumptions_.push_back(
+        "the chat template begins a longer conversation otherwise: the document keeps the "
+        "beginning "
+        "of one question");
+  }
+  has_date_ = source_.jinja.find("strftime_now") != std::string::npos;
+  if (source_.identity.empty()) {
+    source_.identity = std::string(kTemplateVersion) + cut.before.text;
+  }
+  return Status();
+}
+
+void ChatTemplate::FindThinkingMarks(const Tokenizer& tokenizer) {
+  for (const auto& [begin, end] : kThinkingMarks) {
+    const bool is_used = source_.jinja.find(begin) != std::string::npos;
+    if (!is_used && tokenizer.ControlId(begin) < 0) continue;
+    thinking_ = {std::string(begin), std::string(end)};
+    return;
+  }
+}
+
+Result<FixedContext> ChatTemplate::EncodeDocument(const Tokenizer& tokenizer, std::string_view text,
+                                                  std::string_view date) const {
+  LECTERN_ASSIGN(const Cut cut, RenderAround(std::string(kMark), {}, "Who?", date));
+  PromptEncoder encoder(tokenizer, /*is_beginning=*/true, 0);
+  // The token that begins a text is there once, whoever puts it there.
+  const auto first = tokenizer.FindControl(cut.before.text);
+  const int32_t bos = tokenizer.bos_id();
+  if (bos >= 0 && !(first && first->id == bos)) LECTERN_RETURN_IF_ERROR(encoder.AddToken(bos, 0));
+  LECTERN_RETURN_IF_ERROR(encoder.Add(cut.before, 0));
   const bool has_dummy_prefix = encoder.is_beginning() || encoder.TakeSpace();
   LECTERN_RETURN_IF_ERROR(encoder.Flush());
   LECTERN_ASSIGN(const TokenizedText tokens,
                  has_dummy_prefix ? tokenizer.Encode(text) : tokenizer.EncodeContinuation(text));
   FixedContext context;
-  context.ids = encoder.TakeIds();
+  context.ids = encoder.Take().ids;
   context.num_prefix = context.ids.size();
   context.ranges.resize(context.num_prefix);
   context.ids.insert(context.ids.end(), tokens.ids.begin(), tokens.ids.end());
   context.ranges.insert(context.ranges.end(), tokens.ranges.begin(), tokens.ranges.end());
+  context.dropped_bytes = tokens.dropped_bytes;
   return context;
 }
 
-std::string_view ChatTemplate::Asked(std::string_view question) const {
-  return format_->trims == Trims::kAll ? TrimWhiteSpace(question) : question;
+Result<jinja::Rendered> ChatTemplate::Render(const ChatHistory& history, std::string_view question,
+                                             std::string_view date) const {
+  auto cut = RenderAround(std::string(kMark), history, question, date);
+  if (cut.ok()) return std::move(cut).value().after;
+  return Status(
+      cut.status().code() == Code::kLimitExceeded ? Code::kLimitExceeded : Code::kInvalidArgument,
+      "the chat template refuses this conversation: " + cut.status().message());
 }
 
-std::string_view ChatTemplate::Answered(std::string_view answer) const {
-  return format_->trims == Trims::kNothing ? answer : TrimWhiteSpace(answer);
+Result<Prompt> ChatTemplate::Encode(const Tokenizer& tokenizer, const jinja::Rendered& rendered,
+                                    size_t begin) const {
+  PromptEncoder encoder(tokenizer, /*is_beginning=*/false, begin);
+  LECTERN_RETURN_IF_ERROR(encoder.Add(rendered, begin));
+  LECTERN_RETURN_IF_ERROR(encoder.Flush());
+  Prompt prompt = encoder.Take();
+  prompt.text = rendered.text;
+  return prompt;
 }
 
 Result<std::vector<int32_t>> ChatTemplate::EncodeQuestion(const Tokenizer& tokenizer,
                                                           std::string_view question,
-                                                          const ChatHistory& history) const {
-  PartsEncoder encoder(tokenizer, /*is_beginning=*/false);
-  if (!history.instructions.empty()) {
-    encoder.AddText("\n\n");
-    encoder.AddText(TrimWhiteSpace(history.instructions));
-  }
-  encoder.AddText(kQuestion);
-  for (const ChatHistory::Turn& turn : history.turns) {
-    encoder.AddText(Asked(turn.question));
-    LECTERN_RETURN_IF_ERROR(AddParts(suffix_, &encoder));
-    LECTERN_RETURN_IF_ERROR(AddParts(before_answer_, &encoder));
-    encoder.AddText(Answered(turn.answer));
-    LECTERN_RETURN_IF_ERROR(AddParts(after_answer_, &encoder));
-    LECTERN_RETURN_IF_ERROR(AddParts(next_, &encoder));
-  }
-  encoder.AddText(Asked(question));
-  LECTERN_RETURN_IF_ERROR(AddParts(suffix_, &encoder));
-  LECTERN_RETURN_IF_ERROR(encoder.Flush());
-  return encoder.TakeIds();
+                                                          const ChatHistory& history,
+                                                          std::string_view date) const {
+  LECTERN_ASSIGN(const jinja::Rendered rendered, Render(history, question, date));
+  LECTERN_ASSIGN(Prompt prompt, Encode(tokenizer, rendered));
+  return std::move(prompt.ids);
 }
 
-Result<std::vector<int32_t>> ChatTemplate::EncodeNextQuestion(const Tokenizer& tokenizer,
-                                                              int32_t last,
-                                                              std::string_view question) const {
-  PartsEncoder encoder(tokenizer, /*is_beginning=*/false);
-  if (last >= 0) LECTERN_RETURN_IF_ERROR(encoder.AddToken(last));
-  LECTERN_RETURN_IF_ERROR(AddParts(next_, &encoder));
-  encoder.AddText(Asked(question));
-  LECTERN_RETURN_IF_ERROR(AddParts(suffix_, &encoder));
-  LECTERN_RETURN_IF_ERROR(encoder.Flush());
-  return encoder.TakeIds();
+bool ChatTemplate::BeginsThinking(std::string_view rendered) const {
+  return !thinking_.begin.empty() && TrimWhiteSpace(rendered).ends_with(thinking_.begin);
+}
+
+Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path) {
+  const Result<Json> root = ParseJson(tokenizer_config);
+  if (!root.ok()) return Status(root.status().code(), path + ": " + root.status().message());
+  const Json* value = root->Find("chat_template");
+  if (value == nullptr || value->is_null()) return std::string();
+  if (value->string() != nullptr) return *value->string();
+  if (value->array() != nullptr) {
+    const std::string* first = nullptr;
+    for (const Json& item : *value->array()) {
+      const Json *name = item.Find("name"), *text = item.Find("template");
+      if (text == nullptr || text->string() == nullptr) continue;
+      if (first == nullptr) first = text->string();
+      const bool is_named = name != nullptr && name->string() != nullptr;
+      if (is_named && *name->string() == "default") return *text->string();
+    }
+    if (first != nullptr) return *first;
+  }
+  return Status(Code::kMalformedModel,
+                path + ": \"chat_template\" is neither a text nor a list of them");
+}
+
+std::string TokenTextOf(std::string_view tokenizer_config, std::string_view key) {
+  const Result<Json> root = ParseJson(tokenizer_config);
+  const Json* token = root.ok() ? root->Find(key) : nullptr;
+  if (token != nullptr && token->object() != nullptr) token = token->Find("content");
+  return token != nullptr && token->string() != nullptr ? *token->string() : "";
+}
+
+std::string Today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm here{};
+  char text[16] = "";
+  if (localtime_r(&now, &here) != nullptr)
+    (void)std::strftime(text, sizeof text, "%Y-%m-%d", &here);
+  return text;
 }
 
 }  // namespace lectern

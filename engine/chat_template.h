@@ -1,19 +1,26 @@
-// What stands around a document, a question and an answer: the formats that models were trained on.
+// Renders conversations about a document through a model's chat template, and reads them as tokens.
 //
-// A model says its format as a Jinja program (`chat_template`). No such program is run here: one of
-// a table of formats is recognised by what its program contains, or named by the user. A format is
-// cut once: what comes before the document, which is indexed with it, and what comes after, which
-// goes with the question. The parts are encoded apart, control tokens by id: text of a document or
-// a question never becomes one.
+// A chat template is a Jinja program (jinja.h runs it), written as the model's trainers, the user
+// or chat_formats.h wrote it. The user's first turn is the document, "\n\nQuestion: " and the
+// question; later turns are questions alone. A rendering is cut once, behind the document: all
+// before the cut is indexed with the document, all behind it goes with a question. Instructions,
+// which templates put before a first turn, stand between the document and the first question
+// instead, because what is before a document is fixed when it is indexed.
+//
+// Control tokens come out of the template's own text alone: a rendering knows byte by byte what
+// users wrote, and "<|im_end|>" in a document or a question stays text.
 #ifndef LECTERN_ENGINE_CHAT_TEMPLATE_H_
 #define LECTERN_ENGINE_CHAT_TEMPLATE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/chat_formats.h"
 #include "engine/chat_history.h"
+#include "engine/jinja.h"
 #include "engine/tokenizer.h"
 #include "store/status.h"
 
@@ -25,78 +32,94 @@ struct FixedContext {
   std::vector<int32_t> ids;
   std::vector<TokenizedText::Range> ranges;  // of the text; the prefix has {0, 0}
   size_t num_prefix = 0;                     // tokens before the document
+  uint64_t dropped_bytes = 0;  // of the document, for which the vocabulary has no piece
 };
 
-// Of which messages a template takes away the white space around them.
-enum class Trims { kNothing, kAnswers, kAll };
+// Text that was read as tokens, and where in it each token ends.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> ids;
+  std::vector<uint64_t> ends;  // [ids], bytes of `text`, ascending
 
-// A row of the table. Text, in which "{name}" is the control token `name`, and "{bos}" and "{eos}"
-// the tokens that the tokenizer puts around a text, if it does. The user's first turn is the
-// document, "\n\nQuestion: " and the question; the later ones are questions. Instructions, which
-// templates have before a first turn, stand between the document and the first question: what is
-// before a document is indexed with it.
-struct ChatFormat {
-  std::string_view name;
-  std::string_view document_prefix;  // up to the document
-  std::string_view question_suffix;  // from the end of a question to where the answer begins
-  std::string_view next_turn;        // from the end of an answer to the next question
-  std::string_view ends;  // tokens that end an answer; those that a vocabulary lacks are none
-  // Around the text of an answer that is given and was not generated.
-  std::string_view before_answer = {}, after_answer = {};
-  Trims trims = Trims::kNothing;
+  void Add(int32_t id, std::string_view token_text);
+  void Truncate(size_t num_tokens);
+  // How many of its tokens also begin a text that begins like `other`. At most size - 1 of a prompt
+  // that `other` begins with whole and adds nothing to.
+  size_t TokensBefore(std::string_view other) const;
 };
 
-// All of them: "plain, llama2, …".
-std::string KnownChatFormats();
-// kInvalidArgument, param "chat_template": there is none of this name; the message lists them.
-Result<const ChatFormat*> ChatFormatNamed(std::string_view name);
-// The format of a model's own template; of an empty one, "plain". kUnsupportedModel: none of them;
-// the message lists them. `path` only names the model in it.
-Result<const ChatFormat*> RecognizeChatFormat(std::string_view jinja, const std::string& path);
-// The `chat_template` of a tokenizer_config.json: a string, or the one called "default" of a list;
-// empty: it has none. kMalformedModel.
-Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path);
+// The marks between which a model thinks, such as "<think>" and "</think>"; empty: it has none.
+struct ThinkingMarks {
+  std::string begin, end;
+};
 
-// A format with the ids of its tokens in one vocabulary. Immutable; thread-safe.
+// A template bound to one vocabulary. Immutable; thread-safe.
 class ChatTemplate {
  public:
-  // kUnsupportedModel: the vocabulary lacks a token of the format.
-  static Result<ChatTemplate> Make(const ChatFormat& format, const Tokenizer& tokenizer);
+  // Renders two short conversations to learn where documents go. kUnsupportedModel, param
+  // "chat_template": the program cannot be run, refuses a conversation of a user and an assistant,
+  // does not show the user's text once, or needs a token that the vocabulary lacks.
+  // `path` only names the model in messages.
+  static Result<ChatTemplate> Make(ChatSource source, const Tokenizer& tokenizer,
+                                   const std::string& path = "the model");
 
-  std::string_view name() const { return format_->name; }
-  // What a document keeps of it, and its fingerprint covers: all before the document.
-  std::string identity() const;
-  bool IsEnd(int32_t id) const;  // of an answer
+  const std::string& name() const { return source_.name; }
+  const std::string& jinja() const { return source_.jinja; }
+  // What a document keeps of it, and its fingerprint covers: all before the document, with a fixed
+  // date in the place of the day's.
+  const std::string& identity() const { return source_.identity; }
+  bool has_date() const { return has_date_; }  // the program asks for the day's date
+  const ThinkingMarks& thinking() const { return thinking_; }
+  // Sentences about what was assumed; they name no file.
+  const std::vector<std::string>& assumptions() const { return assumptions_; }
 
-  // The tokenizer is that of Make. Codes of Tokenizer::Encode.
-  Result<FixedContext> EncodeDocument(const Tokenizer& tokenizer, std::string_view text) const;
-  // What follows the document, up to where the answer begins.
+  // The tokenizer is that of Make. `date`: "2026-11-25", the day of indexing; empty: a fixed one.
+  // Codes of Tokenizer::Encode.
+  Result<FixedContext> EncodeDocument(const Tokenizer& tokenizer, std::string_view text,
+                                      std::string_view date = "") const;
+  // All that follows the document, up to where the answer to `question` begins.
+  Result<jinja::Rendered> Render(const ChatHistory& history, std::string_view question,
+                                 std::string_view date = "") const;
+  // The tokens of `rendered` from the byte `begin` on; ends count from the rendering's first byte.
+  // Text before the first control token continues what came before.
+  Result<Prompt> Encode(const Tokenizer& tokenizer, const jinja::Rendered& rendered,
+                        size_t begin = 0) const;
+  // Both.
   Result<std::vector<int32_t>> EncodeQuestion(const Tokenizer& tokenizer, std::string_view question,
-                                              const ChatHistory& history = {}) const;
-  // Whether EncodeNextQuestion begins with the end token of the answer before.
-  bool ends_answers() const { return !next_.empty() && next_.front().id >= 0; }
-  // What follows an answer: `last` (-1: nothing), the token of it that was not yet fed, and then
-  // the rest of the turn and the question.
-  Result<std::vector<int32_t>> EncodeNextQuestion(const Tokenizer& tokenizer, int32_t last,
-                                                  std::string_view question) const;
+                                              const ChatHistory& history = {},
+                                              std::string_view date = "") const;
+  // Whether what the answer to a rendered question begins with is thinking: the rendering ends with
+  // the mark that begins it.
+  bool BeginsThinking(std::string_view rendered) const;
 
  private:
-  // Text, or one control token.
-  struct Part {
-    std::string text;
-    int32_t id = -1;
-  };
-  using Parts = std::vector<Part>;
-  static Result<Parts> Bind(const ChatFormat& format, std::string_view text,
-                            const Tokenizer& tokenizer);
+  ChatTemplate(ChatSource source, jinja::Program program)
+      : source_(std::move(source)), program_(std::move(program)) {}
+  struct Cut;
+  Status Learn();
+  void FindThinkingMarks(const Tokenizer& tokenizer);
+  jinja::Variables VariablesOf(const std::string& document, const ChatHistory& history,
+                               std::string_view question) const;
+  Result<Cut> RenderAround(const std::string& document, const ChatHistory& history,
+                           std::string_view question, std::string_view date) const;
 
-  std::string_view Asked(std::string_view question) const;
-  std::string_view Answered(std::string_view answer) const;
-
-  const ChatFormat* format_ = nullptr;
-  Parts prefix_, suffix_, next_, before_answer_, after_answer_;
-  std::vector<int32_t> ends_;
+  ChatSource source_;
+  jinja::Program program_;
+  bool has_date_ = false, has_parts_ = false;
+  ThinkingMarks thinking_;
+  std::vector<std::string> assumptions_;
 };
+
+// The `chat_template` of a tokenizer_config.json: a string, or of a list the one called "default",
+// else the first; empty: it has none. kMalformedModel.
+Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path);
+
+// The text of a token that a tokenizer_config.json names by `key` ("bos_token"): a string, or an
+// object's "content"; empty: it names none.
+std::string TokenTextOf(std::string_view tokenizer_config, std::string_view key);
+
+// Today's date here, "2026-11-25".
+std::string Today();
 
 }  // namespace lectern
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "engine/architecture.h"
@@ -98,7 +99,46 @@ class Fields {
 constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
 constexpr uint64_t kMaxPositions = uint64_t{1} << 27;
 
-Result<const Architecture*> ReadArchitecture(const Fields& fields) {
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+// Whether a class of transformers is a language model, whatever its body is.
+bool IsLanguageModel(std::string_view class_name) {
+  constexpr std::string_view kEndings[] = {"ForCausalLM", "Model", "ForConditionalGeneration"};
+  return std::ranges::any_of(kEndings, [&](auto ending) { return class_name.ends_with(ending); });
+}
+
+// `architectures`, which transformers does not look at where it knows model_type: another name is
+// taken and said. Other heads than a language model's are refused.
+Status CheckClassNames(const Fields& fields, const Architecture& architecture,
+                       std::vector<std::string>* assumptions) {
+  const Json* architectures = fields.Find("architectures");
+  if (architectures == nullptr) return {};
+  const Json::Array* list = architectures->array();
+  if (list == nullptr) return fields.WrongValue("architectures", *architectures, "a list");
+  const std::string own = LowerCase(std::string(architecture.class_name));
+  const bool is_own = list->empty() || std::ranges::any_of(*list, [&](const Json& name) {
+    return name.string() != nullptr && LowerCase(*name.string()) == own;
+  });
+  if (is_own) return {};
+  const bool is_language_model = std::ranges::all_of(*list, [](const Json& name) {
+    return name.string() != nullptr && IsLanguageModel(*name.string());
+  });
+  if (!is_language_model) {
+    return fields.Unsupported("architectures", "is " + Shown(*architectures) +
+                                                   "; of this model_type this build runs [\"" +
+                                                   std::string(architecture.class_name) + "\"]");
+  }
+  assumptions->push_back("\"architectures\" is " + Shown(*architectures) + "; run as " +
+                         std::string(architecture.class_name) +
+                         ", which \"model_type\" stands for");
+  return {};
+}
+
+Result<const Architecture*> ReadArchitecture(const Fields& fields,
+                                             std::vector<std::string>* assumptions) {
   const Json* type = fields.Find("model_type");
   if (type == nullptr) return fields.Malformed("model_type", "is missing");
   if (type->string() == nullptr) return fields.WrongValue("model_type", *type, "a string");
@@ -107,17 +147,8 @@ Result<const Architecture*> ReadArchitecture(const Fields& fields) {
     return fields.Unsupported("model_type",
                               "is " + Shown(*type) + "; this build runs " + ArchitectureNames());
   }
-  const Json* architectures = fields.Find("architectures");
-  if (architectures == nullptr) return found;
-  const Json::Array* list = architectures->array();
-  if (list == nullptr) return fields.WrongValue("architectures", *architectures, "a list");
-  if (list->size() == 1 && (*list)[0].string() != nullptr &&
-      *(*list)[0].string() == found->class_name) {
-    return found;
-  }
-  return fields.Unsupported("architectures", "is " + Shown(*architectures) +
-                                                 "; of this model_type this build runs [\"" +
-                                                 std::string(found->class_name) + "\"]");
+  LECTERN_RETURN_IF_ERROR(CheckClassNames(fields, *found, assumptions));
+  return found;
 }
 
 bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.boolean(); }
@@ -257,7 +288,7 @@ Status ReadWindows(const Fields& fields, const Architecture& architecture, Model
 // What the table says of this architecture, and the fields that change it.
 Status ReadParts(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
   config->activation = architecture.activation;
-  config->fused = architecture.fused;
+  config->fused_qkv = config->fused_gate_up = architecture.fused;
   config->partial_rotary = architecture.partial_rotary;
   config->head_norms = architecture.head_norms;
   config->post_norms = architecture.post_norms;
@@ -292,17 +323,31 @@ Status ReadParts(const Fields& fields, const Architecture& architecture, ModelCo
   return {};
 }
 
-Status ReadSizes(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
-  LECTERN_RETURN_IF_ERROR(fields.Whole("vocab_size", 1, 1u << 22, &config->vocab_size));
-  LECTERN_RETURN_IF_ERROR(fields.Whole("hidden_size", 1, 1u << 17, &config->hidden_size));
+// `sizes`: of fields that are not there; nullptr: most must be.
+Status ReadSizes(const Fields& fields, const Architecture& architecture, const DefaultSizes* sizes,
+                 ModelConfig* config) {
+  const auto whole = [&](std::string_view name, uint64_t most, uint32_t* out,
+                         std::optional<uint32_t> otherwise) {
+    return fields.Whole(name, 1, most, out, otherwise);
+  };
+  const auto usual = [&](uint32_t DefaultSizes::* size) {
+    return sizes != nullptr ? std::optional(sizes->*size) : std::nullopt;
+  };
   LECTERN_RETURN_IF_ERROR(
-      fields.Whole("intermediate_size", 1, 1u << 20, &config->intermediate_size));
-  LECTERN_RETURN_IF_ERROR(fields.Whole("num_hidden_layers", 1, 1024, &config->num_layers));
-  LECTERN_RETURN_IF_ERROR(fields.Whole("num_attention_heads", 1, 1024, &config->num_heads));
+      whole("vocab_size", 1u << 22, &config->vocab_size, usual(&DefaultSizes::vocab)));
   LECTERN_RETURN_IF_ERROR(
-      fields.Whole("num_key_value_heads", 1, 1024, &config->num_kv_heads, config->num_heads));
+      whole("hidden_size", 1u << 17, &config->hidden_size, usual(&DefaultSizes::hidden)));
+  LECTERN_RETURN_IF_ERROR(whole("intermediate_size", 1u << 20, &config->intermediate_size,
+                                usual(&DefaultSizes::intermediate)));
   LECTERN_RETURN_IF_ERROR(
-      fields.Whole("max_position_embeddings", 1, kMaxPositions, &config->max_positions, 2048));
+      whole("num_hidden_layers", 1024, &config->num_layers, usual(&DefaultSizes::layers)));
+  LECTERN_RETURN_IF_ERROR(
+      whole("num_attention_heads", 1024, &config->num_heads, usual(&DefaultSizes::heads)));
+  LECTERN_RETURN_IF_ERROR(
+      whole("num_key_value_heads", 1024, &config->num_kv_heads,
+            usual(&DefaultSizes::kv_heads).value_or(config->num_heads)));
+  LECTERN_RETURN_IF_ERROR(whole("max_position_embeddings", kMaxPositions, &config->max_positions,
+                                usual(&DefaultSizes::positions).value_or(2048)));
   const bool has_head_dim = fields.Find("head_dim") != nullptr || architecture.head_dim > 0;
   const uint32_t head_dim =
       architecture.head_dim > 0 ? architecture.head_dim : config->hidden_size / config->num_heads;
@@ -325,16 +370,28 @@ Status ReadSizes(const Fields& fields, const Architecture& architecture, ModelCo
   return Status();
 }
 
+// Adds what is not there yet. An id of no token, as of a vocabulary that was cut, ends nothing: it
+// is left out and said.
 Status ReadEosIds(const Fields& fields, ModelConfig* config) {
   const Json* eos = fields.Find("eos_token_id");
   if (eos == nullptr) return Status();
-  const std::string wanted = "a token id below " + std::to_string(config->vocab_size);
   const Json::Array one = {*eos};
+  std::set<int32_t> known(config->eos_ids.begin(), config->eos_ids.end());
+  const Json* left_out = nullptr;
   for (const Json& item : eos->array() != nullptr ? *eos->array() : one) {
+    if (!item.integer()) return fields.WrongValue("eos_token_id", item, "a token id, or a list");
     const std::optional<uint64_t> id = item.unsigned_integer();
-    if (!id || *id >= config->vocab_size) return fields.WrongValue("eos_token_id", item, wanted);
-    config->eos_ids.push_back(static_cast<int32_t>(*id));
+    if (!id || *id >= config->vocab_size) {
+      left_out = &item;
+      continue;
+    }
+    const auto end = static_cast<int32_t>(*id);
+    if (known.insert(end).second) config->eos_ids.push_back(end);
   }
+  if (left_out == nullptr) return Status();
+  config->assumptions.push_back("the end of text " + Shown(*left_out) +
+                                " is left out: the model has " +
+                                std::to_string(config->vocab_size) + " tokens");
   return Status();
 }
 
@@ -567,6 +624,18 @@ Status ReadRope(const Json& root, const Fields& top, const ConfigFile& file,
   return ReadRecipe(Fields(no_fields, file), fields, *config, &config->local_rope);
 }
 
+// The field that holds the configuration of a language model, of a model that also sees or hears;
+// "": `root` is one itself.
+std::string FindWrapped(const Json& root) {
+  const Json* const type = root.Find("model_type");
+  if (type != nullptr && type->string() != nullptr && FindArchitecture(*type->string())) return "";
+  for (const char* name : {"text_config", "llm_config", "language_config"}) {
+    const Json* const body = root.Find(name);
+    if (body != nullptr && body->object() != nullptr) return name;
+  }
+  return "";
+}
+
 Status ReadEpsilon(const Fields& fields, ModelConfig* config) {
   double epsilon = 1e-6;
   LECTERN_RETURN_IF_ERROR(fields.Real("rms_norm_eps", 0, 1, &epsilon));
@@ -590,22 +659,44 @@ Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) 
   return ReadConfig(*parsed, {.path = path, .own_names = {}});
 }
 
+Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t vocab_size) {
+  LECTERN_ASSIGN(const Json root, ParseJson(json, {.max_depth = 16}));
+  if (root.object() == nullptr) return Status(Code::kMalformedModel, "not a JSON object");
+  const ConfigFile file;
+  ModelConfig config;
+  config.vocab_size = vocab_size;
+  LECTERN_RETURN_IF_ERROR(ReadEosIds(Fields(root, file), &config));
+  return std::move(config.eos_ids);
+}
+
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   if (root.object() == nullptr) {
     return Status(Code::kMalformedModel, file.path + ": not a JSON object");
   }
-  const Fields fields(root, file);
+  const std::string wrapped = FindWrapped(root);
+  const Json& body = wrapped.empty() ? root : *root.Find(wrapped);
+  const Fields all(root, file), fields(body, file, wrapped.empty() ? "" : wrapped + ".");
   ModelConfig config;
-  LECTERN_ASSIGN(const Architecture* const architecture, ReadArchitecture(fields));
+  LECTERN_ASSIGN(const Architecture* const architecture,
+                 ReadArchitecture(fields, &config.assumptions));
   config.architecture = architecture->model_type;
+  LECTERN_RETURN_IF_ERROR(CheckRestrictions(all));
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
-  LECTERN_RETURN_IF_ERROR(ReadSizes(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(
+      ReadSizes(fields, *architecture, wrapped.empty() ? nullptr : &architecture->sizes, &config));
+  LECTERN_RETURN_IF_ERROR(
+      fields.Whole("num_nextn_predict_layers", 0, 1024, &config.num_extra_layers, 0));
   LECTERN_RETURN_IF_ERROR(ReadWindows(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
   LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
-  LECTERN_RETURN_IF_ERROR(ReadRope(root, fields, file, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadRope(body, fields, file, *architecture, &config));
   StretchPositions(&config);
   LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
+  if (wrapped.empty()) return config;
+  LECTERN_RETURN_IF_ERROR(ReadEosIds(all, &config));
+  const Json* const type = root.Find("model_type");
+  config.assumptions.push_back("of this " + (type != nullptr ? Shown(*type) + " " : "") +
+                               "model the language model is run, which reads text alone");
   return config;
 }
 

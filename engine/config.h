@@ -36,7 +36,7 @@ struct ModelConfig {
   // Which tensors a layer has (engine/architecture.h).
   bool qkv_bias = false, output_bias = false;
   bool head_norms = false, post_norms = false, norms_from_one = false;
-  bool fused = false;
+  bool fused_qkv = false, fused_gate_up = false;
   bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
   RopeRecipe rope;
   RopeRecipe local_rope;                 // of windowed layers
@@ -48,7 +48,12 @@ struct ModelConfig {
   // What queries are multiplied with so that a logit is q . k / sqrt(head_dim).
   float query_scale = 1;
   float attention_softcap = 0, logit_softcap = 0;  // kernels/softcap.h; 0: none
-  std::vector<int32_t> eos_ids;                    // config.json's; may be empty
+  // Of config.json, or the keys that stand for it; may be empty. The files of a model may name more.
+  std::vector<int32_t> eos_ids;
+  // Layers that the files have behind the others to predict more than one token; never run.
+  uint32_t num_extra_layers = 0;
+  // Sentences: what was taken for granted because a file does not say it, or says it otherwise.
+  std::vector<std::string> assumptions;
 
   uint32_t query_group() const { return num_heads / num_kv_heads; }
   bool is_windowed(size_t layer) const { return attention[layer] == AttentionKind::kSlidingWindow; }
@@ -59,8 +64,11 @@ struct ModelConfig {
 };
 
 // `json` are the bytes of config.json, `path` only names them in messages.
-// Unknown fields that cannot change the result are ignored; what we do not run is refused by name
-// with kUnsupportedModel: architectures that are not in the table of architecture.h, mlp_bias,
+// Unknown fields that cannot change the result are ignored, and so are images and sound: of a model
+// that wraps a language model of ours ("text_config") that one is taken, absent fields with the
+// defaults of its class. What we do not run is refused by name with kUnsupportedModel:
+// architectures that are not in the table of architecture.h, heads that are no language model's,
+// mlp_bias,
 // windows and activations that theirs has not, RoPE recipes that rope.h does not know,
 // quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
 // duplicate keys, missing or out-of-range fields, counts that contradict each other.
@@ -72,6 +80,11 @@ struct ConfigFile {
   // What it calls fields that have another name in config.json.
   std::map<std::string, std::string, std::less<>> own_names;
 };
+
+// `json` are the bytes of generation_config.json: its eos_token_id, a number or a list. Values that
+// are no token of the model are left out. Codes of ParseJson; kMalformedModel.
+Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t vocab_size);
+
 // The same of fields that somebody else parsed, under config.json's names.
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file);
 

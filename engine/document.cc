@@ -139,6 +139,13 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     if (chat->string() == nullptr) return Corrupt(shard.path(), "its chat template is damaged");
     document->chat_template_ = *chat->string();
   }
+  for (const auto& [key, out] : {std::pair("template_text", &document->template_text_),
+                                  std::pair("template_date", &document->template_date_)}) {
+    const Json* const found = json->Find(key);
+    if (found == nullptr) continue;
+    if (found->string() == nullptr) return Corrupt(shard.path(), "its chat template is damaged");
+    *out = *found->string();
+  }
   LECTERN_RETURN_IF_ERROR(document->ReadRetention(*json));
   const std::optional<double> prefill_budget = ReadPrefillBudget(*json);
   if (!prefill_budget) return Corrupt(shard.path(), "how it was prefilled is damaged");
@@ -161,6 +168,15 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   document->ram_ = options.ram;
   LECTERN_RETURN_IF_ERROR(document->ReserveRam());
   return std::shared_ptr<const Document>(std::move(document));
+}
+
+Result<std::optional<ChatSource>> Document::chat_source() const {
+  if (chat_template_ == kOwnTemplate) return std::optional<ChatSource>();
+  if (chat_template_ == kFileTemplate) {
+    return std::optional(ChatSource{.name = chat_template_, .jinja = template_text_});
+  }
+  LECTERN_ASSIGN(ChatSource source, ChatFormatNamed(chat_template_));
+  return std::optional(std::move(source));
 }
 
 Document::~Document() {

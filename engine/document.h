@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/chat_formats.h"
 #include "engine/engine.h"
 #include "engine/json.h"
 #include "engine/missed_calibration.h"
@@ -62,8 +63,10 @@ class Document {
   uint32_t num_full_layers() const { return num_full_layers_; }
   // What its model's matrices were multiplied as when it was indexed.
   WeightsType weights() const { return weights_; }
-  // The name of its chat template (engine/chat_template.h).
-  const std::string& chat_template() const { return chat_template_; }
+  // The chat template that it was indexed with; none: the model's own. kCorrupt.
+  Result<std::optional<ChatSource>> chat_source() const;
+  // The day that the template was told while indexing, "2026-11-25"; empty: it asks for none.
+  const std::string& template_date() const { return template_date_; }
   // The plan of asks that name no policies.
   const PlanPolicies& policies() const { return policies_; }
 
@@ -151,7 +154,8 @@ class Document {
   uint32_t num_full_layers_ = 0;
   std::string_view text_;
   WeightsType weights_ = WeightsType::kStored;
-  std::string chat_template_ = "plain";
+  std::string chat_template_ = std::string(kPlainTemplate);  // a name (chat_formats.h)
+  std::string template_text_, template_date_;                // where the template needs them
   float default_kv_budget_ = 1;
   MissedCalibration missed_calibration_;
   PlanPolicies policies_;

@@ -68,7 +68,8 @@ class FoundModel {
 
 class LocalEngine : public Engine {
  public:
-  LocalEngine(const EngineOptions& options, const Backend& backend, DeviceChoice device)
+  LocalEngine(const EngineOptions& options, const Backend& backend, DeviceChoice device,
+              std::optional<ChatSource> chat_template)
       : env_(Env::Default()),
         store_(Absolute(options.store)),
         model_(Absolute(options.model)),
@@ -79,7 +80,7 @@ class LocalEngine : public Engine {
         io_(options.io),
         rehash_model_(options.rehash_model),
         weights_(ParseWeightsName(options.weights)),
-        chat_template_(options.chat_template),
+        chat_template_(std::move(chat_template)),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(
@@ -97,7 +98,8 @@ class LocalEngine : public Engine {
     FoundModel found(env_, path, io_);
     // Packed weights are kept in the store, also in one that is made just now.
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
-    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, "", options.cancel));
+    LECTERN_ASSIGN(const auto model,
+                   ModelFor(found, WeightsType::kStored, std::nullopt, options.cancel));
     IndexContext context = Context(*model);
     context.find_device = [&] { return IndexDeviceFor(model); };
     auto report = IndexDocument(context, bytes, options);
@@ -113,7 +115,8 @@ class LocalEngine : public Engine {
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
-    LECTERN_ASSIGN(const auto model, ModelFor(found, WeightsType::kStored, "", options.cancel));
+    LECTERN_ASSIGN(const auto model,
+                   ModelFor(found, WeightsType::kStored, std::nullopt, options.cancel));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -400,7 +403,8 @@ class LocalEngine : public Engine {
                                                const CancelFlag* cancel) {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path.empty() ? document.row().model_path : path, io_);
-    return ModelFor(found, document.weights(), document.chat_template(), cancel);
+    LECTERN_ASSIGN(const auto chat_source, document.chat_source());
+    return ModelFor(found, document.weights(), chat_source, cancel);
   }
 
   // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
@@ -421,10 +425,11 @@ class LocalEngine : public Engine {
     return files.ok() && (*files)->HasBlocks();
   }
 
-  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say. Who
-  // waits for a model that another call reads goes on when that call ends.
+  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say; no
+  // template: the model's own. Who waits for a model that another call reads goes on when that call
+  // ends.
   Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, WeightsType otherwise,
-                                                const std::string& template_otherwise,
+                                                const std::optional<ChatSource>& template_otherwise,
                                                 const CancelFlag* cancel) {
     const std::string& folder = found.path();
     if (folder.empty()) {
@@ -432,10 +437,12 @@ class LocalEngine : public Engine {
     }
     std::lock_guard lock(mutex_);
     const WeightsType type = weights_.value_or(otherwise);
-    const std::string& name = chat_template_.empty() ? template_otherwise : chat_template_;
-    LECTERN_ASSIGN(const ChatFormat* format,
-                   name.empty() ? OwnFormat(found) : ChatFormatNamed(name));
-    OpenModel& cached = models_[{folder, type, format}];
+    LECTERN_ASSIGN(const std::optional<ChatSource>* const own, OwnTemplate(found));
+    std::optional<ChatSource> chat = chat_template_ ? chat_template_ : template_otherwise;
+    // A document of a model without a template: the same as none given.
+    const bool is_plain = chat && chat->name == kPlainTemplate;
+    if (is_plain && !chat_template_ && !*own) chat.reset();
+    OpenModel& cached = models_[{folder, type, chat ? chat->jinja : *own ? (*own)->jinja : ""}];
     if (!cached.model) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
       LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, *source, type));
@@ -447,19 +454,20 @@ class LocalEngine : public Engine {
                                                 .quota_bytes = quota_bytes_,
                                                 .threads = threads_.get(),
                                                 .cancel = cancel,
-                                                .chat_template = std::string(format->name)}));
+                                                .chat_template = chat}));
     }
     return cached.model;
   }
 
-  // Of the model's own chat template, which is looked for once. With mutex_ held.
-  Result<const ChatFormat*> OwnFormat(FoundModel& found) {
-    const ChatFormat*& format = own_formats_[found.path()];
-    if (format == nullptr) {
+  // The model's own chat template, which is looked for once. With mutex_ held.
+  Result<const std::optional<ChatSource>*> OwnTemplate(FoundModel& found) {
+    auto at = own_templates_.find(found.path());
+    if (at == own_templates_.end()) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
-      LECTERN_ASSIGN(format, source->FindChatFormat());
+      LECTERN_ASSIGN(auto own, source->FindChatTemplate());
+      at = own_templates_.emplace(found.path(), std::move(own)).first;
     }
-    return format;
+    return static_cast<const std::optional<ChatSource>*>(&at->second);
   }
 
   // Where a session's work is done, and with whom it shares steps.
@@ -546,18 +554,18 @@ class LocalEngine : public Engine {
   const uint64_t quota_bytes_;
   const Io io_;
   const bool rehash_model_;
-  const std::optional<WeightsType> weights_;  // none: the document's
-  const std::string chat_template_;           // empty: the document's
-  const std::shared_ptr<RamLimit> ram_;       // nullptr: no limit
+  const std::optional<WeightsType> weights_;       // none: the document's
+  const std::optional<ChatSource> chat_template_;  // none: the document's, or the model's own
+  const std::shared_ptr<RamLimit> ram_;            // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   const DeviceChoice device_;
   const bool is_device_left_to_us_;  // "auto"
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards what follows
-  std::map<std::tuple<std::string, WeightsType, const ChatFormat*>, OpenModel>
-      models_;                                                   // by folder
-  std::map<std::string, const ChatFormat*> own_formats_;         // of folders; under mutex_
-  std::map<uint64_t, std::weak_ptr<const Document>> documents_;  // by generation
+  // By folder, weights and Jinja program of the chat template (empty: none was given).
+  std::map<std::tuple<std::string, WeightsType, std::string>, OpenModel> models_;
+  std::map<std::string, std::optional<ChatSource>> own_templates_;  // of folders; under mutex_
+  std::map<uint64_t, std::weak_ptr<const Document>> documents_;     // by generation
   // Of sessions that are open.
   std::map<const Document*, std::weak_ptr<DeviceDocument>> device_documents_;
   std::mutex batches_mutex_;  // the other one is held while a model is loaded
@@ -581,8 +589,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
                   "weights \"" + options.weights + "\" are none of stored, q8 and q4")
         .WithParam("weights");
   }
+  std::optional<ChatSource> chat_template;
   if (!options.chat_template.empty()) {
-    LECTERN_RETURN_IF_ERROR(ChatFormatNamed(options.chat_template).status());
+    LECTERN_ASSIGN(chat_template, FindChatSource(Env::Default(), options.chat_template));
   }
   const Backend* backend = DefaultBackend();
   if (backend == nullptr) {
@@ -590,10 +599,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
                   "LECTERN_BACKEND names no backend of this machine; it has scalar and simd")
         .WithParam("LECTERN_BACKEND");
   }
-  LECTERN_ASSIGN(DeviceChoice device, ChooseDevice(options.device, options.device_memory_bytes,
-                                                   options.cuda_kernels));
-  return std::unique_ptr<Engine>(
-      std::make_unique<LocalEngine>(options, *backend, std::move(device)));
+  LECTERN_ASSIGN(DeviceChoice device,
+                 ChooseDevice(options.device, options.device_memory_bytes, options.cuda_kernels));
+  return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(options, *backend, std::move(device),
+                                                               std::move(chat_template)));
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to start");
 } catch (const std::system_error& error) {

@@ -55,7 +55,8 @@ struct EngineOptions {
   // asking what the document was indexed with, for indexing "stored".
   std::string weights = {};
   int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
-  // The chat template (engine/chat_template.h), part of a document's fingerprint. Empty: for asking
+  // The chat template: a name of chat_formats.h, a Jinja program, or the path of a file with one. Its
+  // beginning is part of a document's fingerprint. Empty: for asking
   // the one that the document was indexed with, for indexing the model's own.
   std::string chat_template = {};
   // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
@@ -168,7 +169,10 @@ struct IndexReport {
   std::string device = "cpu";         // that computed the keys and values: "cuda:0"
   std::string gpu;                    // its name, or empty
   std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted"
-  std::string note;                   // warnings in words; or empty
+  std::string note;                   // warnings in words, and the assumptions; or empty
+  // Sentences about what was assumed where the model's files do not say, such as how an unnamed
+  // vocabulary cuts words; and what of the text the model cannot see.
+  std::vector<std::string> assumptions;
 };
 
 // What indexing would cost. Nothing is written; the model is opened (its weights are hashed).
@@ -222,6 +226,8 @@ struct AskOptions {
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
+  // The same of what the model thinks before it answers.
+  std::function<bool(std::string_view)> on_reasoning;
   const CancelFlag* cancel = nullptr;
 };
 
@@ -263,14 +269,20 @@ struct KvReceipt {
 struct Answer {
   std::string text;
   std::string document;       // id
+  // What stood between the marks by which the model thinks, such as "<think>"; no part of `text`.
+  std::string reasoning;
   std::string finish_reason;  // "stop", "length", "cancelled"
-  uint64_t document_tokens = 0, question_tokens = 0, answer_tokens = 0;
+  // Why it ended: "end" (the model ended it), "max_tokens", "cancelled", or "repetition": it went
+  // round in a loop, which is also "stop".
+  std::string stopped_by;
+  uint64_t document_tokens = 0, question_tokens = 0;
+  uint64_t answer_tokens = 0, reasoning_tokens = 0;  // the former include the latter
   struct {
     double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
   } timings_ms;
   KvReceipt kv;
   std::vector<Evidence> evidence;     // by mass, largest first
-  // Names that stay: "whole_document", "no_evidence", "cpu_fallback".
+  // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition".
   std::vector<std::string> warnings;
   std::string note;                   // what to tell the user, warnings in words; or empty
 };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <tuple>
 
 #include "engine/bpe_tokenizer.h"
 #include "engine/safetensors.h"
@@ -28,6 +30,9 @@ struct GgufArchitecture {
   // Gemma has a model, of so many layers, whose logits are divided by the root of hidden_size /
   // heads and not of head_dim. No key says so. 0: there is none.
   uint32_t layers_with_wide_scalar = 0;
+  // Some layers are windowed, by a rule or by "attention.sliding_window_pattern"; `needs_window`:
+  // only where "attention.sliding_window" is there.
+  bool has_pattern = false, needs_window = false;
 };
 
 constexpr Renamed kKeys[] = {
@@ -46,12 +51,14 @@ constexpr Renamed kKeys[] = {
     {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
     {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
     {"expert_count", "num_experts"},
+    {"nextn_predict_layers", "num_nextn_predict_layers"},
 };
 constexpr Renamed kWindowKeys[] = {{"attention.sliding_window", "sliding_window"}};
 constexpr Renamed kGemma2Keys[] = {{"attention.sliding_window", "sliding_window"},
                                    {"attn_logit_softcapping", "attn_logit_softcapping"},
                                    {"final_logit_softcapping", "final_logit_softcapping"}};
 constexpr Renamed kGemma3Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                   {"final_logit_softcapping", "final_logit_softcapping"},
                                    {"rope.freq_base_swa", "rope_local_base_freq"}};
 constexpr Renamed kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"},
                                  {"rope.scaling.attn_factor", "rope_scaling.attention_factor"}};
@@ -61,6 +68,7 @@ constexpr Renamed kTensors[] = {
 constexpr Renamed kLlamaTensors[] = {
     {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},       {"attn_q_norm", "self_attn.q_norm"},
@@ -71,6 +79,7 @@ constexpr Renamed kGemmaTensors[] = {
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
     {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
     {"attn_output", "self_attn.o_proj"},
@@ -92,31 +101,55 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
      .keys = kWindowKeys,
      .layer_tensors = kLlamaTensors,
      .has_neighbours = true},
+    {.name = "mistral3",
+     .model_type = "llama",
+     .keys = {},
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
     {.name = "qwen2", .model_type = "qwen2", .keys = {}, .layer_tensors = kLlamaTensors},
     {.name = "qwen3", .model_type = "qwen3", .keys = {}, .layer_tensors = kLlamaTensors},
     {.name = "gemma2",
      .model_type = "gemma2",
      .keys = kGemma2Keys,
      .layer_tensors = kGemmaTensors,
-     .layers_with_wide_scalar = 46},
+     .layers_with_wide_scalar = 46,
+     .has_pattern = true},
     {.name = "gemma3",
      .model_type = "gemma3_text",
      .keys = kGemma3Keys,
      .layer_tensors = kGemmaTensors,
-     .layers_with_wide_scalar = 62},
+     .layers_with_wide_scalar = 62,
+     .has_pattern = true,
+     .needs_window = true},
     {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
 };
 
-// Keys that would change the result in a way that we do not compute, unless they are 0 or false or
-// the architecture has them among its own.
-constexpr std::string_view kRefusedKeys[] = {
-    "attn_logit_softcapping",   "final_logit_softcapping",
-    "attention.clamp_kqv",      "attention.max_alibi_bias",
-    "attention.scale",          "embedding_scale",
-    "residual_scale",           "logit_scale",
-    "rope.scaling.attn_factor", "use_parallel_residual",
-    "attention.q_lora_rank",    "attention.kv_lora_rank",
+// Keys that would change the result in a way that we do not compute, unless they say what we
+// compute anyway: 0 or false, `usual` besides, or the architecture has them among its own.
+struct RestrictedKey {
+  std::string_view gguf;
+  double usual = 0;
 };
+constexpr RestrictedKey kRestrictedKeys[] = {
+    {"attn_logit_softcapping"},
+    {"final_logit_softcapping"},
+    {"attention.clamp_kqv"},
+    {"attention.max_alibi_bias"},
+    {"attention.temperature_scale"},
+    {"attention.shared_kv_layers"},
+    {"attention.q_lora_rank"},
+    {"attention.kv_lora_rank"},
+    {"use_parallel_residual"},
+    {"embedding_length_per_layer_input"},
+    {"rope.scaling.alpha", 1},
+    {"rope.scaling.yarn_log_multiplier"},
+    {"rope.scaling.yarn_ext_factor", 1},
+    {"rope.scaling.yarn_attn_factor", 1},
+    {"embedding_scale", 1},
+    {"residual_scale", 1},
+    {"logit_scale", 1},
+};
+constexpr double kRounding = 1e-3;  // of numbers that a file gives beside those they follow from
 
 // What frequencies are divided by: of Llama 3, and of longrope.
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
@@ -196,6 +229,7 @@ class GgufModel : public ModelSource {
     LECTERN_RETURN_IF_ERROR(FindArchitecture());
     LECTERN_RETURN_IF_ERROR(CheckKeys());
     LECTERN_RETURN_IF_ERROR(MakeConfig());
+    LECTERN_RETURN_IF_ERROR(CheckScales());
     return ReadDivisors();
   }
 
@@ -205,12 +239,30 @@ class GgufModel : public ModelSource {
     return MakeGgufTokenizer(keys(), path());
   }
 
-  Result<const ChatFormat*> FindChatFormat() const override {
+  Result<std::optional<ChatSource>> FindChatTemplate() const override {
     const auto* text = keys().Find<std::string_view>("tokenizer.chat_template");
-    return RecognizeChatFormat(text != nullptr ? *text : "", path());
+    if (text == nullptr || text->empty()) return std::optional<ChatSource>();
+    return std::optional(ChatSource{.name = std::string(kOwnTemplate),
+                                    .jinja = std::string(*text),
+                                    .bos = PieceOf("tokenizer.ggml.bos_token_id"),
+                                    .eos = PieceOf("tokenizer.ggml.eos_token_id")});
   }
 
  private:
+  // The piece whose id is the value of `key`; empty: there is none.
+  std::string PieceOf(const std::string& key) const {
+    const std::optional<uint64_t> id = keys().Whole(key);
+    const auto* pieces = keys().Find<GgufArray>("tokenizer.ggml.tokens");
+    if (!id || pieces == nullptr || pieces->kind != GgufKind::kString || *id >= pieces->count) {
+      return "";
+    }
+    uint64_t at = 0;
+    for (const std::string_view piece : pieces->Strings()) {
+      if (at++ == *id) return std::string(piece);
+    }
+    return "";
+  }
+
   Result<TensorFiles> OpenTensors() override {
     TensorFiles all;
     all.config_name = "its keys";
@@ -272,10 +324,26 @@ class GgufModel : public ModelSource {
                     std::to_string(num_tensors) + " tensors; download the model again");
   }
 
+  // What is given by mistake in the place of a model.
+  Status CheckKind(std::string_view architecture) const {
+    const auto* type = keys().Find<std::string_view>("general.type");
+    if (type != nullptr && *type == "adapter") {
+      return Make(Code::kUnsupportedModel, "general.type",
+                  "is \"adapter\": this file changes a model and is none; merge it into its model "
+                  "(llama-export-lora) and give the merged file");
+    }
+    if (architecture != "clip" && !(type != nullptr && *type == "mmproj")) return {};
+    return Make(Code::kUnsupportedModel, "general.architecture",
+                "is " + QuotedName(architecture) +
+                    ": this file is the part of a model that sees or hears (mmproj); give the file "
+                    "of the model beside it");
+  }
+
   Status FindArchitecture() {
     const std::string key = "general.architecture";
     const auto* name = keys().Find<std::string_view>(key);
     if (name == nullptr) return Make(Code::kMalformedModel, key, "is missing");
+    LECTERN_RETURN_IF_ERROR(CheckKind(*name));
     std::string known;
     for (const GgufArchitecture& architecture : kGgufArchitectures) {
       if (architecture.name == *name) architecture_ = &architecture;
@@ -286,15 +354,44 @@ class GgufModel : public ModelSource {
                 "is " + QuotedName(*name) + "; this build runs " + known);
   }
 
+  bool IsOwn(std::string_view gguf) const {
+    return std::ranges::any_of(architecture_->keys,
+                               [&](const Renamed& key) { return key.gguf == gguf; });
+  }
+
   Status CheckKeys() const {
-    for (const std::string_view refused : kRefusedKeys) {
-      const bool is_own = std::ranges::any_of(
-          architecture_->keys, [&](const Renamed& key) { return key.gguf == refused; });
-      if (is_own) continue;
-      const std::string key = KeyOf(refused);
+    for (const auto& [gguf, usual] : kRestrictedKeys) {
+      const std::string key = KeyOf(gguf);
       const auto at = keys().keys.find(key);
-      if (at == keys().keys.end() || IsZero(at->second)) continue;
-      return Make(Code::kUnsupportedModel, key, "is " + Shown(at->second) + "; supported: none");
+      if (at == keys().keys.end() || IsOwn(gguf) || IsZero(at->second)) continue;
+      if (usual != 0 && ToJson(at->second).number() == usual) continue;
+      return Make(Code::kUnsupportedModel, key,
+                  "is " + Shown(at->second) + "; supported: " + (usual != 0 ? "1" : "none"));
+    }
+    const std::string key = KeyOf("attention.causal");
+    const bool* const is_causal = keys().Find<bool>(key);
+    if (is_causal == nullptr || *is_causal) return {};
+    return Make(Code::kUnsupportedModel, key,
+                "is false: tokens see what follows them, and nothing can be generated; give a "
+                "language model");
+  }
+
+  // Numbers that follow from others, where a file gives them all the same.
+  Status CheckScales() const {
+    // Of YaRN it multiplies what follows from the factor, of the others it is all there is.
+    const bool is_yarn = config_.rope.kind == RopeRecipe::Kind::kYarn;
+    const std::tuple<std::string_view, double, bool> given[] = {
+        {"attention.scale", config_.query_scale / std::sqrt(config_.head_dim), true},
+        {"rope.scaling.attn_factor", is_yarn ? 1 : config_.rope.attention_factor, true},
+        {"rope.freq_base_swa", config_.rope.theta, config_.window > 0}};
+    for (const auto& [gguf, usual, is_used] : given) {
+      const std::string key = KeyOf(gguf);
+      const auto at = keys().keys.find(key);
+      if (at == keys().keys.end() || IsOwn(gguf) || IsZero(at->second) || !is_used) continue;
+      const double value = ToJson(at->second).number().value_or(-1);
+      if (std::abs(value / usual - 1) < kRounding) continue;
+      return Make(Code::kUnsupportedModel, key,
+                  "is " + Shown(at->second) + "; supported: " + Json(usual).Dump());
     }
     return {};
   }
@@ -302,6 +399,9 @@ class GgufModel : public ModelSource {
   // Sizes that are given a second time.
   Status CheckHeadDim() const {
     for (const auto& [name, wanted] : {std::pair("attention.value_length", config_.head_dim),
+                                       std::pair("attention.key_length_swa", config_.head_dim),
+                                       std::pair("attention.value_length_swa", config_.head_dim),
+                                       std::pair("rope.dimension_count_swa", config_.rope.dims),
                                        std::pair("rope.dimension_count", config_.rope.dims)}) {
       const auto at = keys().keys.find(KeyOf(name));
       if (at == keys().keys.end() || keys().Whole(at->first) == wanted) continue;
@@ -332,23 +432,74 @@ class GgufModel : public ModelSource {
       for (const auto& [gguf, ours] : all) {
         const std::string key = KeyOf(gguf);
         file.own_names.emplace(ours, key);
-        const auto at = keys().keys.find(key);
-        if (at == keys().keys.end()) continue;
+        LECTERN_ASSIGN(std::optional<Json> value, FieldOf(key));
+        if (!value) continue;
         constexpr std::string_view kRope = "rope_scaling.";
         if (ours.starts_with(kRope)) {
-          rope[std::string(ours.substr(kRope.size()))] = ToJson(at->second);
-        } else if (ours != "sliding_window" || !IsZero(at->second)) {
-          fields[std::string(ours)] = ToJson(at->second);
+          rope[std::string(ours.substr(kRope.size()))] = std::move(*value);
+        } else {
+          // No window is null there, and not 0.
+          const bool is_none = ours == "sliding_window" && value->number() == 0.0;
+          fields[std::string(ours)] = is_none ? Json() : std::move(*value);
         }
       }
     }
     LECTERN_RETURN_IF_ERROR(AddRope(std::move(rope), fields));
     AddUnsaid(fields);
+    AddPattern(fields);
     LECTERN_ASSIGN(config_, ReadConfig(Json(std::move(fields)), file));
     config_.rope.has_neighbours = architecture_->has_neighbours;
     config_.local_rope.has_neighbours = architecture_->has_neighbours;
     config_.norms_from_one = false;  // the file's norms are what is multiplied with
+    // The tensors say what has a bias, and what is one matrix.
+    config_.fused_qkv = FindTensor("blk.0.attn_qkv.weight") != nullptr;
+    config_.qkv_bias = FindTensor("blk.0.attn_q.bias") != nullptr;
+    config_.output_bias = FindTensor("blk.0.attn_output.bias") != nullptr;
     return CheckHeadDim();
+  }
+
+  // Layers that are run, of all that the file has.
+  uint64_t NumLayers() const {
+    const uint64_t all = keys().Whole(KeyOf("block_count")).value_or(0);
+    const uint64_t further = keys().Whole(KeyOf("nextn_predict_layers")).value_or(0);
+    return all - std::min(all, further);
+  }
+
+  // The value of a key as config.json would have it: one that is given for each layer must be the
+  // same in all that are run.
+  Result<std::optional<Json>> FieldOf(const std::string& key) const {
+    const auto at = keys().keys.find(key);
+    if (at == keys().keys.end()) return std::optional<Json>();
+    if (key == KeyOf("block_count")) return std::optional(Json(NumLayers()));
+    const auto* const array = std::get_if<GgufArray>(&at->second);
+    if (array == nullptr) return std::optional(ToJson(at->second));
+    std::vector<double> numbers = array->Numbers();
+    numbers.resize(static_cast<size_t>(std::min<uint64_t>(numbers.size(), NumLayers())));
+    const auto is_first = [&](double number) { return number == numbers.front(); };
+    if (numbers.empty() || !std::ranges::all_of(numbers, is_first)) {
+      return Make(Code::kUnsupportedModel, key,
+                  "is " + Shown(at->second) +
+                      ": this build runs models whose layers are alike; take another");
+    }
+    const double number = numbers.front();
+    const bool is_whole = number >= 0 && number <= 1e15 && number == std::floor(number);
+    return std::optional(is_whole ? Json(static_cast<uint64_t>(number)) : Json(number));
+  }
+
+  // Which layers are windowed, where a key says it: every how many one is not, or each of them.
+  void AddPattern(Json::Object& fields) const {
+    if (!architecture_->has_pattern) return;
+    if (architecture_->needs_window) fields.try_emplace("sliding_window", Json());
+    const std::string key = KeyOf("attention.sliding_window_pattern");
+    if (const auto period = keys().Whole(key)) fields["sliding_window_pattern"] = Json(*period);
+    const auto* const array = keys().Find<GgufArray>(key);
+    if (array == nullptr) return;
+    Json::Array types;
+    for (const double is_windowed : array->Numbers()) {
+      if (types.size() == NumLayers()) break;
+      types.emplace_back(is_windowed != 0 ? "sliding_attention" : "full_attention");
+    }
+    if (!fields["sliding_window"].is_null()) fields["layer_types"] = Json(std::move(types));
   }
 
   // "rope_scaling", of its keys and of tensors.
@@ -358,7 +509,9 @@ class GgufModel : public ModelSource {
         *type->second.string() == "none") {
       return {};
     }
-    if (FindTensor(kLongFactors) != nullptr) {
+    if (FindTensor(kLongFactors) == nullptr) {
+      LECTERN_RETURN_IF_ERROR(AddLinear(rope));
+    } else {
       rope["rope_type"] = Json("longrope");
       LECTERN_ASSIGN(const std::vector<float> shorter, ReadFloats(kShortFactors));
       LECTERN_ASSIGN(const std::vector<float> longer, ReadFloats(kLongFactors));
@@ -366,6 +519,24 @@ class GgufModel : public ModelSource {
       rope["long_factor"] = ToArray(longer);
     }
     if (!rope.empty()) fields["rope_scaling"] = Json(std::move(rope));
+    return {};
+  }
+
+  // A factor alone is linear, also under its old name, and one of 0 or 1 changes nothing.
+  Status AddLinear(Json::Object& rope) const {
+    LECTERN_ASSIGN(const auto old_factor, FieldOf(KeyOf("rope.scale_linear")));
+    if (old_factor) rope.try_emplace("factor", *old_factor);
+    const auto type = rope.find("rope_type"), factor = rope.find("factor");
+    const bool is_linear = type == rope.end() ||
+                           (type->second.string() != nullptr && *type->second.string() == "linear");
+    if (!is_linear) return {};
+    const double by = factor == rope.end() ? 1 : factor->second.number().value_or(-1);
+    if (by == 0 || by == 1) {
+      rope.erase("factor");
+      rope.erase("rope_type");
+    } else {
+      rope["rope_type"] = Json("linear");
+    }
     return {};
   }
 
@@ -381,28 +552,40 @@ class GgufModel : public ModelSource {
     if (embedding != nullptr) fields["vocab_size"] = Json(embedding->shape[0]);
     fields["tie_word_embeddings"] = Json(FindTensor("output.weight") == nullptr);
     fields["eos_token_id"] = Json(EndsOfText());
-    const auto whole = [&](std::string_view gguf) { return keys().Whole(KeyOf(gguf)).value_or(0); };
-    const uint64_t heads = whole("attention.head_count"), hidden = whole("embedding_length");
+    fields.try_emplace("rope_theta", Json(10000));  // whatever config.json's would be
+    const auto whole = [&](const char* name) {
+      const auto at = fields.find(name);
+      return at == fields.end() ? 0 : at->second.unsigned_integer().value_or(0);
+    };
+    const uint64_t heads = whole("num_attention_heads"), hidden = whole("hidden_size");
     if (heads == 0 || hidden == 0) return;  // which is refused
-    const uint64_t given = whole("attention.key_length");
+    if (hidden % heads == 0) fields.try_emplace("head_dim", Json(hidden / heads));
+    const uint64_t given = whole("head_dim");
     const double head_dim = given > 0 ? static_cast<double>(given)
                                       : static_cast<double>(hidden) / static_cast<double>(heads);
     if (architecture_->layers_with_wide_scalar > 0) {
-      const bool is_wide = whole("block_count") == architecture_->layers_with_wide_scalar;
+      const bool is_wide = NumLayers() == architecture_->layers_with_wide_scalar;
       fields["query_pre_attn_scalar"] =
           Json(is_wide ? static_cast<double>(hidden) / static_cast<double>(heads) : head_dim);
     }
-    const auto turned = static_cast<double>(whole("rope.dimension_count"));
+    const auto turned = static_cast<double>(keys().Whole(KeyOf("rope.dimension_count")).value_or(0));
     if (turned > 0 && turned < head_dim) fields["partial_rotary_factor"] = Json(turned / head_dim);
   }
 
   Json::Array EndsOfText() const {
     Json::Array ids;
-    for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-      if (const auto id = keys().Whole(key)) ids.emplace_back(*id);
+    for (const char* name : {"eos", "eot", "eom"}) {
+      const std::string key = "tokenizer.ggml." + std::string(name) + "_token_id";
+      for (const std::string& one_or_many : {key, key + "s"}) {
+        if (const auto id = keys().Whole(one_or_many)) ids.emplace_back(*id);
+        const auto* const list = keys().Find<GgufArray>(one_or_many);
+        if (list == nullptr || list->count > kMostEnds) continue;
+        for (const double id : list->Numbers()) ids.emplace_back(static_cast<int64_t>(id));
+      }
     }
     return ids;
   }
+  static constexpr uint64_t kMostEnds = 256;
 
   Status ReadDivisors() {
     if (FindTensor(kRopeDivisors) == nullptr) return {};

@@ -64,6 +64,7 @@ class Indexer {
     report_.replaced_bytes = prepared.clean.replaced_bytes;
     report_.fingerprint = ToHex(context.model.fingerprint());
     report_.weights = WeightsName(context.model.weights().type());
+    AddAssumptions(context.model, prepared, &report_);
     report_.retention = prepared.retention;
     report_.prefill_budget = prepared.prefill_budget;
     if (device_.transformer) {
@@ -148,7 +149,7 @@ class Indexer {
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
     for (const DocumentRow& row : rows) {
       if (row.id != prepared_.id || row.state != DocumentState::kBuilding) continue;
-      if (HasOptions(row, options_, report_.gpu)) {
+      if (HasOptions(row, options_, report_.gpu, prepared_.date)) {
         row_ = row;
         continue;
       }
@@ -166,8 +167,8 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json = BuildingReport(options_, context_.model, prepared_.prefill_budget,
-                                      report_.device, report_.gpu);
+    row_.report_json =
+        BuildingReport(options_, context_.model, prepared_, report_.device, report_.gpu);
     LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
@@ -521,8 +522,9 @@ class Indexer {
   }
 
   std::string ModelJson() const {
+    const ChatTemplate& chat = context_.model.chat_template();
     Json::Object json = {{"model", Json(context_.model.folder())},
-                         {"template", Json(context_.model.chat_template().name())},
+                         {"template", Json(chat.name())},
                          {"kv_budget", Json(double{options_.kv_budget})},
                          {"kv_type", Json(DtypeName(layout_.dtype))},
                          {"layer_budget", Json(options_.layer_budget)},
@@ -532,6 +534,8 @@ class Indexer {
                          {"cluster_keys", Json(options_.cluster_keys)},
                          {"stats", Json(options_.stats)},
                          {"faiss", Json(FaissVersion())}};
+    if (chat.name() == kFileTemplate) json["template_text"] = Json(chat.jinja());
+    if (!prepared_.date.empty()) json["template_date"] = Json(prepared_.date);
     if (const WeightsType type = context_.model.weights().type(); type != WeightsType::kStored) {
       json["weights"] = Json(WeightsName(type));
     }
@@ -627,6 +631,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
                               prepared.prefill_budget);
 
   const auto existed = [&](IndexReport report) {
+    AddAssumptions(context.model, prepared, &report);
     report.seconds.read = read_seconds;
     report.seconds.total = SecondsSince(start);
     return report;

@@ -111,7 +111,8 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
           .WithParam("pages");
     }
   }
-  LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text));
+  if (model.chat_template().has_date()) prepared.date = Today();
+  LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text, prepared.date));
   const uint64_t limit = model.config().max_positions;
   if (prepared.tokens.ids.size() + 1 >= limit) {
     return Status(Code::kContextTooLong,

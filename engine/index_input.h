@@ -3,6 +3,7 @@
 #ifndef LECTERN_ENGINE_INDEX_INPUT_H_
 #define LECTERN_ENGINE_INDEX_INPUT_H_
 
+#include <string>
 #include <string_view>
 
 #include "engine/engine.h"
@@ -14,6 +15,7 @@ namespace lectern {
 struct PreparedDocument {
   CleanText clean;
   FixedContext tokens;
+  std::string date;  // that the chat template is told; empty: it asks for none
   Retention retention;
   double prefill_budget = 1;  // below 1: sparse
   DocumentId id{};

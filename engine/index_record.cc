@@ -10,34 +10,49 @@ namespace lectern {
 namespace {
 
 // What must be equal for an interrupted run to go on.
-std::string OptionsSignature(const IndexOptions& options, const std::string& gpu) {
+std::string OptionsSignature(const IndexOptions& options, const std::string& gpu,
+                             const std::string& date) {
   Json::Object object = {{"levels", Json(int64_t{options.num_levels})},
                          {"seed", Json(options.seed)},
                          {"cluster_keys", Json(options.cluster_keys)},
                          {"stats", Json(options.stats)},
                          {"faiss", Json(FaissVersion())}};
   if (!gpu.empty()) object["gpu"] = Json(gpu);
+  if (!date.empty()) object["date"] = Json(date);  // the rows before the document say it
   return Json(std::move(object)).Dump();
 }
 
 }  // namespace
 
-std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget,
-                           const std::string& device, const std::string& gpu) {
+std::string BuildingReport(const IndexOptions& options, const Model& model,
+                           const PreparedDocument& prepared, const std::string& device,
+                           const std::string& gpu) {
   Json::Object report = {{"name", Json(options.name)},
                          {"weights", Json(WeightsName(model.weights().type()))},
-                         {"options", Json(OptionsSignature(options, gpu))}};
+                         {"options", Json(OptionsSignature(options, gpu, prepared.date))}};
   AddRetention(report, options.retention);
-  AddPrefill(report, prefill_budget);
+  AddPrefill(report, prepared.prefill_budget);
   AddDevice(report, device, gpu);
   return Json(std::move(report)).Dump();
 }
 
-bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu) {
+bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu,
+                const std::string& date) {
   const Result<Json> json = ParseJson(building.report_json);
   const Json* found = json.ok() ? json->Find("options") : nullptr;
   return found != nullptr && found->string() != nullptr &&
-         *found->string() == OptionsSignature(options, gpu);
+         *found->string() == OptionsSignature(options, gpu, date);
+}
+
+void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report) {
+  report->assumptions = model.assumptions();
+  if (const uint64_t dropped = prepared.tokens.dropped_bytes; dropped > 0) {
+    report->assumptions.push_back("the vocabulary has no piece for " + std::to_string(dropped) +
+                                  " bytes of the text: the model does not see them");
+  }
+  for (const std::string& sentence : report->assumptions) {
+    report->note += (report->note.empty() ? "" : "; ") + sentence;
+  }
 }
 
 IndexReport ExistingReport(const DocumentRow& row) {

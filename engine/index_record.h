@@ -7,16 +7,21 @@
 #include <vector>
 
 #include "engine/index_document.h"
+#include "engine/index_input.h"
 #include "store/catalog.h"
 
 namespace lectern {
 
 // Of a building row: how it is built, and under which name it will be found. `gpu`: the name of the
 // device, or empty: the bits of keys are those of the kind of device.
-std::string BuildingReport(const IndexOptions& options, const Model& model, double prefill_budget,
-                           const std::string& device, const std::string& gpu);
-// Whether what was begun can go on with these.
-bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu);
+std::string BuildingReport(const IndexOptions& options, const Model& model,
+                           const PreparedDocument& prepared, const std::string& device,
+                           const std::string& gpu);
+// Whether what was begun can go on with these. `date`: PreparedDocument::date.
+bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu,
+                const std::string& date);
+// Adds to a report what was assumed of the model and the text.
+void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report);
 
 IndexReport ExistingReport(const DocumentRow& row);
 // Without the store's lock, and where there is no store yet.

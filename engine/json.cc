@@ -251,12 +251,86 @@ std::string Json::Dump() const {
   return "{" + out + "}";
 }
 
+namespace {
+
+// Hands the parser's events on, within limits.
+class EventPasser : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  EventPasser(const JsonLimits& limits, JsonEvents& events) : limits_(limits), events_(events) {}
+
+  bool null() override { return Scalar(Json(nullptr)); }
+  bool boolean(bool value) override { return Scalar(Json(value)); }
+  bool number_integer(number_integer_t value) override { return Scalar(Json(int64_t{value})); }
+  bool number_unsigned(number_unsigned_t value) override { return Scalar(Json(uint64_t{value})); }
+  bool number_float(number_float_t value, const string_t& digits) override {
+    if (digits.find_first_of(".eE") != std::string::npos) return Scalar(Json(value));
+    return Take(Status(Code::kLimitExceeded, "JSON integer of more than 64 bits"));
+  }
+  bool string(string_t& value) override {
+    return CheckLength(value) && Scalar(Json(std::move(value)));
+  }
+  bool binary(binary_t&) override { return false; }
+  bool key(string_t& name) override {
+    return CheckLength(name) && Take(events_.Key(std::move(name)));
+  }
+  bool start_object(size_t) override { return Begin(true); }
+  bool start_array(size_t) override { return Begin(false); }
+  bool end_object() override { return End(); }
+  bool end_array() override { return End(); }
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    return Take(Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(position)));
+  }
+
+  Status TakeStatus() { return std::move(status_); }
+
+ private:
+  bool Take(Status status) {
+    status_ = std::move(status);
+    return status_.ok();
+  }
+  bool CheckLength(const std::string& text) {
+    if (text.size() <= limits_.max_string) return true;
+    return Take(Status(Code::kLimitExceeded, "JSON string longer than " +
+                                                 std::to_string(limits_.max_string) + " bytes"));
+  }
+  bool Count() {
+    if (++num_values_ <= limits_.max_values) return true;
+    return Take(Status(Code::kLimitExceeded, "JSON with more than " +
+                                                 std::to_string(limits_.max_values) + " values"));
+  }
+  bool Scalar(Json value) { return Count() && Take(events_.Scalar(std::move(value))); }
+  bool Begin(bool is_object) {
+    if (depth_ == limits_.max_depth) {
+      return Take(Status(Code::kLimitExceeded,
+                         "JSON nested deeper than " + std::to_string(limits_.max_depth)));
+    }
+    ++depth_;
+    return Count() && Take(events_.Begin(is_object));
+  }
+  bool End() {
+    --depth_;
+    return Take(events_.End());
+  }
+
+  const JsonLimits& limits_;
+  JsonEvents& events_;
+  size_t depth_ = 0, num_values_ = 0;
+  Status status_;
+};
+
+// A NUL would be the end of the text for the lexer, which would not see what follows it.
+Status CheckNoNul(std::string_view text) {
+  const size_t nul = text.find('\0');
+  if (nul == std::string_view::npos) return Status();
+  return Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(nul) + ": NUL");
+}
+
+}  // namespace
+
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits,
                        const std::vector<JsonStream>& streams) {
-  // The lexer takes a NUL for the end of the text and would not see what follows it.
-  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
-    return Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(nul) + ": NUL");
-  }
+  LECTERN_RETURN_IF_ERROR(CheckNoNul(text));
   try {
     return ParseOrThrow(text, limits, streams);
   } catch (const std::bad_alloc&) {
@@ -264,6 +338,19 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits,
   } catch (const std::exception& error) {
     return Status(Code::kMalformedModel, std::string("not valid JSON: ") + error.what());
   }
+}
+
+Status ReadJson(std::string_view text, const JsonLimits& limits, JsonEvents& events) {
+  LECTERN_RETURN_IF_ERROR(CheckNoNul(text));
+  EventPasser passer(limits, events);
+  try {
+    nlohmann::json::sax_parse(text.begin(), text.end(), &passer);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return Status(Code::kMalformedModel, std::string("not valid JSON: ") + error.what());
+  }
+  return passer.TakeStatus();
 }
 
 }  // namespace lectern

@@ -40,6 +40,7 @@ class Json {
   const std::string* string() const { return std::get_if<std::string>(&value_); }
   const Array* array() const { return std::get_if<Array>(&value_); }
   const Object* object() const { return std::get_if<Object>(&value_); }
+  bool is_float() const { return std::holds_alternative<double>(value_); }
   // Any number as double, or only those that are whole and in the range of the type.
   std::optional<double> number() const;
   std::optional<int64_t> integer() const;
@@ -72,6 +73,19 @@ struct JsonStream {
 // JSON?" must not be answered with no because memory ran out.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
                        const std::vector<JsonStream>& streams = {});
+
+// Takes a text's values one after another, in their order: for what must keep the order of keys. A
+// status that is not ok ends the reading.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+  virtual Status Scalar(Json value) = 0;  // neither an array nor an object
+  virtual Status Key(std::string name) = 0;
+  virtual Status Begin(bool is_object) = 0;
+  virtual Status End() = 0;
+};
+// As ParseJson, but a key may appear twice, and a whole number beyond 64 bits is kLimitExceeded.
+Status ReadJson(std::string_view text, const JsonLimits& limits, JsonEvents& events);
 
 }  // namespace lectern
 

@@ -131,13 +131,16 @@ struct AskOptions {           // lectern_ask_options
   // With a session's first question: what was said before, elsewhere, as the chat template has it.
   std::vector<Turn> turns = {};
   std::string instructions = {};
+  std::function<bool(std::string_view)> on_reasoning = {};  // as on_text: what the model thinks
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
 class Answer {
  public:
   std::string_view text() const;
+  std::string_view reasoning() const;              // what the model thought before; or empty
   std::string_view finish_reason() const;          // "stop", "length" or "cancelled"
+  std::string_view stopped_by() const;  // "end", "max_tokens", "cancelled" or "repetition"
   std::string_view note() const;                   // something to tell the user, or empty
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
   std::vector<lectern_evidence> evidence() const;  // passages, by share of the attention
@@ -251,7 +254,8 @@ struct EngineOptions {          // lectern_engine_options
   int32_t nice = 0;               // [0, 19]: added to the niceness of the engine's threads
   // Ollama's folder of models; empty: its names are not looked up
   std::string_view ollama_models = {};
-  std::string_view chat_template = {};  // "llama3", …; empty: the document's
+  // A built-in name ("llama3", …), a Jinja program or a file with one; empty: the document's.
+  std::string_view chat_template = {};
   std::string_view device = {};         // "cpu", "cuda", "cuda:N", "auto"; empty: cpu
   uint64_t device_memory_bytes = 0;     // of the GPU; 0: nearly what is free
 };

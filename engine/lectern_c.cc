@@ -257,6 +257,14 @@ const char* lectern_answer_text(const lectern_answer* answer, size_t* len) {
   const auto object = Find(answer);
   return Give(object ? &object->answer.text : nullptr, len);
 }
+const char* lectern_answer_reasoning(const lectern_answer* answer, size_t* len) {
+  const auto object = Find(answer);
+  return Give(object ? &object->answer.reasoning : nullptr, len);
+}
+const char* lectern_answer_stopped_by(const lectern_answer* answer, size_t* len) {
+  const auto object = Find(answer);
+  return Give(object ? &object->answer.stopped_by : nullptr, len);
+}
 const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len) {
   const auto object = Find(answer);
   return Give(object ? &object->answer.finish_reason : nullptr, len);

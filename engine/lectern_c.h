@@ -155,10 +155,12 @@ typedef struct lectern_engine_options {
    * network; empty: they are not. */
   const char* ollama_models;
   size_t ollama_models_len;
-  /* What stands around document, question and answer: "llama3", "chatml" and so on; a wrong name is
-   * LECTERN_INVALID_ARGUMENT, whose message lists them. A document is asked with the template that it
-   * was indexed with, another is LECTERN_MODEL_MISMATCH. Empty: the document's; for indexing the
-   * model's own ("plain" where it has none; LECTERN_UNSUPPORTED_MODEL where it is not known). */
+  /* What stands around document, question and answer: a built-in template's name ("llama3",
+   * "chatml" and so on), a Jinja program as models carry them, or the path of a file with one; else
+   * LECTERN_INVALID_ARGUMENT, whose message lists the names. A document is asked with the template
+   * that it was indexed with; one that begins otherwise is LECTERN_MODEL_MISMATCH. Empty: the
+   * document's; for indexing the model's own ("plain" where it has none, which the report's note
+   * says; LECTERN_UNSUPPORTED_MODEL where it cannot be run). */
   const char* chat_template;
   size_t chat_template_len;
   /* Where documents are indexed and questions are answered: "cpu" or empty; "cuda", the first
@@ -323,7 +325,8 @@ LECTERN_API const char* lectern_index_report_json(const lectern_index_report* re
 /* *numbers: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report* report,
                                                       lectern_index_numbers* numbers);
-/* What to tell the user, or empty: what the CPU did where a GPU was asked for, what began anew. */
+/* What to tell the user, or empty: what the CPU did where a GPU was asked for, what began anew, and
+ * what was assumed where the model's files do not say. */
 LECTERN_API const char* lectern_index_report_note(const lectern_index_report* report, size_t* len);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
 
@@ -388,6 +391,9 @@ typedef struct lectern_ask_options {
   size_t num_turns;
   const char* instructions;
   size_t instructions_len;
+  /* Pieces of what the model thinks before it answers, as on_text. May be NULL. */
+  lectern_answer_fn on_reasoning;
+  void* reasoning_user;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -425,6 +431,7 @@ typedef struct lectern_receipt {
                             and kv head in the mean */
   double prefill_budget; /* lectern_index_options; below 1: what exact mode reads, too, comes of a
                             sparse prefill */
+  uint64_t reasoning_tokens; /* those of answer_tokens that the model thought before it answered */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -470,7 +477,14 @@ LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const cha
 LECTERN_API lectern_code lectern_session_cancel(lectern_session* session);
 LECTERN_API lectern_code lectern_session_free(lectern_session* session);
 
+/* Without white space at its end. */
 LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t* len);
+/* What the model thought before it answered: the text between its marks of thinking, such as
+ * "<think>"; or "". No part of lectern_answer_text. */
+LECTERN_API const char* lectern_answer_reasoning(const lectern_answer* answer, size_t* len);
+/* Why the answer ended: "end", the model ended it; "max_tokens"; "cancelled"; or "repetition", it
+ * went round in a loop, for which the finish reason is "stop" as well. */
+LECTERN_API const char* lectern_answer_stopped_by(const lectern_answer* answer, size_t* len);
 /* "stop", "length" or "cancelled". */
 LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);
 /* What to tell the user: a short document that was read densely, a fallback, the warnings in words;
@@ -479,7 +493,8 @@ LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t
 /* Names that do not change; more may come:
  *   "whole_document"  the question draws on much of the document, and the budget on little
  *   "no_evidence"     no passage stands out: there is no evidence for the answer
- *   "cpu_fallback"    the CPU did what was left to choose or what the GPU's kernels do not do */
+ *   "cpu_fallback"    the CPU did what was left to choose or what the GPU's kernels do not do
+ *   "repetition"      the answer went round in a loop and was ended */
 LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
 /* NULL: no such index. */
 LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,

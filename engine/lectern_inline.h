@@ -147,7 +147,7 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
 }
 
 template <typename Callback>
-lectern_ask_options ToC(const AskOptions& options, Callback& callback) {
+lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback& reasoning) {
   auto c = Sized<lectern_ask_options>();
   c.kv_budget = options.kv_budget;
   c.no_tail = options.tail ? 0 : 1;
@@ -167,6 +167,12 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback) {
   c.text_user = &callback;
   if (callback.is_needed()) {
     c.on_text = [](const char* text, size_t len, void* user) {
+      return static_cast<Callback*>(user)->StopAfter(std::string_view(text, len));
+    };
+  }
+  c.reasoning_user = &reasoning;
+  if (reasoning.is_needed()) {
+    c.on_reasoning = [](const char* text, size_t len, void* user) {
       return static_cast<Callback*>(user)->StopAfter(std::string_view(text, len));
     };
   }
@@ -264,6 +270,12 @@ inline lectern_index_numbers IndexReport::numbers() const {
 inline std::string_view Answer::text() const {
   return internal::View(lectern_answer_text, handle_.get());
 }
+inline std::string_view Answer::reasoning() const {
+  return internal::View(lectern_answer_reasoning, handle_.get());
+}
+inline std::string_view Answer::stopped_by() const {
+  return internal::View(lectern_answer_stopped_by, handle_.get());
+}
 inline std::string_view Answer::finish_reason() const {
   return internal::View(lectern_answer_finish_reason, handle_.get());
 }
@@ -299,7 +311,8 @@ inline Result<std::string> Answer::Json(lectern_offset_unit unit) const {
 inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& options) {
   if (options.stop.stop_requested()) return internal::Stopped();
   internal::Callback<decltype(options.on_text)> callback{options.on_text, options.stop};
-  lectern_ask_options c = internal::ToC(options, callback);
+  internal::Callback<decltype(options.on_reasoning)> reasoning{options.on_reasoning, options.stop};
+  lectern_ask_options c = internal::ToC(options, callback, reasoning);
   std::vector<lectern_turn> turns;
   for (const Turn& turn : options.turns) {
     turns.push_back(
@@ -311,6 +324,7 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
     return lectern_session_ask(handle_.get(), question.data(), question.size(), &c, out, error);
   });
   callback.Rethrow();
+  reasoning.Rethrow();
   if (!answer.ok()) return answer.error();
   return Answer(std::move(*answer));
 }

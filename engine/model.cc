@@ -17,6 +17,31 @@ constexpr std::string_view kQuantised = "weights quantised 2: ";
 // Where matrices are blocks; the number is that of the way in which they are multiplied.
 constexpr std::string_view kBlocks = "blocks by int8 1";
 
+// Control tokens that end an answer wherever a vocabulary has them, as llama.cpp knows them
+// (special_eog_ids of llama-vocab.cpp).
+constexpr std::string_view kEndTokens[] = {"<|eot_id|>",
+                                      "<|im_end|>",
+                                      "<|end|>",
+                                      "<|return|>",
+                                      "<|call|>",
+                                      "<|flush|>",
+                                      "<|calls|>",
+                                      "<end_of_turn>",
+                                      "<|endoftext|>",
+                                      "</s>",
+                                      "<|eom_id|>",
+                                      "<EOT>",
+                                      "_<EOT>",
+                                      "[EOT]",
+                                      "[EOS]",
+                                      "<|end_of_text|>",
+                                      "<end_of_utterance>",
+                                      "<eos>",
+                                      "<turn|>",
+                                      "<|tool_response>",
+                                      "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
+                                      "[e~["};
+
 template <typename T>
 void Add(Sha256& hash, T value) {
   hash.Update(&value, sizeof value);
@@ -100,11 +125,11 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   model->folder_ = folder;
   model->config_ = source.config();
   LECTERN_ASSIGN(model->tokenizer_, source.MakeTokenizer());
-  LECTERN_ASSIGN(const ChatFormat* const format, options.chat_template.empty()
-                                                     ? source.FindChatFormat()
-                                                     : ChatFormatNamed(options.chat_template));
-  LECTERN_ASSIGN(model->chat_template_, ChatTemplate::Make(*format, *model->tokenizer_));
+  LECTERN_RETURN_IF_ERROR(model->LoadChatTemplate(source, options.chat_template));
+  model->FindEnds();
+  model->AddAssumptions(model->tokenizer_->assumptions());
   LECTERN_ASSIGN(TensorFiles* const files, source.Tensors());
+  model->AddAssumptions(source.assumptions());
   if (options.first_layers > 0) KeepFirstLayers(options.first_layers, &model->config_, files);
   LECTERN_ASSIGN(model->weights_,
                  Weights::Load(std::move(*files), model->config_, options.weights, options.cancel));
@@ -145,7 +170,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
 void Model::AddRest(Sha256& hash) const {
   hash.UpdateText(kComputePrecision);
   tokenizer_->AddTo(hash);
-  hash.UpdateText(chat_template_.identity());
+  hash.UpdateText(chat_template_->identity());
   AddRope(hash, config_.rope);
   AddParts(hash, config_);
   Add(hash, config_.rms_norm_epsilon);
@@ -170,24 +195,49 @@ void Model::KeepDigest(Env& env, const std::string& store) const {
   }
 }
 
-bool Model::IsEndOfText(int32_t id) const {
-  return id == tokenizer_->eos_id() || chat_template_.IsEnd(id) ||
-         std::find(config_.eos_ids.begin(), config_.eos_ids.end(), id) != config_.eos_ids.end();
+Status Model::LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given) {
+  std::optional<ChatSource> found = given;
+  if (!found) {
+    LECTERN_ASSIGN(found, source.FindChatTemplate());
+  }
+  if (!found) {
+    LECTERN_ASSIGN(found, ChatFormatNamed(kPlainTemplate));
+    assumptions_.push_back(AskedPlainly(SuggestedChatFormat(*tokenizer_)));
+  }
+  LECTERN_ASSIGN(chat_template_, ChatTemplate::Make(*std::move(found), *tokenizer_, folder_));
+  AddAssumptions(chat_template_->assumptions());
+  return {};
 }
 
-Result<FixedContext> Model::EncodeDocument(std::string_view text) const {
-  return chat_template_.EncodeDocument(*tokenizer_, text);
+void Model::AddAssumptions(const std::vector<std::string>& more) {
+  assumptions_.insert(assumptions_.end(), more.begin(), more.end());
+}
+
+void Model::FindEnds() {
+  const auto id_of = [&](std::string_view text) { return tokenizer_->ControlId(text); };
+  const auto has = [&](std::string_view text) { return id_of(text) >= 0; };
+  ends_ = config_.eos_ids;
+  ends_.push_back(tokenizer_->eos_id());
+  for (const std::string_view text : kEndTokens) ends_.push_back(id_of(text));
+  // In some vocabularies a token of these names ends a part of an answer, or nothing.
+  const bool ends_parts = has("<|call|>") || has("<|calls|>");
+  if (ends_parts && (has("<|return|>") || has("<|flush|>"))) std::erase(ends_, id_of("<|end|>"));
+  if (has("<|tool_response>") || has("<|plamo:eos|>")) std::erase(ends_, id_of("</s>"));
+  std::erase_if(ends_, [](int32_t id) { return id < 0; });
+  std::ranges::sort(ends_);
+  ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
+}
+
+bool Model::IsEndOfText(int32_t id) const { return std::ranges::binary_search(ends_, id); }
+
+Result<FixedContext> Model::EncodeDocument(std::string_view text, std::string_view date) const {
+  return chat_template_->EncodeDocument(*tokenizer_, text, date);
 }
 
 Result<std::vector<int32_t>> Model::EncodeQuestion(std::string_view question,
-                                                   const ChatHistory& history) const {
-  return chat_template_.EncodeQuestion(*tokenizer_, question, history);
-}
-
-Result<std::vector<int32_t>> Model::EncodeNextQuestion(int32_t last,
-                                                       std::string_view question) const {
-  const bool is_said = chat_template_.ends_answers() && IsEndOfText(last);
-  return chat_template_.EncodeNextQuestion(*tokenizer_, is_said ? -1 : last, question);
+                                                   const ChatHistory& history,
+                                                   std::string_view date) const {
+  return chat_template_->EncodeQuestion(*tokenizer_, question, history, date);
 }
 
 }  // namespace lectern

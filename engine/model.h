@@ -26,8 +26,8 @@ struct ModelOptions {
   uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
   const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
-  // The name of a format (chat_template.h); empty: the model's own.
-  std::string chat_template = {};
+  // Empty: the model's own.
+  std::optional<ChatSource> chat_template = {};
   uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
 };
 
@@ -51,7 +51,7 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return *weights_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const ChatTemplate& chat_template() const { return chat_template_; }
+  const ChatTemplate& chat_template() const { return *chat_template_; }
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
   // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
   const Fingerprint& fingerprint() const { return fingerprint_; }
@@ -60,18 +60,22 @@ class Model {
   // For a later Load, in a store that was perhaps not there yet. Does nothing where the weights are
   // not what they were or so new that a change would not show.
   void KeepDigest(Env& env, const std::string& store) const;
+  // Whether a token ends an answer: those that the model's files name, and control tokens that end
+  // an answer in every published vocabulary that has them, such as "<|im_end|>".
   bool IsEndOfText(int32_t id) const;
+  // Sentences about what was assumed where the model's files do not say or say too much.
+  const std::vector<std::string>& assumptions() const { return assumptions_; }
 
-  Result<FixedContext> EncodeDocument(std::string_view text) const;
-  // What follows the document: what was said before, a first question and the template around them,
-  // in which text that looks like control tokens is plain text.
+  // chat_template().EncodeDocument and EncodeQuestion with the model's tokenizer.
+  Result<FixedContext> EncodeDocument(std::string_view text, std::string_view date = "") const;
   Result<std::vector<int32_t>> EncodeQuestion(std::string_view question,
-                                              const ChatHistory& history = {}) const;
-  // What follows an answer: `last`, the last token of it that was sampled and not yet fed (-1:
-  // none), unless the template ends answers itself; and another question.
-  Result<std::vector<int32_t>> EncodeNextQuestion(int32_t last, std::string_view question) const;
+                                              const ChatHistory& history = {},
+                                              std::string_view date = "") const;
 
  private:
+  Status LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given);
+  void FindEnds();
+  void AddAssumptions(const std::vector<std::string>& more);
   void AddRest(Sha256& hash) const;
   // What the fingerprint is made from, by the files' places and times; none: they changed just now.
   std::optional<std::array<uint8_t, 32>> DigestKey(Env& env) const;
@@ -80,7 +84,9 @@ class Model {
   ModelConfig config_;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  ChatTemplate chat_template_;
+  std::optional<ChatTemplate> chat_template_;  // always there, once loaded
+  std::vector<int32_t> ends_;                  // tokens that end an answer, ascending
+  std::vector<std::string> assumptions_;
   Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
   Fingerprint fingerprint_{};
   uint64_t hashed_bytes_ = 0;

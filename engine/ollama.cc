@@ -107,8 +107,9 @@ Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::st
   const std::string path = models + "/" + blob;
   LECTERN_ASSIGN(const bool has_blob, env.Exists(env.Resolve(path)));
   if (has_blob) return path;
-  return Status(Code::kMissingFile,
-                path + ": not there, but " + manifest + " names it; \"ollama pull\" brings it");
+  return Status(Code::kNotFound,
+                path + ": not there, but " + manifest + " names it; \"ollama pull\" brings it")
+      .WithParam("model");
 }
 
 }  // namespace lectern

@@ -19,7 +19,7 @@ bool IsOllamaName(std::string_view text);
 
 // The file of the model's weights. Without host and namespace those of Ollama's library, without a
 // tag "latest". kNotFound (param "model"; says where it looked), kMalformedModel (a manifest that
-// is none), kMissingFile (its blob), kUnsupportedModel (an adapter, or weights in several layers).
+// is none), kNotFound (its blob), kUnsupportedModel (an adapter, or weights in several layers).
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name);
 
 }  // namespace lectern

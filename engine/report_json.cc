@@ -203,11 +203,14 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
+                  {"reasoning", StringOrNull(answer.reasoning)},
                   {"document", answer.document},
                   {"finish_reason", answer.finish_reason},
+                  {"stopped_by", answer.stopped_by},
                   {"tokens", Json::Object{{"document", answer.document_tokens},
                                           {"question", answer.question_tokens},
-                                          {"answer", answer.answer_tokens}}},
+                                          {"answer", answer.answer_tokens},
+                                          {"reasoning", answer.reasoning_tokens}}},
                   {"timings_ms", Json::Object{{"open", Time(ms.open)},
                                               {"prefill", Time(ms.prefill)},
                                               {"first_token", Time(ms.first_token)},
@@ -249,6 +252,7 @@ std::string IndexReportJson(const IndexReport& report) {
       {"reused_tokens", report.reused_tokens},
       {"warnings", Names(report.warnings)},
       {"note", StringOrNull(report.note)},
+      {"assumptions", Names(report.assumptions)},
   };
   AddDevice(object, report.device, report.gpu);
   AddRetention(object, report.retention);

@@ -474,7 +474,8 @@ void DocumentSession::Truncate(size_t num_tokens) {
 
 void DocumentSession::Forget() {
   Truncate(0);
-  pending_ = -1;
+  fed_ = {};
+  history_ = {};
 }
 
 }  // namespace lectern

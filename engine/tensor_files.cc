@@ -83,7 +83,14 @@ Status AddIndexed(Env& env, const std::string& folder, Io io, TensorFiles* all) 
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (const std::string& name : names) {
-    LECTERN_RETURN_IF_ERROR(AddFile(env, Join(folder, name), io, all));
+    const std::string path = Join(folder, name);
+    LECTERN_ASSIGN(const bool exists, env.Exists(env.Resolve(path)));
+    if (!exists) {
+      return Status(Code::kNotFound, path + " is missing, which " + std::string(kIndexFile) +
+                                         " names; download it, too")
+          .WithParam("model");
+    }
+    LECTERN_RETURN_IF_ERROR(AddFile(env, path, io, all));
   }
   return CompareWithIndex(index, folder, *all);
 }
@@ -93,8 +100,9 @@ Status NoWeights(Env& env, const std::string& folder) {
   for (const std::string& name : names) {
     if (IsPickleName(name)) return UnsafeFormat(Join(folder, name));
   }
-  return Status(Code::kMissingFile,
-                folder + ": no " + std::string(kSingleFile) + " and no " + std::string(kIndexFile));
+  return Status(Code::kNotFound, folder + ": no " + std::string(kSingleFile) + " and no " +
+                                     std::string(kIndexFile) + "; download the whole folder")
+      .WithParam("model");
 }
 
 }  // namespace

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
+
+#include "engine/safetensors.h"
 
 namespace lectern {
 namespace {
@@ -42,13 +46,16 @@ Plan MakePlan(const ModelConfig& c) {
   plan[std::string(kFinalNorm)] = {hidden};
   if (!c.tie_word_embeddings) plan[std::string(kOutput)] = {c.vocab_size, hidden};
   for (size_t layer = 0; layer < c.num_layers; ++layer) {
-    if (c.fused) {
+    if (c.fused_qkv) {
       plan[LayerName(layer, "self_attn.qkv_proj")] = {q_size + 2 * kv_size, hidden};
-      plan[LayerName(layer, "mlp.gate_up_proj")] = {2 * inner, hidden};
     } else {
       plan[LayerName(layer, "self_attn.q_proj")] = {q_size, hidden};
       plan[LayerName(layer, "self_attn.k_proj")] = {kv_size, hidden};
       plan[LayerName(layer, "self_attn.v_proj")] = {kv_size, hidden};
+    }
+    if (c.fused_gate_up) {
+      plan[LayerName(layer, "mlp.gate_up_proj")] = {2 * inner, hidden};
+    } else {
       plan[LayerName(layer, "mlp.gate_proj")] = {inner, hidden};
       plan[LayerName(layer, "mlp.up_proj")] = {inner, hidden};
     }
@@ -120,18 +127,81 @@ Status CheckNeeded(const Plan& plan, const TensorFiles& all) {
   return Status();
 }
 
-// Tensors that we leave alone without harm: tables that old checkpoints saved, and the output
-// matrix of a tied model, which is the embedding again.
-bool IsHarmless(std::string_view name, const ModelConfig& config) {
-  return name.ends_with(".rotary_emb.inv_freq") || (name == kOutput && config.tie_word_embeddings);
+// Begins of names of tensors that only images, sound or further tokens need: in safetensors, where
+// "model." may stand before them, and in GGUF.
+constexpr std::string_view kOtherParts[] = {
+    "vision_tower.",  "vision_model.",    "vision_encoder.", "vision_language_adapter.",
+    "visual.",        "audio_tower.",     "audio_model.",    "audio_encoder.",
+    "patch_merger.",  "pre_mm_projector_norm.", "multi_modal_projector.",
+    "multimodal_projector.", "mm_projector.", "image_newline", "embed_vision.", "embed_audio.",
+    "mtp.",           "mtp_layers.",      "nextn.",          "v.",
+    "mm.",            "a."};
+// Ends of names of tables that follow from the configuration, as old files have them: frequencies
+// of RoPE, and masks.
+constexpr std::string_view kTables[] = {"rotary_emb.inv_freq", ".attn_rot_embd.weight",
+                                        ".attn.masked_bias",   ".attention.masked_bias",
+                                        ".attn.bias",          ".attention.bias"};
+
+// The layer that a name speaks of, in either way of naming them.
+std::optional<uint64_t> LayerOf(std::string_view name) {
+  for (const std::string_view prefix : {"model.layers.", "blk."}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view rest = name.substr(prefix.size());
+    uint64_t layer = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+    const bool is_number = error == std::errc() && end != rest.data() + rest.size() && *end == '.';
+    if (is_number) return layer;
+  }
+  return std::nullopt;
+}
+
+bool IsOfOtherParts(std::string_view name, const ModelConfig& config) {
+  const auto layer = LayerOf(name);
+  if (layer) {
+    const bool is_behind = *layer >= config.num_layers &&
+                           *layer < uint64_t{config.num_layers} + config.num_extra_layers;
+    return is_behind || name.find(".nextn.") != name.npos;
+  }
+  constexpr std::string_view kModel = "model.";
+  if (name.starts_with(kModel)) name.remove_prefix(kModel.size());
+  return std::ranges::any_of(kOtherParts, [&](auto begin) { return name.starts_with(begin); });
+}
+
+bool IsTable(std::string_view name) {
+  return std::ranges::any_of(kTables, [&](auto end) { return name.ends_with(end); });
+}
+
+constexpr uint64_t kMostNeutral = uint64_t{1} << 22;  // values of a vector that are looked at
+
+// A bias whose values are all 0, or a scale whose one value is 1: what they change is nothing.
+Result<bool> IsNeutral(std::string_view name, const TensorFiles::Tensor& tensor,
+                       const TensorFiles& all) {
+  const bool is_bias = name.ends_with(".bias");
+  const bool is_scale = name.ends_with(".scale") || name.ends_with(".input_scale");
+  if (!(is_bias || is_scale) || !tensor.type || !PlainDtype(*tensor.type)) return false;
+  uint64_t count = 1;
+  for (const uint64_t size : tensor.shape) {
+    if (size > kMostNeutral || count * size > kMostNeutral) return false;
+    count *= size;
+  }
+  if (count == 0 || (is_scale && count != 1)) return false;
+  const MappedFile& map = *all.files[tensor.file].map;
+  LECTERN_RETURN_IF_ERROR(map.Load(tensor.begin, tensor.end - tensor.begin));
+  std::vector<float> values(static_cast<size_t>(count));
+  TensorToFloats({map.data() + tensor.begin, *tensor.type, 1, values.size()},
+                 {values.data(), 1, values.size()});
+  return std::ranges::all_of(values, [&](float x) { return x == (is_bias ? 0.0f : 1.0f); });
 }
 
 Status CheckUnneeded(const Plan& plan, const TensorFiles& all, const ModelConfig& config) {
   for (const auto& [name, tensor] : all.tensors) {
-    if (plan.contains(name) || IsHarmless(name, config)) continue;
-    return Status(Code::kUnsupportedModel, Describe(all, name, tensor) +
-                                               " is not part of such a model with " +
-                                               std::to_string(config.num_layers) + " layers");
+    if (plan.contains(name)) continue;
+    return Status(Code::kUnsupportedModel,
+                  Describe(all, name, tensor) + " is not part of such a model with " +
+                      std::to_string(config.num_layers) +
+                      " layers, and answers would be wrong without it; take a conversion of the "
+                      "model whose tensors are those of " +
+                      QuotedName(config.architecture));
   }
   return Status();
 }
@@ -168,12 +238,14 @@ Status CheckGroups(const Plan& plan, const TensorFiles& all, WeightsType type) {
 
 // Where one matrix holds several, each must begin at a whole panel when it is packed.
 Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType type) {
-  if (!config.fused) return {};
   const uint64_t q_size = uint64_t{config.num_heads} * config.head_dim;
   const uint64_t kv_size = uint64_t{config.num_kv_heads} * config.head_dim;
-  for (const auto& [part, size] :
-       {std::pair("self_attn.qkv_proj", q_size), std::pair("self_attn.qkv_proj", kv_size),
-        std::pair("mlp.gate_up_proj", uint64_t{config.intermediate_size})}) {
+  for (const auto& [is_fused, part, size] :
+       {std::tuple(config.fused_qkv, "self_attn.qkv_proj", q_size),
+        std::tuple(config.fused_qkv, "self_attn.qkv_proj", kv_size),
+        std::tuple(config.fused_gate_up, "mlp.gate_up_proj",
+                   uint64_t{config.intermediate_size})}) {
+    if (!is_fused) continue;
     const std::string name = LayerName(0, part);
     const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
     if (size % kPackedColumns == 0 || !PackingOf(name, *tensor.type, type)) continue;
@@ -221,6 +293,29 @@ std::optional<WeightsType> ParseWeightsName(std::string_view name) {
     if (WeightsName(type) == name) return type;
   }
   return std::nullopt;
+}
+
+Result<std::vector<std::string>> Weights::DropUnneeded(TensorFiles& all,
+                                                       const ModelConfig& config) {
+  const Plan plan = MakePlan(config);
+  std::vector<std::string> dropped;
+  for (auto at = all.tensors.begin(); at != all.tensors.end();) {
+    const auto& [name, tensor] = *at;
+    bool is_needed = plan.contains(name);
+    // The output matrix of a tied model is the embedding again, and not worth a word.
+    const bool is_copy = name == kOutput && config.tie_word_embeddings;
+    if (!is_needed && !is_copy && !IsOfOtherParts(name, config) && !IsTable(name)) {
+      LECTERN_ASSIGN(const bool is_neutral, IsNeutral(name, tensor, all));
+      is_needed = !is_neutral;  // or refused
+    }
+    if (is_needed) {
+      ++at;
+      continue;
+    }
+    if (!is_copy) dropped.push_back(all.own_name ? all.own_name(name) : name);
+    at = all.tensors.erase(at);
+  }
+  return dropped;
 }
 
 Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& config,
@@ -359,22 +454,26 @@ void Weights::BindMatrices(const ModelConfig& config) {
     LayerWeights& layer = layers_[i];
     layer.o = matrix("self_attn.o_proj");
     layer.down = matrix("mlp.down_proj");
-    if (config.fused) {
-      const WeightMatrix qkv = matrix("self_attn.qkv_proj"), both = matrix("mlp.gate_up_proj");
+    if (config.fused_qkv) {
+      const WeightMatrix qkv = matrix("self_attn.qkv_proj");
       const size_t q_end = size_t{config.num_heads} * config.head_dim;
       const size_t k_end = q_end + size_t{config.num_kv_heads} * config.head_dim;
       layer.q = qkv.Slice(0, q_end);
       layer.k = qkv.Slice(q_end, k_end);
       layer.v = qkv.Slice(k_end, qkv.num_rows());
+    } else {
+      layer.q = matrix("self_attn.q_proj");
+      layer.k = matrix("self_attn.k_proj");
+      layer.v = matrix("self_attn.v_proj");
+    }
+    if (config.fused_gate_up) {
+      const WeightMatrix both = matrix("mlp.gate_up_proj");
       layer.gate = both.Slice(0, config.intermediate_size);
       layer.up = both.Slice(config.intermediate_size, both.num_rows());
-      continue;
+    } else {
+      layer.gate = matrix("mlp.gate_proj");
+      layer.up = matrix("mlp.up_proj");
     }
-    layer.q = matrix("self_attn.q_proj");
-    layer.k = matrix("self_attn.k_proj");
-    layer.v = matrix("self_attn.v_proj");
-    layer.gate = matrix("mlp.gate_proj");
-    layer.up = matrix("mlp.up_proj");
   }
 }
 

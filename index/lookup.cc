@@ -108,9 +108,10 @@ using ScoreCounts = std::array<std::array<uint32_t, kScoreBuckets>, 2>;
 class LayerLookup {
  public:
   // Selections: one per head.
-  LayerLookup(const LookupArgs& args, LookupWorkspace& workspace,
+  LayerLookup(const LookupArgs& args, ThreadPool& threads, LookupWorkspace& workspace,
               std::span<HeadSelection> selections)
       : args_(args),
+        threads_(threads),
         calibrated_args_(args),
         terms_(TermsOf(args.rule.kind)),
         buffers_(workspace.heads()),
@@ -184,7 +185,7 @@ class LayerLookup {
   Status ForAll(const Body& body) {
     std::mutex mutex;
     Status first;
-    args_.threads.ParallelFor(lookups_.size(), [&](size_t i, size_t) {
+    threads_.ParallelFor(lookups_.size(), [&](size_t i, size_t) {
       Status status = body(lookups_[i], i % args_.heads.size());
       if (status.ok()) return;
       std::lock_guard lock(mutex);
@@ -433,7 +434,7 @@ class LayerLookup {
 
   template <typename Body>
   void ForEachHead(const Body& body) {
-    args_.threads.ParallelFor(lookups_.size(), [&](size_t h, size_t) { body(h); });
+    threads_.ParallelFor(lookups_.size(), [&](size_t h, size_t) { body(h); });
   }
 
   // Coded rows whose fine codes to read: the best of the layer, leaving room for one row at least.
@@ -474,6 +475,7 @@ class LayerLookup {
   }
 
   const LookupArgs& args_;
+  ThreadPool& threads_;
   LookupArgs calibrated_args_;
   const RuleTerms terms_;
   std::vector<HeadBuffers>& buffers_;  // one for each of lookups_
@@ -501,10 +503,11 @@ void SelectAll(const HeadIndex& head, size_t bounded, HeadSelection& selection) 
   selection.bytes = head.dense_bytes();
 }
 
-Status LookupTogether(const LookupArgs& args, LookupWorkspace& workspace,
+// `threads`: in the place of the arguments' own.
+Status LookupTogether(const LookupArgs& args, ThreadPool& threads, LookupWorkspace& workspace,
                       std::span<HeadSelection> selections) {
   workspace.arena().Reset();
-  return LayerLookup(args, workspace, selections).Run();
+  return LayerLookup(args, threads, workspace, selections).Run();
 }
 
 // One head, by its own budget, on the calling thread.
@@ -514,22 +517,15 @@ Status LookupAlone(const LookupArgs& args, size_t head, LookupWorkspace& workspa
     SelectAll(args.heads[head], args.bound ? args.queries[head].num_rows : 0, selection);
     return {};
   }
+  LookupArgs alone = args;  // so that a new field counts here, too
+  alone.heads = args.heads.subspan(head, 1);
+  alone.queries = args.queries.subspan(head, 1);
+  alone.kv_budget = args.head_budgets[head];
+  alone.head_budgets = {};
+  if (!args.known_lse.empty()) alone.known_lse = args.known_lse.subspan(head, 1);
+  alone.workspace = nullptr;
   ThreadPool none(1);
-  const LookupArgs alone = {
-      .backend = args.backend,
-      .threads = none,
-      .heads = args.heads.subspan(head, 1),
-      .queries = args.queries.subspan(head, 1),
-      .scale = args.scale,
-      .kv_budget = args.head_budgets[head],
-      .tail = args.tail,
-      .row_codes = args.row_codes,
-      .second_order = args.second_order,
-      .known_lse = args.known_lse.empty() ? args.known_lse : args.known_lse.subspan(head, 1),
-      .row_weights = args.row_weights,
-      .bound = args.bound,
-      .rule = args.rule};
-  return LookupTogether(alone, workspace, {&selection, 1});
+  return LookupTogether(alone, none, workspace, {&selection, 1});
 }
 
 }  // namespace
@@ -580,7 +576,7 @@ Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections) {
   LookupWorkspace own;
   LookupWorkspace& workspace = args.workspace ? *args.workspace : own;
   selections.resize(args.heads.size());
-  if (args.head_budgets.empty()) return LookupTogether(args, workspace, selections);
+  if (args.head_budgets.empty()) return LookupTogether(args, args.threads, workspace, selections);
   std::vector<LookupWorkspace>& workspaces = workspace.alone();
   workspaces.resize(std::max(workspaces.size(), args.heads.size()));
   workspace.arena().Reset();

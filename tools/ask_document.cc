@@ -152,6 +152,9 @@ std::string ReceiptText(const api::Answer& answer) {
   }
   text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
   if (receipt.prefill_budget < 1) text += "; prefilled sparsely";
+  if (receipt.reasoning_tokens > 0) {
+    text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
+  }
   if (!answer.note().empty()) text += "; " + std::string(answer.note());
   return text + "\n";
 }

@@ -195,8 +195,9 @@ void AddModelFlags(CommandLine& app, EngineFlags& flags) {
       .TypeName("W")
       .Check(OneOf({"stored", "q8", "q4"}));
   app.AddOption("--chat-template", flags.chat_template,
-                "What stands around document and question: plain, llama3, chatml and so on "
-                "(LECTERN_CHAT_TEMPLATE; else the document's, for indexing the model's own)")
+                "The chat template: a file with a Jinja program, or the name of a built-in one "
+                "(plain, llama3, chatml, ...; LECTERN_CHAT_TEMPLATE; else the document's, for "
+                "indexing the model's own)")
       .TypeName("T");
   app.AddOption("--threads", flags.num_threads,
                 "Threads to compute with (LECTERN_THREADS; else one per physical core)")

@@ -21,6 +21,13 @@ std::string Grouped(uint64_t number) {
   return text;
 }
 
+std::string Short(double number) {
+  if (number >= 100) return Grouped(static_cast<uint64_t>(std::round(number)));
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2g", number);
+  return text;
+}
+
 std::string Bytes(uint64_t bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " bytes";
   double value = static_cast<double>(bytes);

@@ -15,6 +15,7 @@ std::string Bytes(uint64_t bytes);     // "812 bytes", "1.2 GB" (powers of 1000)
 std::optional<uint64_t> ParseBytes(std::string_view text);
 std::string Duration(double seconds);  // "850 ms", "12 s", "3 min 2 s", "2 h 5 min"
 std::string Percent(double share);     // 0.1034: "10.3 %"
+std::string Short(double number);      // two digits, or the whole: "0.0031", "42", "1,234"
 
 }  // namespace lectern::tools
 

@@ -153,6 +153,8 @@ static void CheckIsNoHandle(void* handle) {
   CHECK(lectern_answer_text(answer, &len) == NULL);
   CHECK(lectern_answer_finish_reason(answer, &len) == NULL);
   CHECK(lectern_answer_note(answer, &len) == NULL);
+  CHECK(lectern_answer_reasoning(answer, &len) == NULL);
+  CHECK(lectern_answer_stopped_by(answer, &len) == NULL);
 
   const lectern_code freed = handle ? LECTERN_INVALID_HANDLE : LECTERN_OK;
   CHECK(lectern_engine_free(handle) == freed);
@@ -570,6 +572,8 @@ static void TestAsking(lectern_engine* engine) {
   user.stop_after = 1;
   CHECK_OK(lectern_session_ask(session, "And then?", 9, &options, &follow_up, &error), error);
   CHECK(strcmp(lectern_answer_finish_reason(follow_up, NULL), "cancelled") == 0);
+  CHECK(strcmp(lectern_answer_stopped_by(follow_up, NULL), "cancelled") == 0);
+  CHECK(strcmp(lectern_answer_reasoning(follow_up, NULL), "") == 0);
   CHECK(lectern_session_free(session) == LECTERN_OK);
   CheckAnswerJson(answer);
   CHECK(strlen(lectern_answer_text(follow_up, NULL)) > 0);

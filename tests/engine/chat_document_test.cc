@@ -75,7 +75,7 @@ int32_t Best(std::span<const float> logits) {
 }
 
 // A document of the model in `folder`, with everything read, against the oracle.
-void ExpectEqualsDenseAttention(const std::string& folder, std::string_view format) {
+void ExpectEqualsDenseAttention(const std::string& folder) {
   const TempFolder store;
   const std::string text = InventedText(6000, 21);
   const auto engine = MakeEngine(store.path(), folder);
@@ -86,7 +86,7 @@ void ExpectEqualsDenseAttention(const std::string& folder, std::string_view form
   ASSERT_GT(report->tokens, 2048u);
 
   const auto model = *Model::Load(Env::Default(), folder);
-  EXPECT_EQ(model->chat_template().name(), format);
+  EXPECT_EQ(model->chat_template().name(), kOwnTemplate);
   const FixedContext context = *model->EncodeDocument(text);
   EXPECT_GT(context.num_prefix, 1u);
   EXPECT_EQ(report->tokens, context.ids.size());
@@ -114,7 +114,7 @@ void ExpectEqualsDenseAttention(const std::string& folder, std::string_view form
 TEST(ChatDocumentTest, EqualsDenseAttentionWhenEverythingIsRead) {
   const TempFolder folder;
   WriteModel(folder.path(), Jinja("llama3"));
-  ExpectEqualsDenseAttention(folder.path(), "llama3");
+  ExpectEqualsDenseAttention(folder.path());
 }
 
 // Tiny models of these families, as transformers saves them: Gemma's marks are user-defined pieces
@@ -149,12 +149,12 @@ TEST(ChatDocumentTest, EqualsDenseAttentionWithTheMarksOfGemmaAndPhi3) {
     WriteModel(folder.path(), "");
     std::remove((folder.path() + "/tokenizer.json").c_str());
     is_gemma ? WriteGemmaTokenizer(folder.path()) : WritePhi3Tokenizer(folder.path());
-    ExpectEqualsDenseAttention(folder.path(), is_gemma ? "gemma" : "phi3");
+    ExpectEqualsDenseAttention(folder.path());
   }
 }
 
 struct Family {
-  const char *architecture, *format;
+  const char* architecture;
   void (*write_tokenizer)(const std::string& folder);
   std::vector<std::string> before, after;  // control tokens around a document and a question
 };
@@ -168,7 +168,7 @@ TEST_P(ChatFamilyTest, ControlTokensComeFromTheTemplateAlone) {
   GetParam().write_tokenizer(folder.path());
   const auto model = Model::Load(Env::Default(), folder.path());
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ((*model)->chat_template().name(), GetParam().format);
+  EXPECT_EQ((*model)->chat_template().name(), kOwnTemplate);
   const Tokenizer& tokenizer = (*model)->tokenizer();
   const auto controls = [&](std::span<const int32_t> ids) {
     std::vector<int32_t> found;
@@ -227,9 +227,9 @@ TEST_P(ChatFamilyTest, ControlTokensComeFromTheTemplateAlone) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, ChatFamilyTest,
-    ::testing::Values(Family{"gemma2", "gemma", WriteGemmaTokenizer, {"<bos>", "<start_of_turn>"},
+    ::testing::Values(Family{"gemma2", WriteGemmaTokenizer, {"<bos>", "<start_of_turn>"},
                              {"<end_of_turn>", "<start_of_turn>"}},
-                      Family{"phi3", "phi3", WritePhi3Tokenizer, {"<|user|>"},
+                      Family{"phi3", WritePhi3Tokenizer, {"<|user|>"},
                              {"<|end|>", "<|assistant|>"}}),
     [](const auto& family) { return std::string(family.param.architecture); });
 
@@ -250,15 +250,19 @@ TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {
   const auto model = *Model::Load(Env::Default(), folder.path());
   const int32_t eot = model->tokenizer().ControlId("<|eot_id|>");
   std::vector<int32_t> all = *model->EncodeQuestion("Which old bridge?");
+  const size_t asked = all.size();
   for (int i = 0; i < 5; ++i) {
     auto trial = engine->Open("");
     const int32_t id = Best(*static_cast<DocumentSession&>(**trial).Step(all, 1, true, nullptr));
     if (model->IsEndOfText(id)) break;
     all.push_back(id);
   }
-  const auto turn = *model->EncodeNextQuestion(-1, "And the tower?");
-  EXPECT_EQ(turn.front(), eot);
-  all.insert(all.end(), turn.begin(), turn.end());
+  // What the template puts between the answer and where the next one begins.
+  const ChatHistory history = {.instructions = {}, .turns = {{"Which old bridge?", "x"}}};
+  const std::vector<int32_t> turns = *model->EncodeQuestion("And the tower?", history);
+  const auto ends = std::find(turns.begin() + static_cast<ptrdiff_t>(asked) - 1, turns.end(), eot);
+  ASSERT_NE(ends, turns.end());
+  all.insert(all.end(), ends, turns.end());
   auto fresh = engine->Open("");
   auto& session = static_cast<DocumentSession&>(**fresh);
   TokenStream stream(model->tokenizer(), true);
@@ -315,13 +319,68 @@ TEST(ChatDocumentTest, IsAskedWithTheTemplateThatItWasIndexedWith) {
   EXPECT_EQ(mismatch.code(), Code::kModelMismatch) << mismatch.message();
 }
 
-TEST(ChatDocumentTest, AnUnknownTemplateIsRefusedAndOneMayBeChosen) {
+// Rows that a template renders otherwise in a later turn are computed again.
+TEST(ChatDocumentTest, AFollowUpIsTheWholeConversationWhereATemplateRewritesIt) {
   const TempFolder store, folder;
-  WriteModel(folder.path(), "{{ messages }}");
+  // Of an earlier question only a mark is left.
+  WriteModel(folder.path(),
+             "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}"
+             "{% if loop.last %}<|eot_id|>now{% else %}<|eot_id|>{% endif %}"
+             "{% else %}({{ m.content }}){% endif %}{% endfor %}");
+  const auto engine = MakeEngine(store.path(), folder.path());
+  ASSERT_TRUE(engine->Index(InventedText(6000, 22), {}).ok());
+  AskOptions options;
+  options.kv_budget = 1;
+  options.max_tokens = 5;
+  auto talked = engine->Open("");
+  ChatHistory history;
+  std::string last;
+  for (const char* question : {"Which old bridge?", "And the tower?", "Why?"}) {
+    auto fresh = engine->Open("");
+    AskOptions at_once = options;
+    at_once.history = history;
+    const auto expected = (*fresh)->Ask(question, at_once);
+    const auto answer = (*talked)->Ask(question, options);
+    ASSERT_TRUE(expected.ok() && answer.ok());
+    EXPECT_EQ(answer->text, expected->text) << question;
+    EXPECT_EQ(answer->kv.session_rows, expected->kv.session_rows) << question;
+    history.turns.push_back({question, answer->text});
+  }
+}
+
+TEST(ChatDocumentTest, AFileIsATemplateAndStaysWithTheDocument) {
+  const TempFolder store, folder;
+  WriteModel(folder.path(), "");
+  const std::string path = folder.path() + "/own.jinja";
+  WriteWholeFile(path, "<|start_header_id|>{% for m in messages %}{{ m.content }}{% endfor %}.");
+  const auto report = MakeEngine(store.path(), folder.path(), path)->Index(InventedText(600, 3), {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  std::remove(path.c_str());
+  auto session = MakeEngine(store.path(), "")->Open("");
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  AskOptions options;
+  options.max_tokens = 2;
+  EXPECT_TRUE((*session)->Ask("Which old bridge?", options).ok());
+}
+
+TEST(ChatDocumentTest, AModelWithoutATemplateSaysHowItIsAsked) {
+  const TempFolder store, folder;
+  WriteModel(folder.path(), "");
+  const auto report = MakeEngine(store.path(), folder.path())->Index("text", {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  ASSERT_EQ(report->assumptions.size(), 1u);
+  EXPECT_EQ(report->assumptions[0],
+            "the model has no chat template: it is asked plainly; its control tokens are those of "
+            "--chat-template llama3");
+}
+
+TEST(ChatDocumentTest, ATemplateThatCannotBeRunIsRefusedAndAnotherMayBeChosen) {
+  const TempFolder store, folder;
+  WriteModel(folder.path(), "{% include 'x' %}");
   const Status unknown = MakeEngine(store.path(), folder.path())->Index("text", {}).status();
   EXPECT_EQ(unknown.code(), Code::kUnsupportedModel);
   EXPECT_EQ(unknown.param(), "chat_template");
-  EXPECT_TRUE(unknown.message().starts_with(folder.path() + "/tokenizer_config.json: its chat "))
+  EXPECT_TRUE(unknown.message().starts_with(folder.path() + ": its chat template cannot be run"))
       << unknown.message();
   EXPECT_TRUE(MakeEngine(store.path(), folder.path(), "llama3")->Index("text", {}).ok());
   const Status missing =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "engine/answer_text.h"
 #include "engine/bpe_tokenizer.h"
 #include "engine/json.h"
 #include "tests/engine/memory_env.h"
@@ -15,22 +16,42 @@ namespace {
 const char kBundled[] = LECTERN_SOURCE_DIR "/tools/reader/model/tokenizer.model";
 const std::string kBpe = LECTERN_SOURCE_DIR "/tests/golden/bpe/";
 
-// Every byte is a token, and whatever is asked for a control token.
+// Every byte is a token, and so is whatever is asked for as a control token.
 class ByteTokenizer : public Tokenizer {
  public:
-  explicit ByteTokenizer(const std::string& bos) : bos_id_(bos.empty() ? -1 : ControlId(bos)) {}
+  ByteTokenizer(const std::string& bos, const std::string& eos)
+      : bos_id_(bos.empty() ? -1 : ControlId(bos)), eos_id_(eos.empty() ? -1 : ControlId(eos)) {}
   std::string_view kind() const override { return "bytes"; }
   size_t vocab_size() const override { return 256 + controls_.size(); }
   int32_t bos_id() const override { return bos_id_; }
-  int32_t eos_id() const override { return -1; }
+  int32_t eos_id() const override { return eos_id_; }
   int32_t ControlId(std::string_view text) const override {
     const auto at = std::find(controls_.begin(), controls_.end(), text);
     const auto index = at - controls_.begin();
     if (at == controls_.end()) controls_.emplace_back(text);
     return 256 + static_cast<int32_t>(index);
   }
+  std::string_view ControlText(int32_t id) const override {
+    return id < 256 ? std::string_view() : controls_[static_cast<size_t>(id) - 256];
+  }
+  std::optional<ControlToken> FindControl(std::string_view text) const override {
+    for (size_t i = 0; i < controls_.size(); ++i) {
+      if (text.starts_with(controls_[i])) {
+        return ControlToken{256 + static_cast<int32_t>(i), controls_[i].size()};
+      }
+    }
+    return std::nullopt;
+  }
   bool has_dummy_prefix() const override { return false; }
-  std::string_view TokenBytes(int32_t) const override { return {}; }
+  std::string_view TokenBytes(int32_t id) const override {
+    static const std::string bytes = [] {
+      std::string all;
+      for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+      return all;
+    }();
+    return id < 0 || id > 255 ? std::string_view()
+                              : std::string_view(bytes).substr(static_cast<size_t>(id), 1);
+  }
   void AddTo(Sha256&) const override {}
 
   std::string TextOf(const std::vector<int32_t>& ids) const {
@@ -52,7 +73,7 @@ class ByteTokenizer : public Tokenizer {
     return tokens;
   }
   mutable std::deque<std::string> controls_;
-  int32_t bos_id_;
+  int32_t bos_id_, eos_id_;
 };
 
 std::unique_ptr<Tokenizer> LoadFile(const std::string& path) {
@@ -62,10 +83,23 @@ std::unique_ptr<Tokenizer> LoadFile(const std::string& path) {
 }
 
 ChatTemplate Make(const char* name, const Tokenizer& tokenizer) {
-  auto made = ChatTemplate::Make(**ChatFormatNamed(name), tokenizer);
+  auto made = ChatTemplate::Make(*ChatFormatNamed(name), tokenizer);
   EXPECT_TRUE(made.ok()) << made.status().message();
   return std::move(made).value();
 }
+
+Result<ChatTemplate> MakeOwn(const std::string& jinja, const Tokenizer& tokenizer) {
+  return ChatTemplate::Make({.name = std::string(kOwnTemplate), .jinja = jinja}, tokenizer, "dir/m");
+}
+
+// A template of our own that thinks, and leaves the thinking of earlier answers out.
+constexpr char kThinking[] =
+    "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>"
+    "{% if m.role == 'assistant' %}{{ m.content.split('</think>')[-1].strip() }}"
+    "{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}"
+    "{% endif %}";
 
 std::vector<int32_t> Concat(std::initializer_list<std::vector<int32_t>> parts) {
   std::vector<int32_t> out;
@@ -75,6 +109,7 @@ std::vector<int32_t> Concat(std::initializer_list<std::vector<int32_t>> parts) {
 
 // --- Against jinja2 ---
 
+// A published template, and the built-in one of its name.
 TEST(ChatTemplateGoldenTest, ConversationsAreWhatJinjaRenders) {
   const auto golden = ParseJson(ReadWholeFile(LECTERN_SOURCE_DIR "/tests/golden/chat_golden.json"));
   ASSERT_TRUE(golden.ok()) << golden.status().message();
@@ -84,66 +119,74 @@ TEST(ChatTemplateGoldenTest, ConversationsAreWhatJinjaRenders) {
   const Json::Array& templates = *golden->Find("templates")->array();
   ASSERT_GE(templates.size(), 22u);
   for (const Json& item : templates) {
-    const auto format = RecognizeChatFormat(text(item, "jinja"), "m");
-    ASSERT_TRUE(format.ok()) << text(item, "name") << ": " << format.status().message();
-    EXPECT_EQ((*format)->name, text(item, "name"));
-    const ByteTokenizer tokenizer(text(item, "bos"));
-    const auto chat = ChatTemplate::Make(**format, tokenizer);
-    ASSERT_TRUE(chat.ok()) << chat.status().message();
-    const auto said = [&](std::string_view last, const ChatHistory& history) {
-      const auto document = chat->EncodeDocument(tokenizer, text(*golden, "document"));
-      const auto rest = chat->EncodeQuestion(tokenizer, last, history);
-      EXPECT_TRUE(document.ok() && rest.ok());
-      return tokenizer.TextOf(document->ids) + tokenizer.TextOf(*rest);
-    };
-    EXPECT_EQ(said(question, {}), text(item, "first")) << (*format)->name;
-    EXPECT_EQ(said(next, {.turns = {{question, answer}}}), text(item, "second")) << (*format)->name;
-    EXPECT_EQ(said(next, {text(*golden, "instructions"), {{question, answer}, {next, answer}}}),
-              text(item, "third"))
-        << (*format)->name;
-  }
-}
-
-// The tokens of a session: what it was asked and answered, and what is asked then.
-TEST(ChatTemplateGoldenTest, AFollowUpGoesOnAsTheSameConversationGivenAtOnce) {
-  for (const char* name : {"llama3", "chatml", "gemma", "phi3", "zephyr", "mistral-v1"}) {
-    const ByteTokenizer tokenizer("<s>");
-    const ChatTemplate chat = Make(name, tokenizer);
-    const auto first = chat.EncodeQuestion(tokenizer, "Who?");
-    const auto rest = chat.EncodeNextQuestion(tokenizer, -1, "Why?");
-    const auto whole = chat.EncodeQuestion(tokenizer, "Why?", {.turns = {{"Who?", "He."}}});
-    EXPECT_EQ(Concat({*first, {'H', 'e', '.'}, *rest}), *whole) << name;
+    const std::string name = text(item, "name");
+    const ByteTokenizer tokenizer(text(item, "bos"), text(item, "eos"));
+    ChatSource own{.name = std::string(kOwnTemplate),
+                   .jinja = text(item, "jinja"),
+                   .bos = text(item, "bos"),
+                   .eos = text(item, "eos")};
+    for (const ChatSource& source : {own, *ChatFormatNamed(name)}) {
+      const auto chat = ChatTemplate::Make(source, tokenizer);
+      ASSERT_TRUE(chat.ok()) << chat.status().message();
+      const auto said = [&](std::string_view last, const ChatHistory& history) {
+        const auto document = chat->EncodeDocument(tokenizer, text(*golden, "document"));
+        const auto rest = chat->EncodeQuestion(tokenizer, last, history);
+        EXPECT_TRUE(document.ok() && rest.ok());
+        return tokenizer.TextOf(document->ids) + tokenizer.TextOf(*rest);
+      };
+      EXPECT_EQ(said(question, {}), text(item, "first")) << name;
+      EXPECT_EQ(said(next, {.instructions = {}, .turns = {{question, answer}}}),
+                text(item, "second"))
+          << name;
+      EXPECT_EQ(said(next, {text(*golden, "instructions"), {{question, answer}, {next, answer}}}),
+                text(item, "third"))
+          << name;
+    }
   }
 }
 
 // --- Choice ---
 
-TEST(ChatFormatTest, OneOfTheTableIsChosenOrNone) {
-  EXPECT_EQ((*RecognizeChatFormat("", "m"))->name, "plain");
-  for (const char* unknown :
-       {"{{ messages }}", "<|im_start|>user<|im_sep|><|im_end|>", "[INST]",
-        "'<|im_start|>system\nPlease reason step by step.<|im_end|>\n'",
-        "{{bos_token}}<|im_start|>user\n<|im_end|>",
-        "'<|system|>Your name is Phi.' '<|' + message['role'] + '|>' + message['content'] + "
-        "'<|end|>' '<|assistant|>'",
-        "'<|im_start|>system\nYou are an expert.<|im_end|>\n'",
-        "[SYSTEM_PROMPT][AVAILABLE_TOOLS]\"[INST]\"", "<|start|>user<|message|>",
-        "'<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + content + eos_token"}) {
-    const auto format = RecognizeChatFormat(unknown, "dir/m");
-    ASSERT_FALSE(format.ok()) << unknown;
-    EXPECT_EQ(format.status().code(), Code::kUnsupportedModel);
-    EXPECT_EQ(format.status().param(), "chat_template");
-    EXPECT_EQ(format.status().message(),
-              "dir/m: its chat template is none of those built in; choose one with "
-              "--chat-template: plain, llama3, llama3.1, qwen2.5, smollm2, qwen2, chatml, "
-              "chatml-bos, gemma, phi3, phi4-mini, zephyr, mistral-v3-tekken, mistral-v3, mistral-v1-spaces, "
-              "mistral-v1-space, mistral-v1, llama2, vicuna");
+TEST(ChatFormatTest, ATemplateIsANameAProgramOrAFile) {
+  MemoryEnv env;
+  env.files["/t.jinja"] = "{{ messages[0].content }}";
+  env.files["/no.txt"] = "plain text";
+  EXPECT_EQ(FindChatSource(env, "gemma")->name, "gemma");
+  EXPECT_EQ(FindChatSource(env, "{{ x }}")->jinja, "{{ x }}");
+  EXPECT_EQ(FindChatSource(env, "/t.jinja")->name, kFileTemplate);
+  EXPECT_EQ(FindChatSource(env, "/t.jinja")->jinja, "{{ messages[0].content }}");
+  for (const char* bad : {"Gemma", "/no.txt", "/none.jinja", "none"}) {
+    const Status status = FindChatSource(env, bad).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(status.param(), "chat_template");
+    EXPECT_NE(status.message().find("none of plain, llama3,"), std::string::npos)
+        << status.message();
   }
-  EXPECT_EQ((*ChatFormatNamed("gemma"))->name, "gemma");
-  const Status status = ChatFormatNamed("Gemma").status();
-  EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(status.param(), "chat_template");
-  EXPECT_TRUE(status.message().starts_with("chat template \"Gemma\" is none of plain, llama3,"));
+}
+
+TEST(ChatFormatTest, ControlTokensSuggestATemplate) {
+  EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBpe + "llama3.json")), "llama3");
+  EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBpe + "qwen2.json")), "chatml");
+  EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBundled)), "");
+  EXPECT_NE(AskedPlainly("chatml").find("--chat-template chatml"), std::string::npos);
+}
+
+TEST(ChatFormatTest, ATemplateThatCannotBeRunIsRefusedWithTheWayOut) {
+  const ByteTokenizer tokenizer("", "");
+  for (const auto& [jinja, why] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"{% if %}", "cannot be run"},
+           {"no message is shown", "leaves a user's text out"},
+           {"{{ messages[0].content }}{{ messages[0].content }}", "shows a user's text twice"},
+           {"{{ messages[0].content | upper }}", "leaves a user's text out or changes it"},
+           {"{{ raise_exception('only tools') }}", "only tools"}}) {
+    const auto made = MakeOwn(jinja, tokenizer);
+    ASSERT_FALSE(made.ok()) << jinja;
+    EXPECT_EQ(made.status().code(), Code::kUnsupportedModel);
+    EXPECT_EQ(made.status().param(), "chat_template");
+    EXPECT_TRUE(made.status().message().starts_with("dir/m: its chat template "));
+    EXPECT_NE(made.status().message().find(why), std::string::npos) << made.status().message();
+    EXPECT_NE(made.status().message().find("--chat-template"), std::string::npos);
+  }
 }
 
 TEST(ChatFormatTest, ATemplateIsATextOrTheDefaultOfAList) {
@@ -154,9 +197,9 @@ TEST(ChatFormatTest, ATemplateIsATextOrTheDefaultOfAList) {
   EXPECT_EQ(*read("{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"x\"},"
                   "{\"name\":\"default\",\"template\":\"y\"}]}"),
             "y");
+  EXPECT_EQ(*read("{\"chat_template\":[{\"name\":\"rag\",\"template\":\"x\"}]}"), "x");
   for (const char* bad : {"{\"chat_template\":7}", "{\"chat_template\":[]}",
-                          "{\"chat_template\":[{\"name\":\"default\"}]}",
-                          "{\"chat_template\":[{\"template\":\"x\"}]}", "[", ""}) {
+                          "{\"chat_template\":[{\"name\":\"default\"}]}", "[", ""}) {
     const auto text = read(bad);
     EXPECT_EQ(text.status().code(), Code::kMalformedModel) << bad;
     EXPECT_TRUE(text.status().message().starts_with("dir/t.json: ")) << text.status().message();
@@ -192,15 +235,11 @@ TEST(ChatTemplateTest, ControlTokensStandWhereTheFormatHasThem) {
   EXPECT_EQ(*chat.EncodeQuestion(*tokenizer, "Who {x} <|eot_id|>?"),
             Concat({ids("\n\nQuestion: Who {x} <|eot_id|>?"), answer}));
 
-  // The end token of an answer is part of what comes next.
-  EXPECT_TRUE(chat.ends_answers());
-  const auto turn = Concat({{eot, begin}, ids("user"), {end}, ids("\n\nWhy?"), answer});
-  EXPECT_EQ(*chat.EncodeNextQuestion(*tokenizer, -1, "Why?"), turn);
-  EXPECT_EQ(*chat.EncodeNextQuestion(*tokenizer, 'x', "Why?"), Concat({{'x'}, turn}));
-  EXPECT_TRUE(chat.IsEnd(eot));
-  EXPECT_TRUE(chat.IsEnd(id("<|end_of_text|>")));
-  EXPECT_FALSE(chat.IsEnd(bos));
-  EXPECT_FALSE(chat.IsEnd(-1));
+  // After an answer stands what the template puts there.
+  EXPECT_EQ(*chat.EncodeQuestion(*tokenizer, "Why?",
+                                 {.instructions = {}, .turns = {{"Who?", "He."}}}),
+            Concat({ids("\n\nQuestion: Who?"), answer, ids("He."),
+                    {eot, begin}, ids("user"), {end}, ids("\n\nWhy?"), answer}));
 }
 
 // Documents that were indexed before there were other formats keep their identity.
@@ -208,7 +247,6 @@ TEST(ChatTemplateTest, PlainIsWhatItAlwaysWas) {
   const auto tokenizer = LoadFile(kBundled);
   const ChatTemplate chat = Make("plain", *tokenizer);
   EXPECT_EQ(chat.identity(), "plain 1: <bos>");
-  EXPECT_FALSE(chat.ends_answers());
   const std::string text = "The old bridge.\nIt is old.";
   const auto context = chat.EncodeDocument(*tokenizer, text);
   const auto document = tokenizer->Encode(text);
@@ -216,8 +254,6 @@ TEST(ChatTemplateTest, PlainIsWhatItAlwaysWas) {
   EXPECT_EQ(context->num_prefix, 1u);
   const auto question = tokenizer->EncodeContinuation("\n\nQuestion: Who?\nAnswer:");
   EXPECT_EQ(*chat.EncodeQuestion(*tokenizer, "Who?"), question->ids);
-  EXPECT_EQ(*chat.EncodeNextQuestion(*tokenizer, 2, "Who?"), Concat({{2}, question->ids}));
-  EXPECT_EQ(*chat.EncodeNextQuestion(*tokenizer, -1, "Who?"), question->ids);
 }
 
 // "[INST] " before the document is one token less than its characters: the dummy prefix.
@@ -262,7 +298,7 @@ TEST(ChatTemplateTest, ControlTokensInEarlierTurnsAreText) {
 
 TEST(ChatTemplateTest, NamesTheTokenThatAVocabularyLacks) {
   const auto tokenizer = LoadFile(kBundled);
-  const auto made = ChatTemplate::Make(**ChatFormatNamed("gemma"), *tokenizer);
+  const auto made = ChatTemplate::Make(*ChatFormatNamed("gemma"), *tokenizer);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().code(), Code::kUnsupportedModel);
   EXPECT_EQ(made.status().param(), "chat_template");
@@ -294,6 +330,188 @@ TEST(ChatTemplateTest, EveryFormatHasItsOwnIdentity) {
   }
   std::sort(identities.begin(), identities.end());
   EXPECT_EQ(std::unique(identities.begin(), identities.end()), identities.end());
+}
+
+// --- Programs of models ---
+
+TEST(ChatTemplateTest, TheTokenThatBeginsATextIsThereOnce) {
+  const ByteTokenizer tokenizer("<s>", "");
+  for (const char* jinja : {"{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}!",
+                            "<s>{% for m in messages %}{{ m.content }}{% endfor %}!",
+                            "{% for m in messages %}{{ m.content }}{% endfor %}!"}) {
+    const auto chat = MakeOwn(jinja, tokenizer);
+    ASSERT_TRUE(chat.ok()) << chat.status().message();
+    EXPECT_EQ(tokenizer.TextOf(chat->EncodeDocument(tokenizer, "D")->ids), "<s>D") << jinja;
+  }
+}
+
+TEST(ChatTemplateTest, ThinkingIsTurnedOffWhereTheTemplateCan) {
+  const ByteTokenizer tokenizer("", "");
+  const auto chat = MakeOwn(kThinking, tokenizer);
+  ASSERT_TRUE(chat.ok()) << chat.status().message();
+  EXPECT_EQ(tokenizer.TextOf(*chat->EncodeQuestion(tokenizer, "Who?")),
+            "\n\nQuestion: Who?<|end|><|assistant|><think>\n\n</think>\n\n");
+  EXPECT_EQ(chat->thinking().begin, "<think>");
+  EXPECT_FALSE(chat->BeginsThinking("<|assistant|><think>\n\n</think>\n\n"));
+  EXPECT_TRUE(chat->BeginsThinking("<|assistant|><think>\n"));
+}
+
+TEST(ChatTemplateTest, PartsAreGivenToATemplateThatWantsThem) {
+  const ByteTokenizer tokenizer("", "");
+  const auto chat = MakeOwn(
+      "{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}!",
+      tokenizer);
+  ASSERT_TRUE(chat.ok()) << chat.status().message();
+  EXPECT_EQ(tokenizer.TextOf(*chat->EncodeQuestion(tokenizer, "Who?")), "\n\nQuestion: Who?!");
+}
+
+TEST(ChatTemplateTest, ADateIsThatOfTheDocument) {
+  const ByteTokenizer tokenizer("", "");
+  const auto chat = MakeOwn(
+      "{{ strftime_now('%d %b %Y') }}: {% for m in messages %}{{ m.content }}{% endfor %}!",
+      tokenizer);
+  ASSERT_TRUE(chat.ok()) << chat.status().message();
+  EXPECT_TRUE(chat->has_date());
+  const auto document = [&](const char* date) {
+    return tokenizer.TextOf(chat->EncodeDocument(tokenizer, "D", date)->ids);
+  };
+  EXPECT_EQ(document("2026-11-05"), "05 Nov 2026: D");
+  EXPECT_EQ(document("2027-01-31"), "31 Jan 2027: D");
+  // The identity does not change from day to day.
+  EXPECT_EQ(chat->identity(), "template 1: 26 Jul 2024: ");
+  EXPECT_EQ(Today().size(), 10u);
+}
+
+TEST(ChatTemplateTest, SaysWhereATemplateLooksIntoTheText) {
+  const ByteTokenizer tokenizer("", "");
+  const auto sees = MakeOwn(
+      "{% if '#' in messages[0].content %}markdown: {% endif %}{{ messages[0].content }}!",
+      tokenizer);
+  ASSERT_TRUE(sees.ok()) << sees.status().message();
+  ASSERT_EQ(sees->assumptions().size(), 1u);
+  EXPECT_NE(sees->assumptions()[0].find("changes with a user's text"), std::string::npos);
+  const auto counts = MakeOwn(
+      "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}!", tokenizer);
+  ASSERT_TRUE(counts.ok()) << counts.status().message();
+  ASSERT_EQ(counts->assumptions().size(), 1u);
+  EXPECT_NE(counts->assumptions()[0].find("longer conversation"), std::string::npos);
+}
+
+// --- Follow-ups ---
+
+TEST(PromptTest, TokensBeforeAnotherTextAreWhole) {
+  Prompt prompt;
+  prompt.Add(1, "ab");
+  prompt.Add(2, "c\xC3");  // a character that the next token ends
+  prompt.Add(3, "\xA9");
+  prompt.Add(4, "def");
+  const std::string text = "abc\xC3\xA9";
+  EXPECT_EQ(prompt.TokensBefore(text + "def!"), 4u);
+  EXPECT_EQ(prompt.TokensBefore(text + "dex"), 3u);
+  EXPECT_EQ(prompt.TokensBefore("abc\xC3\xA8" "def"), 1u);
+  EXPECT_EQ(prompt.TokensBefore("abx"), 1u);
+  EXPECT_EQ(prompt.TokensBefore("x"), 0u);
+  EXPECT_EQ(prompt.TokensBefore(""), 0u);
+  // Something is left to be read.
+  EXPECT_EQ(prompt.TokensBefore(text + "def"), 3u);
+  prompt.Truncate(1);
+  EXPECT_EQ(prompt.text, "ab");
+  EXPECT_EQ(prompt.ids, std::vector<int32_t>{1});
+}
+
+TEST(ChatTemplateTest, TheRestOfARenderingIsEncodedFromAnyToken) {
+  const auto tokenizer = LoadFile(kBpe + "llama3.json");
+  const ChatTemplate chat = Make("llama3", *tokenizer);
+  const ChatHistory history = {.instructions = {}, .turns = {{"Who?", "He."}}};
+  const auto rendered = *chat.Render(history, "Why?");
+  const Prompt whole = *chat.Encode(*tokenizer, rendered);
+  ASSERT_EQ(whole.ends.size(), whole.ids.size());
+  EXPECT_EQ(whole.ends.back(), rendered.text.size());
+  for (size_t i = 0; i < whole.ids.size(); ++i) {
+    if (tokenizer->ControlText(whole.ids[i]).empty()) continue;
+    const Prompt rest = *chat.Encode(*tokenizer, rendered, whole.ends[i]);
+    EXPECT_EQ(rest.ids, std::vector<int32_t>(whole.ids.begin() + static_cast<ptrdiff_t>(i) + 1,
+                                             whole.ids.end()));
+    EXPECT_EQ(rest.ends, std::vector<uint64_t>(whole.ends.begin() + static_cast<ptrdiff_t>(i) + 1,
+                                               whole.ends.end()));
+  }
+}
+
+// --- Answers ---
+
+struct Shown {
+  std::string answer, reasoning;
+  uint64_t reasoning_tokens = 0;
+};
+
+// What is shown of a text, a byte a token but for the marks, which are control tokens or text.
+Shown Show(const std::string& text, const ThinkingMarks& marks, bool is_thinking, bool is_control) {
+  const ByteTokenizer tokenizer("", "");
+  if (is_control) (void)tokenizer.ControlId(marks.begin), (void)tokenizer.ControlId(marks.end);
+  AnswerText answer(tokenizer, marks, is_thinking);
+  Shown shown;
+  const auto add = [&](const ShownText& piece) {
+    EXPECT_FALSE(piece.answer.ends_with(' ') || piece.reasoning.ends_with('\n'));
+    shown.answer += piece.answer, shown.reasoning += piece.reasoning;
+  };
+  for (size_t at = 0; at < text.size();) {
+    const auto control = tokenizer.FindControl(std::string_view(text).substr(at));
+    add(answer.Push(control ? control->id : static_cast<uint8_t>(text[at])));
+    at += control ? control->length : 1;
+  }
+  add(answer.Flush());
+  shown.reasoning_tokens = answer.reasoning_tokens();
+  return shown;
+}
+
+TEST(AnswerTextTest, ThinkingIsApart) {
+  const ThinkingMarks marks = {"<think>", "</think>"};
+  for (const bool is_control : {true, false}) {
+    Shown shown = Show("\n<think>\nHe or she?\n</think>\n\nShe did. \n", marks, false, is_control);
+    EXPECT_EQ(shown.answer, "She did.");
+    EXPECT_EQ(shown.reasoning, "He or she?");
+    EXPECT_GE(shown.reasoning_tokens, 12u);
+    shown = Show("He?</think>She.", marks, true, is_control);
+    EXPECT_EQ(shown.answer, "She.");
+    EXPECT_EQ(shown.reasoning, "He?");
+    shown = Show("<think>a</think>\n<think>b</think>c", marks, false, is_control);
+    EXPECT_EQ(shown.answer, "c");
+    EXPECT_EQ(shown.reasoning, "ab");
+    shown = Show("<think>never ends", marks, false, is_control);
+    EXPECT_EQ(shown.answer, "");
+    EXPECT_EQ(shown.reasoning, "never ends");
+    // Later marks, and what only looks like one, are text.
+    shown = Show("<thin <b>", marks, false, is_control);
+    EXPECT_EQ(shown.answer, "<thin <b>");
+    EXPECT_EQ(shown.reasoning_tokens, 0u);
+  }
+  EXPECT_EQ(Show("The tag <think> is text.", marks, false, false).answer, "The tag <think> is text.");
+}
+
+TEST(AnswerTextTest, WhiteSpaceAtTheEndIsCut) {
+  const Shown shown = Show(" a \n b\t\n \n", {}, false, false);
+  EXPECT_EQ(shown.answer, "a \n b");  // and the space that a first word begins with
+  EXPECT_EQ(Show(" \n ", {}, false, false).answer, "");
+}
+
+TEST(LoopDetectorTest, ALoopIsFoundAndRepetitionsAreNot) {
+  const auto first_found = [](const std::vector<int32_t>& ids) -> size_t {
+    LoopDetector loops;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (loops.Push(ids[i])) return i + 1;
+    }
+    return 0;
+  };
+  for (const size_t run : {1u, 2u, 7u, 24u, 40u, 64u}) {
+    std::vector<int32_t> ids = {-1, -2, -3};
+    for (size_t i = 0; i < 2000; ++i) ids.push_back(static_cast<int32_t>(i % run));
+    const size_t wanted = std::max(LoopDetector::kLeastTokens, LoopDetector::kLeastRounds * run);
+    EXPECT_EQ(first_found(ids), 3 + wanted) << run;
+  }
+  // Rows of a table are alike, but not the same.
+  std::vector<int32_t> rows;
+  for (int32_t row = 0; row < 100; ++row) rows.insert(rows.end(), {1, 2, 100 + row, 3, 4, 5});
+  EXPECT_EQ(first_found(rows), 0u);
 }
 
 }  // namespace

@@ -507,7 +507,7 @@ TEST(GgufModelTest, MissingPartsAndStrangersAreNamed) {
   const std::string second = folder.path() + "/split-00002-of-00003.gguf";
   fs::rename(second, folder.path() + "/gone");
   Status status = Model::Load(Env::Default(), first).status();
-  EXPECT_EQ(status.code(), Code::kMissingFile);
+  EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_NE(status.message().find(second), std::string::npos) << status.message();
   fs::copy(GoldenPath("split-00003-of-00003.gguf"), second);
   status = Model::Load(Env::Default(), first).status();
@@ -599,7 +599,7 @@ TEST_F(OllamaTest, WrongManifestsAreNamed) {
       {Layers("sha256:../../etc/passwd"), Code::kMalformedModel},
       {Layers("sha256:" + std::string(63, 'a') + "/"), Code::kMalformedModel},
       {Layers("sha512:" + std::string(64, 'a')), Code::kMalformedModel},
-      {Layers("sha256:" + std::string(64, 'b')), Code::kMissingFile},
+      {Layers("sha256:" + std::string(64, 'b')), Code::kNotFound},
       {"{\"layers\":[" + Layer("model", "sha256:" + std::string(64, 'a')) + "," +
            Layer("adapter", "sha256:" + std::string(64, 'a')) + "]}",
        Code::kUnsupportedModel},

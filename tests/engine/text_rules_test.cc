@@ -139,24 +139,24 @@ std::string Normal(std::vector<NormalizerStep> steps, std::string_view text,
 }
 
 TEST(NormalizerTest, StepsAreDoneInOrder) {
-  using Kind = NormalizerStep::Kind;
+  using StepKind = NormalizerStep::Kind;
   EXPECT_EQ(Normal({}, "ab"), "ab");
   EXPECT_EQ(Normal({{.form = UnicodeForm::kNfc}}, "e\u0301\u212B"), "\u00E9\u00C5");
   EXPECT_EQ(Normal({{.form = UnicodeForm::kNfd}}, "\u00E9\uAC01x"), "e\u0301\u1100\u1161\u11A8x");
   EXPECT_EQ(Normal({{.form = UnicodeForm::kNfkc}}, "\uFB01\uFF76\uFF9E\u00BD"), "fi\u30AC1\u20442");
   EXPECT_EQ(Normal({{.form = UnicodeForm::kNfkd}}, "\uFB01\u00E9"), "fie\u0301");
-  EXPECT_EQ(Normal({{.kind = Kind::kLowerCase}}, "AÉ\u0130ß"), "aéi\u0307ß");
-  EXPECT_EQ(Normal({{.kind = Kind::kStrip}}, " \u3000a b\n"), "a b");
-  EXPECT_EQ(Normal({{.kind = Kind::kStrip, .left = false}}, " a "), " a");
-  EXPECT_EQ(Normal({{.kind = Kind::kStrip}}, "  "), "");
-  EXPECT_EQ(Normal({{.form = UnicodeForm::kNfd}, {.kind = Kind::kStripMarks}}, "éa"), "ea");
-  EXPECT_EQ(Normal({{.kind = Kind::kReplace, .pattern = "ab", .content = "-"}}, "abcab"), "-c-");
-  EXPECT_EQ(Normal({{.kind = Kind::kReplace, .pattern = " +", .content = " ", .is_literal = false}},
+  EXPECT_EQ(Normal({{.kind = StepKind::kLowerCase}}, "AÉ\u0130ß"), "aéi\u0307ß");
+  EXPECT_EQ(Normal({{.kind = StepKind::kStrip}}, " \u3000a b\n"), "a b");
+  EXPECT_EQ(Normal({{.kind = StepKind::kStrip, .left = false}}, " a "), " a");
+  EXPECT_EQ(Normal({{.kind = StepKind::kStrip}}, "  "), "");
+  EXPECT_EQ(Normal({{.form = UnicodeForm::kNfd}, {.kind = StepKind::kStripMarks}}, "éa"), "ea");
+  EXPECT_EQ(Normal({{.kind = StepKind::kReplace, .pattern = "ab", .content = "-"}}, "abcab"), "-c-");
+  EXPECT_EQ(Normal({{.kind = StepKind::kReplace, .pattern = " +", .content = " ", .is_literal = false}},
                    "a   b c"),
             "a b c");
   const std::vector<NormalizerStep> llama = {
-      {.kind = Kind::kPrepend, .content = "\u2581"},
-      {.kind = Kind::kReplace, .pattern = " ", .content = "\u2581"}};
+      {.kind = StepKind::kPrepend, .content = "\u2581"},
+      {.kind = StepKind::kReplace, .pattern = " ", .content = "\u2581"}};
   EXPECT_EQ(Normal(llama, "a b"), "\u2581a\u2581b");
   EXPECT_EQ(Normal(llama, "a b", /*has_prefix=*/false), "a\u2581b");
   EXPECT_EQ(Normal(llama, ""), "");

@@ -6,6 +6,11 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view json(reinterpret_cast<const char*>(data), size);
+  if (const auto ends = lectern::ParseGenerationEnds(json, 100); ends.ok()) {
+    for (const int32_t id : *ends) {
+      if (id < 0 || id >= 100) std::abort();
+    }
+  }
   const lectern::Result<lectern::ModelConfig> config = lectern::ParseConfig(json, "config.json");
   if (!config.ok()) return 0;
   const lectern::ModelConfig& c = *config;

@@ -1,12 +1,14 @@
 // Every tensor of an accepted file lies in the file, none overlaps another, arrays hold what they
 // count; and whatever its keys say about a vocabulary is read or refused.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "engine/gguf.h"
 #include "engine/gguf_model.h"
+#include "tests/engine/memory_env.h"
 
 namespace lectern {
 namespace {
@@ -30,6 +32,24 @@ void CheckTensors(const GgufTable& table, uint64_t file_size) {
   }
 }
 
+// What its keys say is a configuration that the engine can size its buffers by, or refused; its
+// tensors are sorted into those that are needed and others.
+void CheckModel(std::string_view bytes) {
+  MemoryEnv env;
+  env.files["m.gguf"] = bytes;
+  const auto source = OpenGgufModel(env, {"m.gguf"}, Io::kMmap);
+  if (!source.ok()) return;
+  const ModelConfig& c = (*source)->config();
+  const bool is_sound = c.num_layers >= 1 && c.num_heads % c.num_kv_heads == 0 &&
+                        c.head_dim % 2 == 0 && c.head_dim <= kWidestHead &&
+                        c.attention.size() == c.num_layers && std::isfinite(c.query_scale);
+  if (!is_sound) std::abort();
+  if (!(*source)->Tensors().ok()) return;
+  for (const std::string& sentence : (*source)->assumptions()) {
+    if (sentence.empty()) std::abort();
+  }
+}
+
 }  // namespace
 }  // namespace lectern
 
@@ -46,6 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (const auto* array = std::get_if<GgufArray>(&value)) CheckArray(*array);
     if (Shown(value).empty()) std::abort();
   }
+  CheckModel({reinterpret_cast<const char*>(data), size});
   if (IsGgufBytePairs(*table)) {
     auto arrays = ReadGgufBytePairs(*table, "m.gguf");
     if (arrays.ok() && IdentityOf(*arrays).empty()) std::abort();

@@ -7,7 +7,7 @@ Run by hand, from anywhere; nothing in the build calls it:
     python3 tests/golden/make_chat_golden.py
 
 Made with jinja2 3.1.6, in the environment that transformers makes (trim_blocks, lstrip_blocks). A
-list; each has the `name` that the template must be recognised as, `jinja`, `bos`, and what it makes
+list; each has the `name` of the built-in template that renders alike, `jinja`, `bos`, `eos`, and what it makes
 of three conversations: `first` (a first question and where its answer begins), `second` (the same,
 its answer, and another question) and `third` (the same with instructions, which a user's turn has
 between the document and the question). Templates are those that were published with the models; of
@@ -270,7 +270,7 @@ def main():
     for name, jinja, bos, eos in TEMPLATES:
         program = environment.from_string(jinja)
         more = {"bos_token": bos, "eos_token": eos, "add_generation_prompt": True}
-        golden.append({"name": name, "jinja": jinja, "bos": bos,
+        golden.append({"name": name, "jinja": jinja, "bos": bos, "eos": eos,
                        "first": program.render(messages=first, **more),
                        "second": program.render(messages=first + later, **more),
                        "third": program.render(messages=instructed + later + later, **more)})

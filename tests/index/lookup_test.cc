@@ -1,6 +1,8 @@
 // The lookup on real shards: budgets, ranges, tails, threads.
 #include "index/lookup.h"
 
+#include <functional>
+
 #include "tests/index/lookup_case.h"
 
 namespace lectern {
@@ -337,6 +339,48 @@ TEST_P(LookupTest, TailsOfRowsThatDoNotChooseAreSoftcapped) {
     ASSERT_EQ(tail.logits.size(), 6 * log_counts.size());
     for (size_t i = 0; i < tail.logits.size(); ++i) {
       EXPECT_LE(tail.logits[i], kCap + log_counts[i % log_counts.size()] + 1e-3f);
+    }
+  }
+}
+
+// A head with a budget of its own is looked up as if the layer had no other, whatever else the
+// lookup is asked for: softcap, weights of rows, what is known, bounds, rules.
+TEST_P(LookupTest, AHeadWithItsOwnBudgetIsLookedUpAlone) {
+  const Queries queries(heads(), 6, 5, 3.0f);
+  const std::vector<double> budgets(heads().size(), 0.3);
+  const std::vector<float> weights = {0, 0, 0.1f, 0, 0.3f, 0.6f};
+  const std::vector<std::vector<float>> known(heads().size(), std::vector<float>(6, 1.0f));
+  const std::vector<std::function<void(LookupArgs&)>> changes = {
+      [](LookupArgs&) {},
+      [](LookupArgs& args) { args.softcap = 0.5f; },
+      [](LookupArgs& args) { args.second_order = false; },
+      [](LookupArgs& args) { args.bound = true; },
+      [](LookupArgs& args) { args.rule = {.kind = Rule::kTopP, .mass = 0.7}; },
+      [&](LookupArgs& args) { args.row_weights = weights; },
+      [&](LookupArgs& args) { args.known_lse = known; }};
+  for (size_t change = 0; change < changes.size(); ++change) {
+    SCOPED_TRACE(change);
+    LookupArgs args = Args(queries, 0.3);
+    changes[change](args);
+    LookupArgs with_budgets = args;
+    with_budgets.head_budgets = budgets;
+    const auto found = Lookup(with_budgets);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    for (size_t h = 0; h < heads().size(); ++h) {
+      LookupArgs of_head = args;
+      of_head.heads = args.heads.subspan(h, 1);
+      of_head.queries = args.queries.subspan(h, 1);
+      if (!args.known_lse.empty()) of_head.known_lse = args.known_lse.subspan(h, 1);
+      const auto alone = Lookup(of_head);
+      ASSERT_TRUE(alone.ok()) << alone.status().message();
+      const HeadSelection &f = (*found)[h], &e = alone->front();
+      EXPECT_EQ(f.rows, e.rows);
+      EXPECT_EQ(f.refined, e.refined);
+      EXPECT_EQ(f.second_order, e.second_order);
+      EXPECT_EQ(f.logit_tail.logits, e.logit_tail.logits);
+      EXPECT_EQ(f.unread_bound, e.unread_bound);
+      EXPECT_EQ(f.bytes, e.bytes);
+      EXPECT_EQ(f.missed_mass, e.missed_mass);
     }
   }
 }

@@ -9,6 +9,7 @@ Standard library only.
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -308,6 +309,48 @@ class EvaluateTest(unittest.TestCase):
             done = evaluate(self.folder.name, *arguments, str(self.questions))
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(arguments[0], done.stderr)
+
+
+class WindowedTest(unittest.TestCase):
+    """A model of which some layers see a window only, as Gemma's do: they have no clusters."""
+
+    MODES = ["default", "no-tail", "no-codes", "first-order", "rule-threshold",
+             "rule-threshold-questions", "rule-cap", "rule-top-p", "block-8", "reuse-0.8",
+             "block-8/reuse-0.8", "paper-1", "paper-2", "uniform+global"]
+
+    def test_every_mode_measures_the_layers_that_have_clusters(self):
+        with tempfile.TemporaryDirectory(prefix="lectern-evaluate-") as name:
+            folder = pathlib.Path(name)
+            model = folder / "model"
+            shutil.copytree(MODEL, model)
+            config = json.loads((model / "config.json").read_text())
+            layers = config["num_hidden_layers"]
+            windowed = ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
+            config.update(model_type="mistral", architectures=["MistralForCausalLM"],
+                          sliding_window=256, layer_types=windowed)
+            (model / "config.json").write_text(json.dumps(config))
+            text, lines = generate.make(generate.arguments(
+                ["--out", "unused", "--bytes", "10000", "--facts", "8", "--questions", "1"]))
+            (folder / "manual.txt").write_text(text)
+            (folder / "manual.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            run = lambda modes, answers: subprocess.run(
+                [BIN / "lectern-evaluate", "--store", folder / "store", "--model", model,
+                 "--budgets", "0.3", "--paper-seeds", "1", "--error-questions", "1",
+                 "--modes", ",".join(modes), "--answers", ",".join(answers),
+                 folder / "manual.jsonl"], capture_output=True, text=True, timeout=600)
+            for mode in ("snapkv@0.5", "snapkv+tail@0.5"):  # nothing of a window can be left out
+                done = run([mode], ["default"])
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("sliding windows", done.stderr)
+            done = run(self.MODES + ["oracle"], self.MODES)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = [json.loads(line) for line in done.stdout.splitlines()]
+            errors = {line["mode"]: line for line in found if "question_errors" in line}
+            self.assertEqual(set(errors), {*self.MODES, "oracle"})
+            self.assertEqual({line["mode"] for line in found if "same" in line}, set(self.MODES))
+            for mode, line in errors.items():
+                self.assertEqual(line["layer_steps"] % (layers / 2), 0, mode)
+                self.assertTrue(0 < line["read"] <= 1, mode)
 
 
 class TableTest(unittest.TestCase):

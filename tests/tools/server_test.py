@@ -939,6 +939,64 @@ class SessionTest(ServerCase):
         self.assertEqual((code, err), (0, ""))
 
 
+# The bundled reader's form, but that the answer begins with a mark of thinking, which never ends.
+THINKS = ("{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}\nAnswer:"
+          "{% else %} {{ m.content }}{% endif %}{% endfor %}{% if false %}<think>{% endif %}"
+          "{% if add_generation_prompt and 'aloud' in messages[-1].content %}<think>{% endif %}")
+
+
+class ThinkingTest(ServerCase):
+    """A model that thinks before it answers, by its template."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        store = os.path.join(cls.folder.name, "store")
+        template = os.path.join(cls.folder.name, "thinks.jinja")
+        with open(template, "w", encoding="utf-8") as file:
+            file.write(THINKS)
+        index(store, "lease", TEXT, "--chat-template", template)
+        cls.server = Server(store)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+        cls.folder.cleanup()
+
+    def test_thinking_is_no_part_of_the_answer(self):
+        _, _, thought = self.server.ask(question=ONCE + " Think aloud.", max_tokens=8)
+        self.assertEqual(thought["answer"], "")
+        self.assertTrue(thought["reasoning"])
+        self.assertEqual(thought["tokens"]["reasoning"], thought["tokens"]["answer"])
+        events = self.server.events("POST", "/v1/ask", {
+            "question": ONCE + " Think aloud.", "max_tokens": 8, "stream": True})
+        self.assertEqual("".join(data["text"] for name, data in events if name == "reasoning"),
+                         thought["reasoning"])
+        _, _, plain = self.server.ask(question=ONCE, max_tokens=8)
+        self.assertTrue(plain["answer"])
+        self.assertIsNone(plain["reasoning"])
+        self.assertEqual(plain["tokens"]["reasoning"], 0)
+        self.assertIn(plain["stopped_by"], ("end", "max_tokens"))
+
+    def test_openai_clients_get_it_apart(self):
+        request = {"model": "lease", "max_tokens": 8,
+                   "messages": [{"role": "user", "content": ONCE + " Think aloud."}]}
+        status, _, whole = self.server.call("POST", "/v1/chat/completions", request)
+        self.assertEqual(status, 200, whole)
+        message = whole["choices"][0]["message"]
+        self.assertEqual(message["content"], "")
+        self.assertTrue(message["reasoning_content"])
+        usage = whole["usage"]
+        self.assertEqual(usage["completion_tokens_details"]["reasoning_tokens"],
+                         usage["completion_tokens"])
+        events = self.server.events("POST", "/v1/chat/completions", {**request, "stream": True})
+        deltas = [data["choices"][0]["delta"] for _, data in events
+                  if data != "[DONE]" and data["choices"]]
+        self.assertEqual("".join(delta.get("reasoning_content", "") for delta in deltas),
+                         message["reasoning_content"])
+        self.assertEqual("".join(delta.get("content", "") for delta in deltas), "")
+
+
 class StartTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="lectern-server-")

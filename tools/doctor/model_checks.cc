@@ -1,16 +1,18 @@
 #include "tools/doctor/model_checks.h"
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <map>
-#include <sstream>
 
 #include "engine/index_cost.h"
 #include "engine/model_source.h"
 #include "engine/ollama.h"
 #include "engine/seconds.h"
-#include "engine/transformer.h"
+#include "tools/doctor/kernel_test.h"
+#include "tools/doctor/reading_test.h"
 #include "tools/doctor/self_test.h"
+#include "tools/doctor/speed_trial.h"
+#include "tools/doctor/weights_scan.h"
 #include "tools/quantities.h"
 
 namespace lectern::doctor {
@@ -19,18 +21,7 @@ namespace {
 using tools::Bytes;
 using tools::Duration;
 using tools::Grouped;
-
-constexpr double kBudget = 0.1;  // of asks
-constexpr uint64_t kQuestionTokens = 64;
-constexpr double kAttentionCost = 2;  // times a product's, as index-document --estimate takes it
-
-std::string Short(double number) {
-  if (number >= 100) return Grouped(static_cast<uint64_t>(std::round(number)));
-  std::ostringstream text;
-  text.precision(2);
-  text << number;
-  return text.str();
-}
+using tools::Short;
 
 std::string_view RopeName(RopeRecipe::Kind kind) {
   constexpr std::string_view kNames[] = {"default", "llama3", "linear",
@@ -117,6 +108,18 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
   return finding;
 }
 
+// What was taken for granted in reading the model's files.
+Finding DescribeAssumptions(const std::vector<std::string>& sentences) {
+  Finding finding{.name = "assumed", .text = ""};
+  Json::Array all;
+  for (const std::string& sentence : sentences) {
+    finding.text += (finding.text.empty() ? "" : "; ") + sentence;
+    all.emplace_back(sentence);
+  }
+  finding.values["assumptions"] = Json(std::move(all));
+  return finding;
+}
+
 // What a document needs beside the weights.
 Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uint64_t weights_bytes,
                    size_t num_threads) {
@@ -156,87 +159,6 @@ Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uin
   return finding;
 }
 
-// Seconds that one layer takes, and the output matrix.
-struct Probe {
-  double layer_of_many = 0;  // for each of many tokens at once
-  double layer_of_one = 0, output = 0;
-};
-
-// The best of some tries within a quarter of a second, each with caches that hold other things, as
-// the rest of the model would.
-template <typename Work>
-double BestSeconds(Work work) {
-  std::vector<char> other(size_t{48} << 20);
-  double best = 1e9;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 2 || (i < 10 && SecondsSince(begin) < 0.25); ++i) {
-    for (size_t at = 0; at < other.size(); at += 64) ++other[at];
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    best = std::min(best, SecondsSince(start));
-  }
-  return best;
-}
-
-Probe MeasureLayer(const Model& model, const Backend& backend, ThreadPool& threads) {
-  constexpr size_t kMany = 128;
-  const Transformer transformer(model, backend, threads, kMany);
-  Activations a(model.config(), kMany, threads.num_threads());
-  const std::vector<int32_t> ids(kMany, 1);
-  transformer.Embed(ids, 0, a);
-  const auto layer = [&](size_t n) {
-    (void)transformer.Project(0, n, a);  // on the CPU nothing fails
-    (void)transformer.Finish(0, n, a);
-  };
-  std::vector<float> logits(model.config().vocab_size);
-  Probe probe;
-  probe.layer_of_many = BestSeconds([&] { layer(kMany); }) / kMany;
-  probe.layer_of_one = BestSeconds([&] { layer(1); });
-  probe.output = BestSeconds([&] {
-    (void)transformer.Logits(0, 1, a, {logits.data(), 1, logits.size()});
-  });
-  return probe;
-}
-
-// `config`: of all layers. `layer_bytes`: of the weights of one.
-Finding EstimateSpeed(const ModelConfig& config, const Probe& probe, uint64_t tokens,
-                      double layer_bytes) {
-  const double n = static_cast<double>(tokens), layers = config.num_layers;
-  // The last layer ends with its keys and values, but for a model of one.
-  ModelConfig counted = config;
-  counted.num_layers = 2;
-  const double flops_of_layer = PrefillFlops(counted, 1, false);
-  counted.num_layers = std::max(config.num_layers, 2u);
-  const double products = (counted.num_layers - 1) * n * flops_of_layer;
-  const double attention = PrefillFlops(counted, n, false) - products;
-  const double prefill =
-      (products + kAttentionCost * attention) * probe.layer_of_many / flops_of_layer;
-  const double read = kBudget * static_cast<double>(SpillBytes(config, Dtype::kF16, tokens)) *
-                      probe.layer_of_one / layer_bytes;
-  const double question =
-      layers * static_cast<double>(kQuestionTokens) * probe.layer_of_many + read + probe.output;
-  const double token = layers * probe.layer_of_one + probe.output + read;
-  Finding finding{.name = "speed",
-                  .text = "estimated from one layer, at best: " + Grouped(tokens) +
-                          " tokens indexed in " + Duration(prefill) + " (" + Short(n / prefill) +
-                          " tokens/s), a question of " + std::to_string(kQuestionTokens) +
-                          " tokens in " + Duration(question) + ", then " + Short(1 / token) +
-                          " tokens/s"};
-  finding.values = {
-      {"is_estimate", true},
-      {"how",
-       "one layer was run with 128 tokens and with one, and the output matrix, for a quarter of a "
-       "second each; attention while indexing is taken to be half as fast as products, keys and "
-       "values of a tenth of the document to be read as fast as weights; choosing what is read, "
-       "clustering and the disk are not counted, and matter more the smaller a model is"},
-      {"tokens", tokens},
-      {"prefill_tokens_per_second", n / prefill},
-      {"prefill_seconds", prefill},
-      {"question_seconds", question},
-      {"decode_tokens_per_second", 1 / token}};
-  return finding;
-}
-
 class ModelChecks {
  public:
   ModelChecks(Env& env, const ModelQuestion& question, const Backend& backend, ThreadPool& threads)
@@ -267,42 +189,103 @@ class ModelChecks {
     kind.values = {{"kind", tokenizer->kind()}, {"pieces", uint64_t{tokenizer->vocab_size()}}};
     findings_.push_back(std::move(kind));
     findings_.push_back(TestTokenizer(*tokenizer));
-    const bool has_template = CheckTemplate(*source);
+    const bool has_template = CheckTemplate(*source, *tokenizer);
     stage_ = "weights";
     LECTERN_ASSIGN(const TensorFiles* const files, source->Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, config, question_.weights));
     findings_.push_back(DescribeTensors(*files, bytes));
+    std::vector<std::string> assumed = source->assumptions();
+    const std::vector<std::string>& more = tokenizer->assumptions();
+    assumed.insert(assumed.end(), more.begin(), more.end());
+    if (!assumed.empty()) {
+      findings_.push_back(DescribeAssumptions(assumed));
+    }
+    weights_bytes_ = bytes;
     findings_.push_back(CheckNeeds(config, question_, bytes, threads_.num_threads()));
     return Try(located.path, config, has_template);
   }
 
   // Whether there is one.
-  bool CheckTemplate(const ModelSource& source) {
-    const auto format = question_.chat_template.empty() ? source.FindChatFormat()
-                                                        : ChatFormatNamed(question_.chat_template);
-    if (!format.ok()) {
-      findings_.push_back(Finding::Failed("chat template", format.status(),
+  bool CheckTemplate(const ModelSource& source, const Tokenizer& tokenizer) {
+    const auto found = FindTemplate(source);
+    const auto made = found.ok()
+                          ? ChatTemplate::Make(*found, tokenizer, source.config().architecture)
+                          : Result<ChatTemplate>(found.status());
+    if (!made.ok()) {
+      findings_.push_back(Finding::Failed("chat template", made.status(),
                                           "choose the one that the model was trained with, or "
                                           "plain, by --chat-template"));
       return false;
     }
-    Finding finding{.name = "chat template", .text = std::string((*format)->name)};
-    finding.values["name"] = (*format)->name;
+    const bool is_own = made->name() == kOwnTemplate;
+    Finding finding{.name = "chat template",
+                    .text = is_own ? "the model's own, a Jinja program of " +
+                                         Grouped(made->jinja().size()) + " bytes"
+                                   : made->name()};
+    if (!is_own && question_.chat_template.empty()) {
+      finding.text = AskedPlainly(SuggestedChatFormat(tokenizer));
+    }
+    for (const std::string& assumption : made->assumptions()) finding.text += "; " + assumption;
+    finding.values["name"] = made->name();
+    if (!made->thinking().begin.empty()) finding.values["thinking"] = made->thinking().begin;
     findings_.push_back(std::move(finding));
     return true;
   }
 
+  // The one that was asked for, or the model's own, or "plain".
+  Result<ChatSource> FindTemplate(const ModelSource& source) const {
+    if (!question_.chat_template.empty()) return FindChatSource(env_, question_.chat_template);
+    LECTERN_ASSIGN(auto own, source.FindChatTemplate());
+    if (own) return *std::move(own);
+    return ChatFormatNamed(kPlainTemplate);
+  }
+
   Status Try(const std::string& path, const ModelConfig& config, bool has_template) {
-    ModelOptions options{.io = question_.io,
-                         .weights = question_.weights,
-                         .threads = &threads_,
-                         .chat_template = question_.chat_template,
-                         .first_layers = 1};
-    if (!has_template) options.chat_template = "plain";
+    ModelOptions options{
+        .io = question_.io, .weights = question_.weights, .threads = &threads_, .first_layers = 1};
+    if (has_template && !question_.chat_template.empty()) {
+      LECTERN_ASSIGN(options.chat_template, FindChatSource(env_, question_.chat_template));
+    } else if (!has_template) {
+      LECTERN_ASSIGN(options.chat_template, ChatFormatNamed(kPlainTemplate));
+    }
+    const auto start = std::chrono::steady_clock::now();
     LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
+    const double loading = SecondsSince(start) * static_cast<double>(weights_bytes_) /
+                           static_cast<double>(model->weights().bytes());
     findings_.push_back(TestKernels(*model, backend_, threads_));
     const Probe probe = MeasureLayer(*model, backend_, threads_);
-    findings_.push_back(EstimateSpeed(config, probe, question_.tokens, LayerBytes(*model)));
+    LECTERN_RETURN_IF_ERROR(TryWhole(path, options, loading + SecondsToRead(config, probe)));
+    const SpeedQuestion speed = {.env = env_,
+                                 .path = path,
+                                 .options = options,
+                                 .config = config,
+                                 .tokens = question_.tokens,
+                                 .layer_bytes = LayerBytes(*model)};
+    findings_.push_back(EstimateSpeed(speed, probe, backend_, threads_));
+    return {};
+  }
+
+  static double SecondsToRead(const ModelConfig& config, const Probe& probe) {
+    return kReadingTokens * (config.num_layers * probe.layer_of_many + probe.output);
+  }
+
+  // What needs all layers, where it takes no more than a minute.
+  Status TryWhole(const std::string& path, ModelOptions options, double seconds) {
+    constexpr double kMostSeconds = 60;
+    const bool fits = weights_bytes_ <= question_.memory.available;
+    if (seconds > kMostSeconds || !fits) {
+      Finding skipped{.name = "reads",
+                      .text = "not tried: " + (fits ? "it would take about " + Duration(seconds)
+                                                    : "the weights do not fit into memory")};
+      skipped.values["is_tried"] = false;
+      findings_.push_back(std::move(skipped));
+      return {};
+    }
+    options.first_layers = 0;
+    LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
+    findings_.push_back(ScanWeights(*model, threads_));
+    LECTERN_ASSIGN(Finding reads, TestReading(*model, backend_, threads_));
+    findings_.push_back(std::move(reads));
     return {};
   }
 
@@ -323,6 +306,7 @@ class ModelChecks {
   const Backend& backend_;
   ThreadPool& threads_;
   const char* stage_ = "model";
+  uint64_t weights_bytes_ = 0;  // of all layers
   Findings findings_;
 };
 

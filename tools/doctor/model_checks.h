@@ -22,8 +22,9 @@ struct ModelQuestion {
   Memory memory = {};
 };
 
-// Of the weights only the first layer and what is around the layers are read, for the tests and the
-// probe. Nothing is written.
+// The first layer is tested and probed; where it takes no more than a minute, all layers are read,
+// for what they hold and how the model reads. A trial document is written into a temporary folder,
+// which is removed.
 Findings CheckModel(Env& env, const ModelQuestion& question, const Backend& backend,
                     ThreadPool& threads);
 

@@ -56,9 +56,10 @@ Status AddTail(const LookupArgs& args, size_t h, std::span<const float> log_gone
       if (args.second_order && log_gone[i] > 0) {
         logit += LogMeanExp(norm * std::sqrt(finest.variances[i]), log_gone[i]);
       }
-      logit += log_gone[i];
     }
   }
+  Softcap(args.backend, {tail.logits.data(), queries.num_rows, clusters}, args.softcap);
+  for (size_t i = 0; i < tail.logits.size(); ++i) tail.logits[i] += log_gone[i % clusters];
   return {};
 }
 
@@ -67,6 +68,7 @@ Status AddTail(const LookupArgs& args, size_t h, std::span<const float> log_gone
 Result<double> KeepBesideClusters(const Document& whole, double keep) {
   double rows = 0, clusters = 0;
   for (uint32_t layer = 0; layer < whole.num_layers(); ++layer) {
+    if (whole.is_windowed(layer)) continue;
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, whole.Heads(layer));
     for (const HeadIndex& head : heads) {
       rows += head.num_rows();

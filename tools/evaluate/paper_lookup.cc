@@ -105,8 +105,10 @@ Result<std::unique_ptr<PaperLookup>> PaperLookup::Build(const Document& document
                                                         uint64_t seed) {
   auto lookup = std::make_unique<PaperLookup>();
   for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
+    std::vector<Head>& built = lookup->layers_.emplace_back();
+    if (document.is_windowed(layer)) continue;
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document.Heads(layer));
-    std::vector<Head>& built = lookup->layers_.emplace_back(heads.size());
+    built.resize(heads.size());
     std::mutex mutex;
     Status first;
     threads.ParallelFor(heads.size(), [&](size_t h, size_t) {
@@ -145,6 +147,7 @@ std::vector<float> PaperLookup::Scores(const LookupArgs& args, size_t h,
                              .scale = args.scale,
                              .logits = tile,
                              .scratch = scratch});
+    Softcap(args.backend, tile, args.softcap);
     std::vector<float> lse(end - begin, -INFINITY);
     args.backend.add_row_lse({.logits = tile, .bias = bias, .lse = lse});
     args.backend.add_scores({.logits = tile, .lse = lse, .scores = scores});
@@ -178,7 +181,7 @@ PaperLookup::Candidates PaperLookup::ScoreHead(uint32_t layer, const LookupArgs&
 }
 
 PaperLookup::Step PaperLookup::CopyStep(uint32_t layer, const LookupArgs& args, bool is_prefill) {
-  Step step = {layer, is_prefill, args.queries[0].num_rows, {}};
+  Step step = {layer, is_prefill, args.queries[0].num_rows, args.softcap, {}};
   for (const Rows<const float>& queries : args.queries) {
     std::vector<float>& copy = step.queries.emplace_back();
     for (size_t r = 0; r < queries.num_rows; ++r) {
@@ -231,6 +234,7 @@ Result<PaperLookup::Thresholds> PaperLookup::Calibrate(
                                  .heads = heads,
                                  .queries = queries,
                                  .scale = 1 / std::sqrt(static_cast<float>(dim)),
+                                 .softcap = step.softcap,
                                  .kv_budget = 1,
                                  .tail = false};
         for (size_t h = 0; h < heads.size(); ++h) body(step, args, h);

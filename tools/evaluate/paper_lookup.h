@@ -28,7 +28,8 @@ namespace lectern::evaluate {
 
 class PaperLookup {
  public:
-  // K-means over every (layer, kv head) of the document, of both levels.
+  // K-means over every (layer, kv head) of the document, of both levels. Windowed layers, which are
+  // always read whole, have none.
   static Result<std::unique_ptr<PaperLookup>> Build(const Document& document,
                                                     const Backend& backend, ThreadPool& threads,
                                                     uint64_t seed);
@@ -43,6 +44,7 @@ class PaperLookup {
     uint32_t layer;
     bool is_prefill;
     size_t num_rows;
+    float softcap;  // of the model's logits; 0: none
     std::vector<std::vector<float>> queries;  // per kv head [R * head_dim]
   };
   static Step CopyStep(uint32_t layer, const LookupArgs& args, bool is_prefill);

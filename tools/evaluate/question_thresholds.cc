@@ -36,9 +36,9 @@ std::vector<float> Queries(const std::vector<PaperLookup::Step>& steps, uint32_t
 }
 
 std::vector<float> Calibrate(const Backend& backend, const CentroidTree& tree,
-                             const std::vector<float>& queries, size_t dim) {
+                             const std::vector<float>& queries, size_t dim, float softcap) {
   return CalibrateThresholds(backend, tree, {queries.data(), queries.size() / dim, dim},
-                             1 / std::sqrt(static_cast<float>(dim)));
+                             1 / std::sqrt(static_cast<float>(dim)), softcap);
 }
 
 }  // namespace
@@ -48,12 +48,14 @@ Result<RecalibratedHeads> CalibrateOnSteps(const Document& document, const Backe
   const size_t dim = document.shape().head_dim;
   RecalibratedHeads result;
   result.layers.resize(document.num_layers());
+  const float softcap = steps.empty() ? 0 : steps.front().softcap;
   for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
+    if (document.is_windowed(layer)) continue;  // it has no clusters, and no selector is asked
     LECTERN_ASSIGN(const auto heads, document.Heads(layer));
     for (size_t h = 0; h < heads.size(); ++h) {
       LECTERN_ASSIGN(const CentroidTree tree, TreeOf(heads[h]));
       const auto of_kind = [&](bool is_prefill) {
-        return Calibrate(backend, tree, Queries(steps, layer, h, is_prefill), dim);
+        return Calibrate(backend, tree, Queries(steps, layer, h, is_prefill), dim, softcap);
       };
       std::vector<float> thresholds = of_kind(true);
       const std::vector<float> of_answers = of_kind(false);

@@ -37,6 +37,7 @@ Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<
            .logits = {logits.data() + block.begin, end - begin, block.size(), head.num_rows()},
            .scratch = scratch});
     }
+    Softcap(args.backend, {logits.data(), end - begin, head.num_rows()}, args.softcap);
     args.backend.add_scores(
         {.logits = Rows<const float>(logits.data(), end - begin, head.num_rows()),
          .lse = lse.subspan(begin, end - begin),

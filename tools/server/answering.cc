@@ -223,7 +223,8 @@ std::invoke_result_t<Attempt> Answering::Turn::MakingRoom(Attempt attempt,
 }
 
 std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
-    const std::function<bool(std::string_view)>& on_text, EventStream* events) {
+    const std::function<bool(std::string_view)>& on_text, EventStream* events,
+    const std::function<bool(std::string_view)>& on_reasoning) {
   const Watch::Scope scope(
       answering_.watch_,
       {.peer = request_.peer,
@@ -233,11 +234,16 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
            [events] {
              if (events) events->KeepAlive();
            }});
-  options_.on_text = [&](std::string_view piece) {
-    has_text_ = true;
-    place_in_line_.reset();  // it has all the memory that it will need
-    return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() && on_text(piece);
+  const auto tell = [&](const std::function<bool(std::string_view)>& client) {
+    return [&](std::string_view piece) {
+      has_text_ = true;
+      place_in_line_.reset();  // it has all the memory that it will need
+      return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() &&
+             (!client || client(piece));
+    };
   };
+  options_.on_text = tell(on_text);
+  options_.on_reasoning = tell(on_reasoning);
   auto answer = MakingRoom(
       [&]() -> api::Result<api::Answer> {
         if (auto opened = Open(); !opened.ok()) return opened.error();

@@ -42,7 +42,8 @@ class Answering {
     // Once. `on_text` as api::AskOptions::on_text; `events` is kept alive meanwhile, may be
     // nullptr. An error is already for the client. Afterwards the next request may use the session.
     std::variant<api::Answer, HttpResponse> Generate(
-        const std::function<bool(std::string_view)>& on_text, EventStream* events);
+        const std::function<bool(std::string_view)>& on_text, EventStream* events,
+        const std::function<bool(std::string_view)>& on_reasoning = {});
     const std::string& session_id() const { return session_id_; }  // empty: it has none
 
    private:

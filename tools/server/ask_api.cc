@@ -94,7 +94,8 @@ HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request) {
   }
   return EventsResponse([turn, unit = ask->unit, id = request.request_id](EventStream& events) {
     auto answer = turn->Generate(
-        [&](std::string_view piece) { return events.Send("text", TextBody(piece)); }, &events);
+        [&](std::string_view piece) { return events.Send("text", TextBody(piece)); }, &events,
+        [&](std::string_view piece) { return events.Send("reasoning", TextBody(piece)); });
     if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
       events.Send("error", failed->body);
       return;

@@ -46,7 +46,8 @@ Json Usage(const lectern_receipt& receipt) {
       {"prompt_tokens", prompt},
       {"completion_tokens", receipt.answer_tokens},
       {"total_tokens", prompt + receipt.answer_tokens},
-      {"prompt_tokens_details", Json::Object{{"cached_tokens", receipt.document_tokens}}}};
+      {"prompt_tokens_details", Json::Object{{"cached_tokens", receipt.document_tokens}}},
+      {"completion_tokens_details", Json::Object{{"reasoning_tokens", receipt.reasoning_tokens}}}};
 }
 
 class Completion {
@@ -58,11 +59,10 @@ class Completion {
               {"model", std::move(model)}} {}
 
   std::string Whole(const api::Answer& answer) const {
-    Json::Object object = base_;
-    object["choices"] = Json::Array{
-        Json::Object{{"index", 0},
-                     {"message", Json::Object{{"role", "assistant"}, {"content", answer.text()}}},
-                     {"finish_reason", answer.finish_reason()}}};
+    Json::Object object = base_, message = {{"role", "assistant"}, {"content", answer.text()}};
+    if (!answer.reasoning().empty()) message["reasoning_content"] = answer.reasoning();
+    object["choices"] = Json::Array{Json::Object{
+        {"index", 0}, {"message", std::move(message)}, {"finish_reason", answer.finish_reason()}}};
     object["usage"] = Usage(answer.receipt());
     object["lectern"] = ReceiptJson(answer);
     return Json(std::move(object)).Dump();
@@ -95,7 +95,10 @@ HttpResponse StreamChat(const Chat& chat, std::shared_ptr<Answering::Turn> turn,
         [&](std::string_view piece) {
           return events.Send("", completion.Chunk({{"content", piece}}));
         },
-        &events);
+        &events,
+        [&](std::string_view piece) {
+          return events.Send("", completion.Chunk({{"reasoning_content", piece}}));
+        });
     if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
       events.Send("", failed->body);
       return;

@@ -116,7 +116,7 @@ class Response {
         {"input_tokens", input},
         {"input_tokens_details", Json::Object{{"cached_tokens", read.document_tokens}}},
         {"output_tokens", read.answer_tokens},
-        {"output_tokens_details", Json::Object{{"reasoning_tokens", 0}}},
+        {"output_tokens_details", Json::Object{{"reasoning_tokens", read.reasoning_tokens}}},
         {"total_tokens", input + read.answer_tokens}};
     object["lectern"] = receipt;
     return Json(std::move(object));

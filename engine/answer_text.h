@@ -1,0 +1,72 @@
+// Turns the tokens of an answer into what the user sees: its text, and apart from it what a model
+// thought before it answered.
+#ifndef LECTERN_ENGINE_ANSWER_TEXT_H_
+#define LECTERN_ENGINE_ANSWER_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/chat_template.h"
+#include "engine/tokenizer.h"
+
+namespace lectern {
+
+// Text that can be shown now, valid UTF-8.
+struct ShownText {
+  std::string answer, reasoning;
+};
+
+// Splits an answer as it is decoded. White space at the end of both texts is held back until
+// something follows it, so that none is shown at the very end. One thread.
+class AnswerText {
+ public:
+  // `marks`: those that the model thinks between, or empty. `is_thinking`: the prompt ended with
+  // the first of them. All arguments must outlive this.
+  AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking);
+
+  ShownText Push(int32_t id);
+  ShownText Flush();  // the end: unfinished characters become U+FFFD
+  // Tokens that were pushed while the model thought, marks included.
+  uint64_t reasoning_tokens() const { return reasoning_tokens_; }
+
+ private:
+  enum class State { kBeginning, kThinking, kAnswering };
+  void Take(std::string_view text, bool is_control, ShownText* shown);
+  void TakeBeginning(ShownText* shown);
+  void TakeThinking(ShownText* shown);
+  // Appends to `to`, but for white space at the end, which waits in held_.
+  void Show(std::string_view text, std::string* to);
+
+  const Tokenizer& tokenizer_;
+  const ThinkingMarks& marks_;
+  TokenStream stream_;
+  State state_;
+  std::string pending_;  // may yet become a mark
+  std::string held_;     // white space that has not been shown
+  bool strips_beginning_ = false;
+  uint64_t reasoning_tokens_ = 0;
+};
+
+// Notices answers that go round in a loop: the last tokens are at least kLeastRounds copies of one
+// run of tokens, and at least kLeastTokens in all.
+class LoopDetector {
+ public:
+  // Longer runs are not found: each costs a comparison a token.
+  static constexpr size_t kLongestRun = 64;
+  // In 3.5 million tokens of real text (SmolLM2's, of documentation, logs of changes and programs)
+  // two places look like a loop by these numbers, both the same paragraph four times in one file.
+  static constexpr size_t kLeastRounds = 4, kLeastTokens = 64;
+
+  // True: the answer has been in a loop since some time before this token.
+  bool Push(int32_t id);
+
+ private:
+  std::vector<int32_t> ids_;
+  size_t matched_[kLongestRun + 1] = {};  // [length of a run]: last tokens that equal those before
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ANSWER_TEXT_H_
