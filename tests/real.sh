@@ -180,19 +180,23 @@ models() {
 
 tokens() {
   needs fetch_models fetch_references
-  build tokenizer_compare lectern-server index-document
-  "$python" tests/real/tokens.py "$build" "$dir"
+  build tokenizer_compare
+  "$python" tests/real/tokens.py "$build/tests/evaluation/tokenizer_compare" "$dir/$smollm2" \
+    "$dir/$gemma3" --download "$dir/texts/tokens"
 }
 
 vocabularies() {
-  needs fetch_models fetch_llama_cpp fetch_references
-  build lectern-server index-document
-  "$python" tests/real/vocabularies.py "$build" "$dir"
+  needs fetch_llama_cpp
+  build tokenizer_compare
+  python3 tests/real/vocabularies.py "$build/tests/evaluation/tokenizer_compare" \
+    "$dir/llama.cpp/models"
 }
 
 templates() {
   needs fetch_llama_cpp fetch_references
-  "$python" tests/real/templates.py "$build" "$dir"
+  build render_template
+  "$python" tests/real/templates.py "$dir/llama.cpp/models/templates" \
+    --program "$build/tests/evaluation/render_template"
 }
 
 logits() {

@@ -8,7 +8,7 @@ quantiser to an answer.
 Needs gguf, numpy, sentencepiece, protobuf, tokenizers, torch, transformers and llama-cpp-python from
 PyPI. --llama-cpp is the source of llama.cpp: convert_hf_to_gguf.py and the vocabularies of models/.
 
-A checkpoint has random weights of a fixed seed, float16, norms and biases too, and a real vocabulary
+A checkpoint has random weights of a seed of its own, float16, norms and biases too, and a real vocabulary
 whose tokenizer files are written from a GGUF file of it. Indexed and asked with --exact are the folder
 itself and what the converter (f16) and the quantiser make of it. Logits: after CONTEXT tokens of the
 text come STEPS that llama.cpp chooses greedily from the same file (of the folder: from the f16 file);
@@ -23,6 +23,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import zlib
 
 import gguf
 import numpy as np
@@ -43,14 +44,15 @@ LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "lo
 LLAMA3_WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
                 r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2_WORDS = LLAMA3_WORDS.replace(r"\p{N}{1,3}", r"\p{N}")
-# Of each: class of transformers, vocabulary, and what its configuration adds.
+# Of each: class of transformers, vocabulary, and what its configuration adds. GGUF has no key for
+# query_pre_attn_scalar: readers take head_dim for it, as the small models of Gemma have it.
 ARCHITECTURES = {
     "llama": ("Llama", "llama-spm", {}),
     "llama3": ("Llama", "llama-bpe", {"rope_parameters": LLAMA3_ROPE, "tie_word_embeddings": True}),
     "mistral": ("Mistral", "llama-spm", {"sliding_window": None, "head_dim": 64}),
     "qwen2": ("Qwen2", "qwen2", {"use_sliding_window": False}),
     "qwen3": ("Qwen3", "qwen2", {"head_dim": 128, "tie_word_embeddings": True}),
-    "gemma2": ("Gemma2", "gemma3", {"head_dim": 128, "query_pre_attn_scalar": 64,
+    "gemma2": ("Gemma2", "gemma3", {"head_dim": 128, "query_pre_attn_scalar": 128,
                                     "sliding_window": 96, "num_hidden_layers": 4}),
     "gemma3": ("Gemma3", "gemma3", {"head_dim": 128, "query_pre_attn_scalar": 128,
                                     "sliding_window": 96, "num_hidden_layers": 6}),
@@ -149,7 +151,7 @@ def make_checkpoint(folder, name, vocabulary):
     prefix = class_name + ("Text" if class_name == "Gemma3" else "")
     config = getattr(transformers, prefix + "Config")(
         **{**SHAPE, "vocab_size": len(vocabulary.pieces), **vocabulary.ids(), **more})
-    torch.manual_seed(7)
+    torch.manual_seed(zlib.crc32(name.encode()))
     model = getattr(transformers, class_name + "ForCausalLM")(config)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -159,10 +161,10 @@ def make_checkpoint(folder, name, vocabulary):
                 parameter *= 1.0 / 16 / 0.06  # times sqrt(hidden): as large as other embeddings
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    model = model.half()
-    model.save_pretrained(folder)
+    model.half().save_pretrained(folder)
     vocabulary.write(folder)
-    return model.float().eval()
+    # Read again: half() has rounded the angles of RoPE, too.
+    return type(model).from_pretrained(folder, dtype=torch.float32).eval()
 
 
 class LlamaCpp:
@@ -302,6 +304,7 @@ def main():
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(2)
+    transformers.utils.logging.disable_progress_bar()
     llama, wrong = LlamaCpp(), []
     print("| architecture | file | asked | distance from llama.cpp | its clear choices | "
           "transformers: distance, clear choices |\n|---|---|---|---:|---|---|")

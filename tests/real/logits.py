@@ -19,6 +19,7 @@ import math
 import pathlib
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 
@@ -63,6 +64,7 @@ class LlamaCpp:
 def transformers_logits(path, ids):
     import torch
     import transformers
+    transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModelForCausalLM.from_pretrained(
         str(path.parent), gguf_file=path.name, dtype=torch.float32).eval()
     with torch.no_grad():
@@ -126,10 +128,11 @@ def main():
         llama = LlamaCpp(path)
         ids = llama.tokens(args.text.read_bytes())
         assert len(ids) == CONTEXT + STEPS, f"{args.text}: {len(ids)} tokens"
+        key = f"{name}-{zlib.crc32(ids.tobytes()):08x}"
         logits = {
             "Lectern": our_logits(args.logits, path, ids),
-            "llama.cpp": cached(args.work / f"{name}-llama.npy", lambda: llama.logits(ids)),
-            "transformers": cached(args.work / f"{name}-transformers.npy",
+            "llama.cpp": cached(args.work / f"{key}-llama.npy", lambda: llama.logits(ids)),
+            "transformers": cached(args.work / f"{key}-transformers.npy",
                                    lambda: transformers_logits(path, ids))}
         size = min(row.shape[1] for row in logits.values())
         logits = {who: rows[:, :size] for who, rows in logits.items()}
