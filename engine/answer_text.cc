@@ -113,13 +113,12 @@ void AnswerText::Show(std::string_view text, std::string* to) {
 }
 
 bool LoopDetector::Push(int32_t id) {
-  ids_.push_back(id);
-  const size_t size = ids_.size();
   bool is_loop = false;
-  for (size_t run = 1; run <= kLongestRun && run < size; ++run) {
-    matched_[run] = ids_[size - 1 - run] == id ? matched_[run] + 1 : 0;
+  for (size_t run = 1; run <= std::min(kLongestRun, num_ids_); ++run) {
+    matched_[run] = last_[(num_ids_ - run) % kLongestRun] == id ? matched_[run] + 1 : 0;
     is_loop |= matched_[run] + run >= std::max(kLeastTokens, kLeastRounds * run);
   }
+  last_[num_ids_++ % kLongestRun] = id;
   return is_loop;
 }
 

@@ -3,10 +3,10 @@
 #ifndef LECTERN_ENGINE_ANSWER_TEXT_H_
 #define LECTERN_ENGINE_ANSWER_TEXT_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/chat_template.h"
 #include "engine/tokenizer.h"
@@ -63,7 +63,8 @@ class LoopDetector {
   bool Push(int32_t id);
 
  private:
-  std::vector<int32_t> ids_;
+  std::array<int32_t, kLongestRun> last_{};  // the last tokens; number i is at i % kLongestRun
+  size_t num_ids_ = 0;
   size_t matched_[kLongestRun + 1] = {};  // [length of a run]: last tokens that equal those before
 };
 

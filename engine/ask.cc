@@ -411,6 +411,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.timings_ms.prefill = Since(start);
 
   std::vector<int32_t> sampled;
+  sampled.reserve(std::min(room, kReservedTokens));
   Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
   if (batch_) batch_->Leave(seat_);
   if (decoded.ok()) decoded = TakeDeviceEvidence();

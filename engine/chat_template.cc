@@ -53,10 +53,17 @@ std::tm ParseDate(std::string_view date) {
     const auto [end, error] = std::from_chars(at + kBegin[i], at + kEnd[i], parts[i]);
     is_date = error == std::errc() && end == at + kEnd[i];
   }
+  is_date = is_date && parts[1] >= 1 && parts[1] <= 12 && parts[2] >= 1 && parts[2] <= 31;
   if (is_date) day.tm_year = parts[0] - 1900, day.tm_mon = parts[1] - 1, day.tm_mday = parts[2];
-  const std::time_t seconds = timegm(&day);
-  std::tm whole{};
-  return gmtime_r(&seconds, &whole) != nullptr ? whole : day;
+  // By <chrono>, as timegm() would read the time zone of the process.
+  namespace chrono = std::chrono;
+  const chrono::sys_days first = chrono::year(day.tm_year + 1900) / 1 / 1;
+  const chrono::sys_days here = chrono::year(day.tm_year + 1900) /
+                                chrono::month(static_cast<unsigned>(day.tm_mon) + 1) /
+                                chrono::day(static_cast<unsigned>(day.tm_mday));
+  day.tm_wday = static_cast<int>(chrono::weekday(here).c_encoding());
+  day.tm_yday = static_cast<int>((here - first).count());
+  return day;
 }
 
 // Bytes [begin, end) of a rendering.

@@ -349,21 +349,15 @@ TEST(AskTest, FollowUpEqualsTheWholeConversationFedAtOnce) {
   const auto second = (*opened)->Ask("And the tower?", options);
   ASSERT_TRUE(second.ok());
 
-  // The same tokens by hand: question, answer, question.
+  // The same conversation by hand, in one step.
   const auto model = Model::Load(Env::Default(), TinyModel());
   auto fresh = engine->Open("");
   auto& session = static_cast<DocumentSession&>(**fresh);
   const auto greedy = [](std::span<const float> logits) {
     return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   };
-  std::vector<int32_t> all = *(*model)->EncodeQuestion("Which old bridge?");
-  for (int i = 0; i < 5; ++i) {
-    auto trial = engine->Open("");
-    all.push_back(greedy(*static_cast<DocumentSession&>(**trial).Step(all, 1, true, nullptr)));
-    if ((*model)->IsEndOfText(all.back())) break;
-  }
-  const auto question = *(*model)->EncodeQuestion("And the tower?");
-  all.insert(all.end(), question.begin(), question.end());
+  const std::vector<int32_t> all = *(*model)->EncodeQuestion(
+      "And the tower?", {.instructions = {}, .turns = {{"Which old bridge?", first->text}}});
   TokenStream stream((*model)->tokenizer(), true);
   std::string text;
   auto logits = session.Step(all, 1, true, nullptr);
@@ -374,7 +368,7 @@ TEST(AskTest, FollowUpEqualsTheWholeConversationFedAtOnce) {
     logits = session.Step({&id, 1}, 1, true, nullptr);
   }
   text += stream.Flush();
-  EXPECT_EQ(second->text, text);
+  EXPECT_EQ(second->text, text.substr(0, text.find_last_not_of(" \n\t\r") + 1));
 }
 
 TEST(IndexTest, ResumedRunHasTheSameBytesAsAnUninterruptedOne) {

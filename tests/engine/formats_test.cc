@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/compose.h"
 #include "tests/engine/bpe_cases.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/invented_gguf.h"

@@ -340,7 +340,7 @@ class FormatsTest(ToolsTest):
 
 
 class IndexTest(ToolsTest):
-    FIELDS = {"document", "name", "tokens", "replaced_bytes", "bytes_on_disk", "fingerprint",
+    FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
               "weights", "generation", "levels", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
               "warnings", "note"}
@@ -359,8 +359,10 @@ class IndexTest(ToolsTest):
         self.assertEqual(set(report["seconds"]),
                          {"read", "prefill", "cluster", "calibrate", "write", "total"})
         self.assertTrue(all(set(level) == {"level", "centroids"} for level in report["levels"]))
-        self.assertEqual((report["device"], report["gpu"], report["warnings"], report["note"]),
-                         ("cpu", None, [], None))
+        self.assertEqual((report["device"], report["gpu"], report["warnings"]), ("cpu", None, []))
+        # The bundled reader has no chat template.
+        self.assertIn("asked plainly", report["note"])
+        self.assertEqual(report["assumptions"], [report["note"]])
         again = self.index(self.lease)
         self.assertEqual((again["document"], again["existed"]), (report["document"], True))
 
@@ -597,7 +599,7 @@ class IndexTest(ToolsTest):
 
 class AskTest(ToolsTest):
     TEXT_BYTES = 9000
-    FIELDS = {"answer", "document", "finish_reason", "tokens", "timings_ms", "kv", "evidence",
+    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "evidence",
               "offset_unit", "warnings", "note"}
     QUESTION = "How much does the tenant of flat 7 pay?"
 

@@ -189,7 +189,7 @@ class ModelChecks {
     kind.values = {{"kind", tokenizer->kind()}, {"pieces", uint64_t{tokenizer->vocab_size()}}};
     findings_.push_back(std::move(kind));
     findings_.push_back(TestTokenizer(*tokenizer));
-    const bool has_template = CheckTemplate(*source, *tokenizer);
+    const bool has_template = CheckTemplate(*source, *tokenizer, located.path);
     stage_ = "weights";
     LECTERN_ASSIGN(const TensorFiles* const files, source->Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, config, question_.weights));
@@ -206,10 +206,11 @@ class ModelChecks {
   }
 
   // Whether there is one.
-  bool CheckTemplate(const ModelSource& source, const Tokenizer& tokenizer) {
+  bool CheckTemplate(const ModelSource& source, const Tokenizer& tokenizer,
+                     const std::string& path) {
     const auto found = FindTemplate(source);
     const auto made = found.ok()
-                          ? ChatTemplate::Make(*found, tokenizer, source.config().architecture)
+                          ? ChatTemplate::Make(*found, tokenizer, path)
                           : Result<ChatTemplate>(found.status());
     if (!made.ok()) {
       findings_.push_back(Finding::Failed("chat template", made.status(),
