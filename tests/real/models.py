@@ -30,7 +30,7 @@ BIN = pathlib.Path(os.environ.get("LECTERN_BIN", ""))
 FOLDER = pathlib.Path(os.environ.get("LECTERN_REAL_DIR", ""))
 SKIP = os.environ.get("LECTERN_REAL_SKIP", "")
 TEXT = HERE / "lighthouse.txt"
-LONG_TEXT = HERE.parents[1] / "README.md"
+LONG_TEXT, LONG_BYTES = HERE.parents[1] / "README.md", 12000
 QUESTIONS = ["Who built the lighthouse?", "When was that?"]
 OF_THE_MACHINE = {"instructions", "gpu", "threads", "blas", "memory", "disk", "pdf"}
 MAX_TOKENS = ("--max-tokens", "32")
@@ -172,7 +172,9 @@ class RealModel:
 
     def test_an_index_goes_on_after_a_kill(self):
         store = os.path.join(self.folder.name, "killed")
-        arguments = ("--progress", "none", "--model", self.model, LONG_TEXT)
+        text = os.path.join(self.folder.name, "long.txt")
+        pathlib.Path(text).write_bytes(LONG_TEXT.read_bytes()[:LONG_BYTES])
+        arguments = ("--progress", "none", "--model", self.model, text)
         process = subprocess.Popen(self.command("index-document", *arguments, store=store),
                                    env=self.environment(), stdout=subprocess.DEVNULL)
         # Work is kept every half a minute, and when the prefill is done.

@@ -20,7 +20,7 @@ constexpr char kExamples[] =
 
 struct Flags {
   tools::EngineFlags engine;
-  uint64_t tokens = 32768;
+  uint64_t tokens = 0;
 };
 
 WeightsType WeightsOf(const tools::EngineFlags& flags) {
@@ -60,7 +60,7 @@ int Main(int argc, char** argv) {
   Flags flags;
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
-  app.AddOption("--tokens", flags.tokens, "Of the document that is asked about (default 32768)")
+  app.AddOption("--tokens", flags.tokens, "Of the document that is asked about (default 32768, or what the model's context takes)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 1 << 24));
   tools::AddVersionFlag(app);

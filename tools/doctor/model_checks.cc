@@ -18,6 +18,8 @@
 namespace lectern::doctor {
 namespace {
 
+constexpr uint64_t kUsualTokens = 32768;  // of a document, where nobody says how many
+
 using tools::Bytes;
 using tools::Duration;
 using tools::Grouped;
@@ -180,6 +182,10 @@ class ModelChecks {
     LECTERN_ASSIGN(const auto source, OpenModelSource(env_, located.path, question_.io));
     const ModelConfig& config = source->config();
     findings_.push_back(DescribeArchitecture(located, config));
+    // An eighth of the context is left for questions and answers.
+    if (question_.tokens == 0) {
+      question_.tokens = std::clamp<uint64_t>(config.max_positions / 8 * 7, 1, kUsualTokens);
+    }
     findings_.push_back(DescribeContext(config, question_.tokens));
     stage_ = "tokenizer";
     LECTERN_ASSIGN(const auto tokenizer, source->MakeTokenizer());
@@ -303,7 +309,7 @@ class ModelChecks {
   }
 
   Env& env_;
-  const ModelQuestion& question_;
+  ModelQuestion question_;
   const Backend& backend_;
   ThreadPool& threads_;
   const char* stage_ = "model";

@@ -17,8 +17,8 @@ struct ModelQuestion {
   std::string chat_template;  // empty: the model's own
   WeightsType weights = WeightsType::kStored;
   Io io = Io::kMmap;
-  uint64_t tokens = 32768;  // of the document
-  uint64_t free_disk = 0;   // bytes
+  uint64_t tokens = 0;     // of the document; 0: 32,768, or fewer where the model's context is shorter
+  uint64_t free_disk = 0;  // bytes
   Memory memory = {};
 };
 
