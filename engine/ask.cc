@@ -416,7 +416,6 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (batch_) batch_->Leave(seat_);
   if (decoded.ok()) decoded = TakeDeviceEvidence();
   if (!decoded.ok()) return decoded;
-  KeepTurn(std::move(next.rest), sampled, question, options, answer);
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
   answer.kv.session_rows = rows_on_device_ ? num_past_ : (rows_.total_rows() + heads - 1) / heads;
@@ -465,6 +464,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     answer.warnings.push_back("cpu_fallback");
     AddNote(answer, device_.fallback);
   }
+  // Last, as memory may run out before: then nothing was said.
+  KeepTurn(std::move(next.rest), sampled, question, options, answer);
   return answer;
 }
 
