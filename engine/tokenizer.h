@@ -1,4 +1,4 @@
-// Text to tokens and back: SentencePiece (tokenizer.cc) or byte-level BPE (bpe_tokenizer.h).
+// Text to tokens and back, for vocabularies of every kind (vocabulary_tokenizer.h).
 #ifndef LECTERN_ENGINE_TOKENIZER_H_
 #define LECTERN_ENGINE_TOKENIZER_H_
 
@@ -32,23 +32,23 @@ struct TokenizedText {
 // Immutable; thread-safe.
 class Tokenizer {
  public:
-  // `path`: a file called tokenizer.json holds a byte-level BPE vocabulary (tokenizer_json.h says
-  // what is taken). Any other is a SentencePiece tokenizer.model. Its protobuf is walked and
-  // checked by us before the library sees it (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, finite
-  // scores, known types, unique pieces, unk present, 0 or 256 byte pieces, BPE or unigram,
-  // normaliser without a precompiled charsmap or with a well-formed one; see tokenizer_model.h,
-  // charsmap.h). User-defined pieces that look like a control mark, <...> or [...], are never made
-  // from text (TakeMarksFromText). added_tokens.json and tokenizer_config.json beside it are read
-  // (added_tokens.h). kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel.
+  // `path`: a file called tokenizer.json is read as tokenizer_json.h says, any other as a
+  // SentencePiece tokenizer.model (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, what
+  // SentencePiece asks of a vocabulary; tokenizer_model.h, charsmap.h). User-defined pieces that
+  // look like a control mark, <...> or [...], are never made from text (TakeMarksFromText).
+  // added_tokens.json and tokenizer_config.json beside it are read (added_tokens.h). kMissingFile,
+  // kMalformedModel, kLimitExceeded, kUnsupportedModel.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
   // Of a model that is from another file, `path`; judged as above.
   static Result<std::unique_ptr<Tokenizer>> Make(TokenizerModel model, const std::string& path);
   virtual ~Tokenizer() = default;
 
-  virtual std::string_view kind() const = 0;  // "SentencePiece", "byte-level BPE"
+  virtual std::string_view kind() const = 0;  // "SentencePiece", "byte-level BPE", "BPE"
   virtual size_t vocab_size() const = 0;
   virtual int32_t bos_id() const = 0;  // -1: none is put before a text
   virtual int32_t eos_id() const = 0;  // -1: none
+  // The piece that characters without one become; -1: they become nothing.
+  virtual int32_t unknown_id() const { return -1; }
   // The control token with this text, such as "<|im_end|>"; -1: none.
   virtual int32_t ControlId(std::string_view text) const = 0;
   // The text of a control token; "" for every other id. Control tokens are the pieces that no
@@ -61,9 +61,10 @@ class Tokenizer {
 
   // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
   // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.
-  // Where the normaliser removes white space, the tokens beside it have its bytes; a text of
-  // nothing else has no tokens. kInvalidArgument: not UTF-8. kLimitExceeded: more than 16 MiB.
-  // kInternal: the library fails.
+  // Where the normaliser removes white space, or bytes have no piece, the tokens beside them have
+  // these bytes; a text of nothing else has no tokens. kInvalidArgument: not UTF-8.
+  // kLimitExceeded: more than 16 MiB, or too many steps of an expression that the vocabulary
+  // brings.
   Result<TokenizedText> Encode(std::string_view text) const;
   // Text that continues what came before: no dummy prefix.
   Result<TokenizedText> EncodeContinuation(std::string_view text) const;

@@ -37,6 +37,7 @@ class VocabularyTokenizer : public Tokenizer {
   size_t vocab_size() const override { return parts_.bytes.size(); }
   int32_t bos_id() const override { return parts_.bos_id; }
   int32_t eos_id() const override { return parts_.eos_id; }
+  int32_t unknown_id() const override { return parts_.unknown_id; }
   int32_t ControlId(std::string_view text) const override { return parts_.controls.Find(text); }
   std::string_view ControlText(int32_t id) const override { return parts_.controls.Text(id); }
   std::optional<ControlToken> FindControl(std::string_view text) const override {

@@ -1,5 +1,5 @@
 // Every tensor of an accepted file lies in the file, none overlaps another, arrays hold what they
-// count; and whatever its keys say about a vocabulary is read or refused.
+// count; and whatever its keys say about a vocabulary is refused, or encodes any text.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include "engine/gguf.h"
 #include "engine/gguf_model.h"
 #include "tests/engine/memory_env.h"
+#include "tests/fuzz/check_tokens.h"
 
 namespace lectern {
 namespace {
@@ -67,11 +68,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (Shown(value).empty()) std::abort();
   }
   CheckModel({reinterpret_cast<const char*>(data), size});
-  if (IsGgufBytePairs(*table)) {
-    auto arrays = ReadGgufBytePairs(*table, "m.gguf");
-    if (arrays.ok() && IdentityOf(*arrays).empty()) std::abort();
-  } else {
-    (void)ReadGgufTokenizer(*table, "m.gguf").ok();
+  const auto tokenizer = MakeGgufTokenizer(*table, "m.gguf");
+  if (!tokenizer.ok()) return 0;
+  for (const std::string text : {"ab <s>\n  \xC3\xA9<td>12", "a\x04<|im_end|> [PAD7]"}) {
+    CheckTokens((*tokenizer)->Encode(text), **tokenizer, text);
+    CheckTokens((*tokenizer)->EncodeContinuation(text), **tokenizer, text);
   }
   return 0;
 }

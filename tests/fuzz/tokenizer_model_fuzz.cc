@@ -1,33 +1,13 @@
-// Whatever our validator passes must not crash SentencePiece: load it and encode.
+// Whatever our reader of tokenizer.model passes must encode any text.
 //
 // Input: u16 little-endian n, n bytes of text, then the tokenizer.model. A text like "{…" is also
 // the added_tokens.json beside it where n is odd, else the tokenizer_config.json.
 #include <algorithm>
-#include <cstdlib>
 
 #include "engine/text.h"
 #include "engine/tokenizer.h"
 #include "tests/engine/memory_env.h"
-
-namespace {
-
-void Check(const lectern::Result<lectern::TokenizedText>& tokens,
-           const lectern::Tokenizer& tokenizer, const std::string& text) {
-  if (!tokens.ok()) return;
-  lectern::TokenStream stream(tokenizer, true);
-  uint64_t end = 0;
-  for (size_t i = 0; i < tokens->ids.size(); ++i) {
-    const auto& range = tokens->ranges[i];
-    if (range.begin > range.end || range.end > text.size() || range.begin > end) std::abort();
-    end = range.end;
-    if (static_cast<size_t>(tokens->ids[i]) >= tokenizer.vocab_size()) std::abort();
-    if (tokenizer.TokenBytes(tokens->ids[i]).empty()) std::abort();  // a control token
-    if (!lectern::IsValidUtf8(stream.Push(tokens->ids[i]))) std::abort();
-  }
-  if (!tokens->ids.empty() && end != text.size()) std::abort();
-}
-
-}  // namespace
+#include "tests/fuzz/check_tokens.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
@@ -40,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (text.starts_with('{')) env.files[beside] = text;
   const auto tokenizer = lectern::Tokenizer::Load(env, "m/tokenizer.model");
   if (!tokenizer.ok()) return 0;
-  Check((*tokenizer)->Encode(text), **tokenizer, text);
-  Check((*tokenizer)->EncodeContinuation(text), **tokenizer, text);
+  lectern::CheckTokens((*tokenizer)->Encode(text), **tokenizer, text);
+  lectern::CheckTokens((*tokenizer)->EncodeContinuation(text), **tokenizer, text);
   return 0;
 }
