@@ -18,9 +18,10 @@ namespace lectern {
 Status ReadAddedTokens(std::string_view json, const std::string& path, TokenizerModel* model);
 
 // Of a tokenizer_config.json, after that: `added_tokens_decoder`, whose `special` tokens become
-// control pieces; `bos_token` and `eos_token`, which become control pieces, too, and are ignored (see
-// TokenizerModel::assumptions) where the vocabulary lacks them; `add_bos_token`, false: no text begins with it; and
-// `add_prefix_space`. `add_eos_token` changes nothing: a prompt is not the end of a text.
+// control pieces; `bos_token` and `eos_token`, which become control pieces, too, and are ignored
+// (see TokenizerModel::assumptions) where the vocabulary lacks them; `add_bos_token`, false: no
+// text begins with it; and `add_prefix_space`. `add_eos_token` changes nothing: a prompt is not the
+// end of a text.
 Status ReadTokenizerConfig(std::string_view json, const std::string& path, TokenizerModel* model);
 
 }  // namespace lectern

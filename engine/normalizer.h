@@ -23,7 +23,7 @@ struct NormalizerStep {
     kPrepend,  // `content` before a text that is not empty
     kLowerCase,
     kStrip,          // white space off the left end, the right end
-    kStripMarks,     // without nonspacing marks
+    kStripMarks,     // without marks (category M)
     kCharsmap,       // `charsmap`, as tokenizers applies it
     kSentencePiece,  // `charsmap` and the rules for white space, as SentencePiece applies them
   };

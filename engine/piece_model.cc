@@ -41,7 +41,7 @@ class ScoreMerger : public WordEncoder {
     uint32_t previous, next;
   };
   struct Pair {
-    float score;
+    double score;
     uint32_t left, size;  // the symbol, and the bytes of both together
     // The best score, then the leftmost, is on top of the heap.
     bool operator<(const Pair& other) const {
@@ -185,11 +185,13 @@ PieceModel::PieceModel(TokenizerModel model)
     const auto id = static_cast<int32_t>(i);
     if (const int byte = piece.byte(); byte >= 0) byte_ids_[static_cast<size_t>(byte)] = id;
     if (!IsText(piece) || piece.text.empty()) continue;
+    const bool is_literal = piece.type == PieceType::kUserDefined;
+    if (is_literal && model_.rules == TokenizerModel::Rules::kTokenizers) continue;
     ids_.insert_or_assign(piece.text, id);
     longest_piece_ = std::max(longest_piece_, piece.text.size());
     if (piece.type != PieceType::kNormal) continue;
-    min_score_ = std::min(min_score_, double{piece.score});
-    max_score_ = std::max(max_score_, double{piece.score});
+    min_score_ = std::min(min_score_, piece.score);
+    max_score_ = std::max(max_score_, piece.score);
   }
   if (min_score_ > max_score_) min_score_ = max_score_ = 0;
   if (model_.kind != TokenizerModel::Kind::kUnigram) return;

@@ -86,7 +86,8 @@ TextRules RulesOf(const TokenizerModel& model) {
   } else {
     rules.normalizer = {SentencePieceStep(model)};
   }
-  if (WordsAreIndependent(model)) {
+  // The best sum of scores is found over the whole text, as rounding decides between equal ones.
+  if (is_bpe && WordsAreIndependent(model)) {
     rules.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
   }
   return rules;
@@ -106,9 +107,9 @@ Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, Text
     const bool is_unknown = is_control && id == parts.unknown_id;
     parts.bytes.push_back(is_unknown ? std::string(kUnknownText) : BytesOf(piece));
   }
-  const bool is_llama_cpp = model.rules == TokenizerModel::Rules::kLlamaCpp;
-  parts.bos_id = is_llama_cpp ? model.bos_id : model.ControlId(model.bos_piece);
-  parts.eos_id = is_llama_cpp ? model.eos_id : model.ControlId(model.eos_piece);
+  const bool has_names = model.rules == TokenizerModel::Rules::kSentencePiece;
+  parts.bos_id = has_names ? model.ControlId(model.bos_piece) : model.bos_id;
+  parts.eos_id = has_names ? model.ControlId(model.eos_piece) : model.eos_id;
   parts.joins_unknown = true;
   parts.rules = std::move(rules);
   parts.assumptions = model.assumptions;

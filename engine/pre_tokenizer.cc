@@ -127,9 +127,7 @@ Result<PreTokenizer> PreTokenizer::Make(std::vector<PreTokenizerStep> steps) {
   for (const PreTokenizerStep& step : steps) {
     std::unique_ptr<Regex>& regex = made.regexes_.emplace_back();
     if (!NeedsRegex(step)) continue;
-    const bool is_digits = step.kind == PreTokenizerStep::Kind::kDigitGroups;
-    LECTERN_ASSIGN(Regex compiled, Regex::Make(is_digits ? R"(\p{N}+)" : step.pattern,
-                                               is_digits ? Regex::Origin::kOurs : step.origin));
+    LECTERN_ASSIGN(Regex compiled, Regex::Make(step.pattern, step.origin));
     regex = std::make_unique<Regex>(std::move(compiled));
   }
   made.steps_ = std::move(steps);

@@ -27,7 +27,7 @@ enum class SplitBehavior {
 struct PreTokenizerStep {
   enum class Kind {
     kSplit,        // at the matches of `pattern`
-    kDigitGroups,  // runs of digits (\p{N}) are cut after every third, counted from their right
+    kDigitGroups,  // the matches of `pattern` are cut before every third character from their right
     kLines,        // runs of line feeds, and what is between them
     kPrefix,       // a word that does not begin with `pattern` gets it put before
     kReplace,      // in each word `pattern`, a text, becomes `content`

@@ -20,7 +20,19 @@ constexpr uint32_t kMaxHeapKib = 256 << 10;
 // White space as Oniguruma has it: Unicode's White_Space. PCRE2's \s has U+180E, too.
 constexpr std::string_view kWhiteSpace =
     R"(\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view kWordChars = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
+// Word characters as Oniguruma has them: Unicode's Alphabetic, marks, digits, connectors, and the
+// fractions and superscripts of Latin-1.
+#define LECTERN_ALPHABETIC                                              \
+  R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})" \
+  R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})"
+#define LECTERN_WORD_CHAR LECTERN_ALPHABETIC R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})"
+constexpr std::string_view kWordChars = LECTERN_WORD_CHAR;
+constexpr std::string_view kWordEdge =
+    "(?:(?<=[" LECTERN_WORD_CHAR "])(?![" LECTERN_WORD_CHAR "])|(?<![" LECTERN_WORD_CHAR
+    "])(?=[" LECTERN_WORD_CHAR "]))";
+constexpr std::string_view kNoWordEdge =
+    "(?:(?<=[" LECTERN_WORD_CHAR "])(?=[" LECTERN_WORD_CHAR "])|(?<![" LECTERN_WORD_CHAR
+    "])(?![" LECTERN_WORD_CHAR "]))";
 
 bool IsHex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
@@ -126,6 +138,10 @@ class Translator {
         return Set(kWordChars, false);
       case 'W':
         return depth_ > 0 ? Copy(2) : Set(kWordChars, true);
+      case 'b':
+        return depth_ > 0 ? Copy(2) : Replace(2, kWordEdge);
+      case 'B':
+        return depth_ > 0 ? Copy(2) : Replace(2, kNoWordEdge);
       case 'h':
         return Set("0-9A-Fa-f", false);
       case 'H':

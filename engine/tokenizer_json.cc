@@ -5,7 +5,6 @@
 
 #include "engine/bpe_tokenizer.h"
 #include "engine/json.h"
-#include "engine/piece_model.h"
 #include "engine/piece_tokenizer.h"
 #include "engine/tokenizer_json_rules.h"
 
@@ -120,16 +119,19 @@ class TokenizerJsonReader {
     model.kind = TokenizerModel::Kind::kUnigram;
     model.byte_fallback = has_byte_pieces_;
     model.unknown_id = arrays_.unknown_id;
+    const size_t num_scored = scores_.size();
     scores_.resize(arrays_.tokens.size());
     for (size_t i = 0; i < arrays_.tokens.size(); ++i) {
-      model.pieces.push_back(
-          {std::move(arrays_.tokens[i]), static_cast<float>(scores_[i]), arrays_.types[i]});
+      // An added token of the vocabulary is one of its pieces, too.
+      const bool is_piece = i < num_scored && arrays_.types[i] == PieceType::kUserDefined &&
+                            !IsTemplateMark(arrays_.tokens[i]);
+      const PieceType type = is_piece ? PieceType::kNormal : arrays_.types[i];
+      model.pieces.push_back({std::move(arrays_.tokens[i]), scores_[i], type});
     }
-    model.rules = TokenizerModel::Rules::kLlamaCpp;  // holes and added tokens are accepted
+    model.rules = TokenizerModel::Rules::kTokenizers;
+    TakeMarksFromText(&model);
     model.bos_id = arrays_.bos_id;
     LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path_));
-    const bool splits = WordsAreIndependent(model);
-    if (splits) rules_.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
     return Named(MakePieceTokenizer(std::move(model), std::move(rules_), std::move(identity)));
   }
 

@@ -12,6 +12,10 @@
 namespace lectern {
 namespace {
 
+// \w of Rust's expressions, in which Whitespace is written.
+constexpr std::string_view kRustWordChars =
+    R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169})"
+    R"(\x{1F170}-\x{1F189}\x{200C}\x{200D})";
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
 const Json kNull;
@@ -147,9 +151,9 @@ class PreTokenizerReader {
     if (type == "Metaspace") return ReadMetaspace(part);
     if (type == "WhitespaceSplit") return AddSplit(R"(\s)", SplitBehavior::kRemoved);
     if (type == "Whitespace") {
-      return AddSplit(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}]+)"
-                      R"(|[^\s\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}]+)",
-                      SplitBehavior::kRemoved, /*inverts=*/true);
+      return AddSplit(
+          "[" + std::string(kRustWordChars) + "]+|[^\\s" + std::string(kRustWordChars) + "]+",
+          SplitBehavior::kRemoved, /*inverts=*/true);
     }
     if (type == "Punctuation") {
       const Json& name = JsonMember(part, "behavior");
@@ -172,7 +176,9 @@ class PreTokenizerReader {
     // Groups of three digits from the right; as an expression they take quadratic time.
     const bool groups = pattern.text == R"(\d{1,3}(?=(?:\d{3})*\b))" && !pattern.is_literal;
     if (groups && behavior == SplitBehavior::kIsolated) {
-      made_.steps.push_back({.kind = PreTokenizerStep::Kind::kDigitGroups});
+      made_.steps.push_back({.kind = PreTokenizerStep::Kind::kDigitGroups,
+                             .pattern = R"((?<!\d)\d++(?!\w))",
+                             .origin = Regex::Origin::kOurs});
       return Status();
     }
     made_.steps.push_back({.kind = PreTokenizerStep::Kind::kSplit,

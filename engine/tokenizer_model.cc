@@ -448,7 +448,7 @@ std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_
   for (const TokenizerPiece& piece : model.pieces) {
     message.clear();
     AppendBytes(&message, 1, piece.text);
-    AppendFloat(&message, 2, piece.score);
+    AppendFloat(&message, 2, static_cast<float>(piece.score));
     AppendNumber(&message, 3, static_cast<uint64_t>(piece.type));
     AppendBytes(&out, 1, message);
   }

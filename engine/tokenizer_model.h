@@ -30,7 +30,7 @@ bool IsTemplateMark(std::string_view text);
 
 struct TokenizerPiece {
   std::string text;  // "▁the", "<s>", "<0x0A>"
-  float score = 0;
+  double score = 0;  // a tokenizer.model and GGUF files have floats
   PieceType type = PieceType::kNormal;
   int byte() const;  // that a byte piece "<0xNN>" stands for, or -1
 };
@@ -40,7 +40,8 @@ struct TokenizerModel {
   enum class Kind : uint8_t { kUnigram = 1, kBpe = 2 };
   Kind kind = Kind::kUnigram;
   // Whose reading of the pieces is followed, where they differ: a GGUF file's is llama.cpp.
-  enum class Rules : uint8_t { kSentencePiece, kLlamaCpp };
+  // Those of kTokenizers are llama.cpp's, but user-defined pieces are found in raw text alone.
+  enum class Rules : uint8_t { kSentencePiece, kLlamaCpp, kTokenizers };
   Rules rules = Rules::kSentencePiece;
   std::vector<TokenizerPiece> pieces;  // index is the id
   bool byte_fallback = false;
@@ -50,7 +51,7 @@ struct TokenizerModel {
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   bool treat_whitespace_as_suffix = false;
-  // kLlamaCpp: ids that the file names, whatever their pieces are; -1: none.
+  // Not kSentencePiece: ids that the file names, whatever their pieces are; -1: none.
   int32_t bos_id = -1, eos_id = -1, unknown_id = -1;
   std::vector<std::string> assumptions;  // Tokenizer::assumptions
 

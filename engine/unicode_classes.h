@@ -16,7 +16,7 @@ uint32_t DecodeChar(std::string_view text, size_t at, size_t* length);
 void AppendChar(uint32_t c, std::string* out);
 
 bool IsWhiteSpace(uint32_t c);  // Unicode's White_Space
-bool IsMark(uint32_t c);        // nonspacing: what "strip accents" removes
+bool IsMark(uint32_t c);        // category M: what "strip accents" removes
 uint32_t LowerCase(uint32_t c);
 
 bool BeginsWithWordChar(std::string_view text);  // letter, mark, digit or connector, as \w

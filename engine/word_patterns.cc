@@ -196,6 +196,7 @@ std::vector<PreTokenizerStep> StepsOf(const WordPattern& pattern) {
     made.origin = Regex::Origin::kOurs;
     if (step == "digits") {
       made.kind = PreTokenizerStep::Kind::kDigitGroups;
+      made.pattern = R"(\p{N}+)";
     } else if (step == "lines") {
       made.kind = PreTokenizerStep::Kind::kLines;
     } else {

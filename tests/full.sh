@@ -390,6 +390,8 @@ tokenizers() {
   build release tokenizer_compare
   "${PYTHON:-python3}" tests/golden/make_bpe_golden.py "$work" --pieces 8000 \
     --strings "${TOKENIZER_STRINGS:-110000}" --seed "${TOKENIZER_SEED:-2}" | tail -1
+  "${PYTHON:-python3}" tests/golden/make_json_golden.py "$work" --pieces 4000 \
+    --strings "$((${TOKENIZER_STRINGS:-110000} / 5))" --seed "${TOKENIZER_SEED:-2}" | tail -1
   "${PYTHON:-python3}" tests/golden/make_sentencepiece_cases.py "$work" --pieces 8000 \
     --strings "${TOKENIZER_STRINGS:-110000}" --seed "${TOKENIZER_SEED:-2}"
   read -ra families < <(cd "$work" && printf '%s ' *.cases | sed 's/\.cases//g')

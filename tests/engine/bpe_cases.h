@@ -54,6 +54,21 @@ inline bool SameTokens(const TokenizedText& a, const TokenizedText& b) {
   return true;
 }
 
+// A case whose ranges are all empty says nothing of them (make_json_golden.py); then ours must
+// ascend and leave no byte out.
+inline bool AsTheCaseSays(const TokenizedText& ours, const BpeCase& item) {
+  for (const TokenizedText::Range& range : item.tokens.ranges) {
+    if (range.begin != range.end) return SameTokens(ours, item.tokens);
+  }
+  if (ours.ids != item.tokens.ids || ours.ranges.size() != ours.ids.size()) return false;
+  uint64_t begin = 0, end = 0;
+  for (const TokenizedText::Range& range : ours.ranges) {
+    if (range.begin < begin || range.begin > end || range.end < end) return false;
+    begin = range.begin, end = range.end;
+  }
+  return ours.ids.empty() || end == item.text.size();
+}
+
 // For messages: "12[0,3) 7[3,4) ".
 inline std::string TokensText(const TokenizedText& tokens) {
   std::string text;

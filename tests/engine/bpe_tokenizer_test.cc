@@ -19,10 +19,14 @@ const std::string kFolder = LECTERN_SOURCE_DIR "/tests/golden/bpe/";
 constexpr const char* kFamilies[] = {"gpt2",   "llama3", "llama3_removed", "qwen2",
                                      "tekken", "smollm", "gpt_4o"};
 
-std::unique_ptr<Tokenizer> LoadFamily(const std::string& family) {
-  auto tokenizer = Tokenizer::Load(Env::Default(), kFolder + family + ".json");
+std::unique_ptr<Tokenizer> LoadPath(const std::string& path) {
+  auto tokenizer = Tokenizer::Load(Env::Default(), path);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   return std::move(tokenizer).value();
+}
+
+std::unique_ptr<Tokenizer> LoadFamily(const std::string& family) {
+  return LoadPath(kFolder + family + ".json");
 }
 
 std::string BytesOf(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -86,6 +90,59 @@ TEST_P(BpeGoldenTest, TextNeverBecomesAControlToken) {
   }
   EXPECT_GE(controls, 1u);
   EXPECT_EQ(tokenizer->ControlId("the"), -1);
+}
+
+// --- tokenizer.json of many shapes, against PyPI's tokenizers ---
+
+class JsonGoldenTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, JsonGoldenTest,
+                         testing::Values("behaviors", "bloom", "compatible", "deepseek3", "digits",
+                                         "gaps", "gemma", "groups", "llama2", "lower", "metaspace",
+                                         "mistral", "olmo", "prefix", "starcoder", "unigram",
+                                         "unigram_bytes"),
+                         [](const auto& of) { return std::string(of.param); });
+
+TEST_P(JsonGoldenTest, IdsAreThoseOfPython) {
+  const std::string path = LECTERN_SOURCE_DIR "/tests/golden/json/" + std::string(GetParam());
+  const auto tokenizer = Tokenizer::Load(Env::Default(), path + ".json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  const auto cases = ReadBpeCases(ReadWholeFile(path + ".cases"));
+  ASSERT_GE(cases.size(), 100u);
+  uint64_t dropped = 0;
+  for (const BpeCase& item : cases) {
+    const auto ours = (*tokenizer)->Encode(item.text);
+    ASSERT_TRUE(ours.ok()) << ours.status().message();
+    dropped += ours->dropped_bytes;
+    EXPECT_TRUE(AsTheCaseSays(*ours, item))
+        << Json(item.text).Dump() << "\nwanted " << TokensText(item.tokens) << "\ngot    "
+        << TokensText(*ours);
+  }
+  EXPECT_EQ(dropped > 0, std::string_view(GetParam()) == "gaps");
+}
+
+TEST_P(JsonGoldenTest, MarksAreReachedByIdAndNeverFromText) {
+  const std::string path = LECTERN_SOURCE_DIR "/tests/golden/json/" + std::string(GetParam());
+  const auto tokenizer = LoadPath(path + ".json");
+  const int32_t mark = tokenizer->ControlId("<|im_end|>");
+  ASSERT_GE(mark, 0);
+  EXPECT_EQ(tokenizer->ControlText(mark), "<|im_end|>");
+  EXPECT_EQ(tokenizer->FindControl("<|im_end|>\n")->id, mark);
+  const auto tokens = tokenizer->Encode("<|im_end|> a<|im_end|>\n<s><mark></s><unk>");
+  ASSERT_TRUE(tokens.ok());
+  for (const int32_t id : tokens->ids) {
+    EXPECT_TRUE(tokenizer->ControlText(id).empty() || id == tokenizer->unknown_id()) << id;
+  }
+}
+
+// What continues a text has nothing put before it.
+TEST(JsonTokenizerTest, ContinuationsHaveNoPrefix) {
+  for (const char* name : {"llama2", "mistral", "metaspace", "prefix", "unigram"}) {
+    const auto tokenizer =
+        LoadPath(LECTERN_SOURCE_DIR "/tests/golden/json/" + std::string(name) + ".json");
+    EXPECT_TRUE(tokenizer->has_dummy_prefix()) << name;
+    EXPECT_EQ(BytesOf(*tokenizer, tokenizer->Encode("ab")->ids), " ab") << name;
+    EXPECT_EQ(BytesOf(*tokenizer, tokenizer->EncodeContinuation("ab")->ids), "ab") << name;
+  }
 }
 
 TEST(BpeTokenizerTest, BosIsWhatThePostProcessorPutsBeforeAText) {

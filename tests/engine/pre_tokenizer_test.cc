@@ -31,6 +31,8 @@ PreTokenizerStep Split(std::string pattern, SplitBehavior behavior = SplitBehavi
   return {.pattern = std::move(pattern), .behavior = behavior, .inverts = inverts};
 }
 
+PreTokenizerStep Groups() { return {.kind = Kind::kDigitGroups, .pattern = R"(\p{N}+)"}; }
+
 std::string CutAs(std::string_view gguf_name, std::string_view text) {
   const WordPattern* pattern = FindWordPattern(gguf_name);
   EXPECT_NE(pattern, nullptr) << gguf_name;
@@ -52,8 +54,8 @@ TEST(PreTokenizerTest, StepsCutWordsOneAfterAnother) {
   EXPECT_EQ(Cut({}, "a b"), "|a b|");
   EXPECT_EQ(Cut({Split("x")}, ""), "|");
   EXPECT_EQ(Cut({{.kind = Kind::kLines}}, "a\n\nb c\n"), "|a|\n\n|b c|\n|");
-  EXPECT_EQ(Cut({{.kind = Kind::kDigitGroups}}, "1234567a12\u0663"), "|1|234|567|a|12\u0663|");
-  EXPECT_EQ(Cut({{.kind = Kind::kDigitGroups}}, "1234"), "|1|234|");
+  EXPECT_EQ(Cut({Groups()}, "1234567a12\u0663"), "|1|234|567|a|12\u0663|");
+  EXPECT_EQ(Cut({Groups()}, "1234"), "|1|234|");
   EXPECT_EQ(Cut({{.kind = Kind::kSpaceMarks}}, "\u2581\u2581a\u2581b"), "|\u2581\u2581a|\u2581b|");
   EXPECT_EQ(Cut({Split("(?=bc)")}, "abcbc"), "|a|bc|bc|");  // an empty match cuts
   EXPECT_EQ(Cut({{.pattern = "a.", .is_literal = true}}, "aba.b"), "|ab|a.|b|");
