@@ -227,7 +227,7 @@ jinja::Variables ChatTemplate::VariablesOf(const std::string& document, const Ch
   messages.push_back(Message("user", asked.append(question), has_parts_));
   // As transformers passes them; then the switches by which published templates turn thinking off.
   return {{"messages", jinja::Value::List(std::move(messages))},
-          {"tools", jinja::Value()},
+          {"tools", has_tools_ ? jinja::Value::List({}) : jinja::Value()},
           {"documents", jinja::Value()},
           {"add_generation_prompt", jinja::Value::Bool(true)},
           {"bos_token", jinja::Value::Template(source_.bos)},
@@ -268,13 +268,16 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
   if (source.bos.empty()) source.bos = tokenizer.ControlText(tokenizer.bos_id());
   if (source.eos.empty()) source.eos = tokenizer.ControlText(tokenizer.eos_id());
   ChatTemplate made(std::move(source), std::move(program).value());
-  Status learnt = made.Learn();
-  if (learnt.code() == Code::kUnsupportedModel) {
-    // Templates of models that also see pictures take a message for a list of parts.
-    made.has_parts_ = true;
-    if (made.Learn().ok()) learnt = Status();
+  // Templates of models that also see pictures take a message for a list of parts, and templates for
+  // calling tools want a list of them, which then is empty.
+  const Status plain = made.Learn();
+  Status learnt = plain;
+  for (const auto& [has_parts, has_tools] : {std::pair(true, false), std::pair(false, true)}) {
+    if (learnt.ok()) break;
+    made.has_parts_ = has_parts, made.has_tools_ = has_tools;
+    learnt = made.Learn();
   }
-  if (!learnt.ok()) return Refused(path, learnt.message());
+  if (!learnt.ok()) return Refused(path, plain.message());
   made.FindThinkingMarks(tokenizer);
   return made;
 }
@@ -303,6 +306,9 @@ Status ChatTemplate::Learn() {
         "the chat template begins a longer conversation otherwise: the document keeps the "
         "beginning "
         "of one question");
+  }
+  if (has_tools_) {
+    assumptions_.push_back("the chat template is one for calling tools: it is given none");
   }
   has_date_ = source_.jinja.find("strftime_now") != std::string::npos;
   if (source_.identity.empty()) {

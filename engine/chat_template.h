@@ -105,7 +105,7 @@ class ChatTemplate {
 
   ChatSource source_;
   jinja::Program program_;
-  bool has_date_ = false, has_parts_ = false;
+  bool has_date_ = false, has_parts_ = false, has_tools_ = false;
   ThinkingMarks thinking_;
   std::vector<std::string> assumptions_;
 };

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "engine/answer_text.h"
 #include "engine/bpe_tokenizer.h"
 #include "engine/json.h"
+#include "tests/engine/byte_tokenizer.h"
 #include "tests/engine/memory_env.h"
 
 namespace lectern {
@@ -15,66 +15,6 @@ namespace {
 
 const char kBundled[] = LECTERN_SOURCE_DIR "/tools/reader/model/tokenizer.model";
 const std::string kBpe = LECTERN_SOURCE_DIR "/tests/golden/bpe/";
-
-// Every byte is a token, and so is whatever is asked for as a control token.
-class ByteTokenizer : public Tokenizer {
- public:
-  ByteTokenizer(const std::string& bos, const std::string& eos)
-      : bos_id_(bos.empty() ? -1 : ControlId(bos)), eos_id_(eos.empty() ? -1 : ControlId(eos)) {}
-  std::string_view kind() const override { return "bytes"; }
-  size_t vocab_size() const override { return 256 + controls_.size(); }
-  int32_t bos_id() const override { return bos_id_; }
-  int32_t eos_id() const override { return eos_id_; }
-  int32_t ControlId(std::string_view text) const override {
-    const auto at = std::find(controls_.begin(), controls_.end(), text);
-    const auto index = at - controls_.begin();
-    if (at == controls_.end()) controls_.emplace_back(text);
-    return 256 + static_cast<int32_t>(index);
-  }
-  std::string_view ControlText(int32_t id) const override {
-    return id < 256 ? std::string_view() : controls_[static_cast<size_t>(id) - 256];
-  }
-  std::optional<ControlToken> FindControl(std::string_view text) const override {
-    for (size_t i = 0; i < controls_.size(); ++i) {
-      if (text.starts_with(controls_[i])) {
-        return ControlToken{256 + static_cast<int32_t>(i), controls_[i].size()};
-      }
-    }
-    return std::nullopt;
-  }
-  bool has_dummy_prefix() const override { return false; }
-  std::string_view TokenBytes(int32_t id) const override {
-    static const std::string bytes = [] {
-      std::string all;
-      for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
-      return all;
-    }();
-    return id < 0 || id > 255 ? std::string_view()
-                              : std::string_view(bytes).substr(static_cast<size_t>(id), 1);
-  }
-  void AddTo(Sha256&) const override {}
-
-  std::string TextOf(const std::vector<int32_t>& ids) const {
-    std::string text;
-    for (const int32_t id : ids) {
-      text += id < 256 ? std::string(1, static_cast<char>(id))
-                       : controls_[static_cast<size_t>(id) - 256];
-    }
-    return text;
-  }
-
- private:
-  Result<TokenizedText> EncodeValid(std::string_view text, Place) const override {
-    TokenizedText tokens;
-    for (size_t i = 0; i < text.size(); ++i) {
-      tokens.ids.push_back(static_cast<uint8_t>(text[i]));
-      tokens.ranges.push_back({i, i + 1});
-    }
-    return tokens;
-  }
-  mutable std::deque<std::string> controls_;
-  int32_t bos_id_, eos_id_;
-};
 
 std::unique_ptr<Tokenizer> LoadFile(const std::string& path) {
   auto tokenizer = Tokenizer::Load(Env::Default(), path);
@@ -363,6 +303,18 @@ TEST(ChatTemplateTest, PartsAreGivenToATemplateThatWantsThem) {
       tokenizer);
   ASSERT_TRUE(chat.ok()) << chat.status().message();
   EXPECT_EQ(tokenizer.TextOf(*chat->EncodeQuestion(tokenizer, "Who?")), "\n\nQuestion: Who?!");
+}
+
+TEST(ChatTemplateTest, ATemplateThatWantsToolsIsGivenNone) {
+  const ByteTokenizer tokenizer("", "");
+  const auto chat = MakeOwn(
+      "Tools:{% for tool in tools %}{{ tool }}{% endfor %}\n"
+      "{% for m in messages %}{{ m.content }}{% endfor %}!",
+      tokenizer);
+  ASSERT_TRUE(chat.ok()) << chat.status().message();
+  EXPECT_EQ(tokenizer.TextOf(chat->EncodeDocument(tokenizer, "D")->ids), "Tools:\nD");
+  ASSERT_EQ(chat->assumptions().size(), 1u);
+  EXPECT_NE(chat->assumptions()[0].find("given none"), std::string::npos);
 }
 
 TEST(ChatTemplateTest, ADateIsThatOfTheDocument) {

@@ -94,6 +94,12 @@ SHAPES = [
         ([HELLO, assistant("<think>\nLook at it.\n</think>\n\nAt six."), user("Sure?")], {})]),
     ("thinking off", [([SYSTEM, HELLO], {"enable_thinking": False, "thinking": False})]),
 ]
+# How the engine asks about a document: turns before, the question.
+ASKED = [([], "When is high water?"), ([("When?", "At six.")], "And tomorrow?"),
+         ([("When?", "<b>At six.</b>"), ("Sure?", "Yes.")], "Why?")]
+DOCUMENT = "High water is at six.\n\n# Ports\nVlie, Éma <|eos|>"
+SWITCHES = {"enable_thinking": False, "thinking": False, "thinking_mode": "disabled",
+            "thinking_budget": 0, "skip_thinking": True}
 COMMON = {"tools": None, "documents": None, "add_generation_prompt": True,
           "bos_token": "<|bos|>", "eos_token": "<|eos|>"}
 
@@ -149,11 +155,21 @@ def reference(source, variables):
         return None, f"{type(error).__name__}: {error}"
 
 
-def lectern(program, path, variables):
+def asked(turns, question):
+    """The messages in which the engine asks about DOCUMENT."""
+    questions = [q for q, _ in turns] + [question]
+    questions[0] = f"{DOCUMENT}\n\nQuestion: {questions[0]}"
+    messages = [user(questions[0])]
+    for (_, answer), following in zip(turns, questions[1:]):
+        messages += [assistant(answer), user(following)]
+    return messages
+
+
+def lectern(program, path, variables, *flags):
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(variables, file, ensure_ascii=False)
         file.flush()
-        run = subprocess.run([program, path, file.name], capture_output=True, timeout=60)
+        run = subprocess.run([program, path, file.name, *flags], capture_output=True, timeout=60)
     text = run.stdout.decode()
     if run.returncode not in (0, 1):
         return None, f"CRASH {run.returncode}: {run.stderr.decode()}"
@@ -187,7 +203,16 @@ def compare(program, path, show):
             elif mark == "r" and ours[0] is not None:
                 mark = "="
         marks.append(mark)
-    return marks, differences
+    mark = "="
+    for turns, question in ASKED:
+        theirs = reference(source, {"messages": asked(turns, question), **COMMON, **SWITCHES})
+        ours = lectern(program, path, {
+            "document": DOCUMENT, "turns": turns, "question": question,
+            "bos": COMMON["bos_token"], "eos": COMMON["eos_token"]}, "--document")
+        if ours[0] is None or (theirs[0] is not None and ours[0] != theirs[0]):
+            differences.append(f"{path.name}, about a document: {difference(ours, theirs)}")
+            mark = "r" if ours[0] is None and theirs[0] is None else "X"
+    return marks + [mark], differences
 
 
 def main():
@@ -204,8 +229,8 @@ def main():
     all_differences, alike, unrendered = [], 0, []
     print(f"Reference: {REFERENCE}, jinja2 {jinja2.__version__}. = alike, r alike and refused, "
           "X different\n")
-    print("| template | " + " | ".join(name for name, _ in SHAPES) + " |")
-    print("|---|" + ":---:|" * len(SHAPES))
+    print("| template | " + " | ".join(name for name, _ in SHAPES) + " | about a document |")
+    print("|---|" + ":---:|" * (len(SHAPES) + 1))
     for path in paths:
         marks, differences = compare(options.program, path, options.show)
         print(f"| {path.stem} | " + " | ".join(marks) + " |")
