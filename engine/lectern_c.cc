@@ -237,15 +237,11 @@ lectern_code lectern_session_ask(lectern_session* session, const char* question,
     const RunningCalls::Scope scope(result->session->running);
     if (!scope.is_alone()) return Status(Code::kLocked, "this session is answering already");
     read.cancel = scope.cancel();
-    // Before the session goes on: memory for a handle may run out.
-    lectern_answer* const issued = Issue<lectern_answer>(std::shared_ptr(result));
-    Result<Answer> asked = result->session->session->Ask(text, read);
-    if (!asked.ok()) {
-      (void)Free(issued);
-      return std::move(asked).status();
-    }
-    result->answer = std::move(asked).value();
-    *answer = issued;
+    // Before the session goes on, as memory for a handle may run out.
+    const auto revoke = [](lectern_answer* handle) { (void)Free(handle); };
+    std::unique_ptr<lectern_answer, decltype(revoke)> issued(Issue<lectern_answer>(result), revoke);
+    LECTERN_ASSIGN(result->answer, result->session->session->Ask(text, read));
+    *answer = issued.release();
     return Status();
   });
 }
