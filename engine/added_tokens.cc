@@ -117,7 +117,7 @@ class AddedTokensReader {
     return Status();
   }
 
-  // What is no mark is found in raw text.
+  // Added tokens that are no marks of a template are found in raw text.
   static PieceType TypeOf(const AddedToken& token) {
     const bool is_control = token.is_special || LooksLikeMark(token.text);
     return is_control ? PieceType::kControl : PieceType::kUserDefined;

@@ -30,7 +30,7 @@ class Charsmap {
     std::string_view text;
   };
   explicit Charsmap(std::string_view charsmap);
-  // Of the longest, or the shortest, key that `text`, valid UTF-8, begins with.
+  // The replacement of the longest (or the shortest) key that `text`, valid UTF-8, begins with.
   std::optional<Replacement> Longest(std::string_view text) const;
   std::optional<Replacement> Shortest(std::string_view text) const;
 

@@ -60,8 +60,8 @@ constexpr ChatFormat kFormats[] = {
     // From Mistral NeMo on: no space after a mark.
     {"mistral-v3-tekken", "{bos}{[INST]}", "{[/INST]}", "{</s>}{[INST]}"},
     {"mistral-v3", "{bos}{[INST]} ", "{[/INST]}", "{</s>}{[INST]} ", " ", "", Trims::kAnswers},
-    // Of 7B v0.1 and v0.2 and the first Mixtral there are templates with and without a space before
-    // what follows a control token.
+    // Mistral 7B v0.1, v0.2 and the first Mixtral were published with three templates, which differ
+    // in the spaces beside control tokens.
     {"mistral-v1-spaces", "{bos} [INST] ", " [/INST]", "{</s>} [INST] ", " "},
     {"mistral-v1-space", "{bos}[INST] ", " [/INST]", "{</s>} [INST] "},
     {"mistral-v1", "{bos}[INST] ", " [/INST]", "{</s>}[INST] "},

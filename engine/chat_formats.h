@@ -23,7 +23,7 @@ struct ChatSource {
   // Texts of the tokens that begin and end a text, for the template's `bos_token` and `eos_token`;
   // empty: none.
   std::string bos = {}, eos = {};
-  // What a document keeps of a built-in template, and its fingerprint covers. Else empty.
+  // The text that stands for a built-in template in documents and their fingerprints; else empty.
   std::string identity = {};
   // Control tokens that a built-in template cannot do without.
   std::vector<std::string> needs = {};

@@ -19,7 +19,8 @@ constexpr std::string_view kQuestion = "\n\nQuestion: ";
 constexpr std::string_view kMark = "LecternDocument7f3a91",
                            kOtherMark = "A: 2nd\n\n# stand-in (0c5e), <b>";
 
-// What changes a model's identity when it changes: how a template's prefix is rendered for it.
+// Begins the identity of a template that is not built in. Another number makes every such model
+// another one: for a change in how the prefix is rendered.
 constexpr std::string_view kTemplateVersion = "template 1: ";
 
 // The marks of published models, the most special first: in some templates a later one is text.

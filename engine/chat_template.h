@@ -65,8 +65,8 @@ class ChatTemplate {
 
   const std::string& name() const { return source_.name; }
   const std::string& jinja() const { return source_.jinja; }
-  // What a document keeps of it, and its fingerprint covers: all before the document, with a fixed
-  // date in the place of the day's.
+  // The text that stands for the template in documents and their fingerprints: all that it puts
+  // before a document, rendered on a fixed day.
   const std::string& identity() const { return source_.identity; }
   bool has_date() const { return has_date_; }  // the program asks for the day's date
   const ThinkingMarks& thinking() const { return thinking_; }

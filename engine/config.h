@@ -48,7 +48,8 @@ struct ModelConfig {
   // What queries are multiplied with so that a logit is q . k / sqrt(head_dim).
   float query_scale = 1;
   float attention_softcap = 0, logit_softcap = 0;  // kernels/softcap.h; 0: none
-  // Of config.json, or the keys that stand for it; may be empty. The files of a model may name more.
+  // Tokens that end an answer by the files of the model (config.json, generation_config.json, or
+  // keys of a GGUF file); may be empty.
   std::vector<int32_t> eos_ids;
   // Layers that the files have behind the others to predict more than one token; never run.
   uint32_t num_extra_layers = 0;

@@ -24,7 +24,8 @@ class ControlTokens {
   ControlTokens(ControlTokens&&) noexcept = default;
   ControlTokens& operator=(ControlTokens&&) noexcept = default;
 
-  // Of two tokens with one text the first that is added is found. An empty text is ignored.
+  // Where two tokens have one text, Find and FindPrefix return the one that was added first. An
+  // empty text is ignored.
   void Add(int32_t id, std::string_view text);
 
   int32_t Find(std::string_view text) const;  // -1: none

@@ -437,12 +437,12 @@ class LocalEngine : public Engine {
     }
     std::lock_guard lock(mutex_);
     const WeightsType type = weights_.value_or(otherwise);
-    LECTERN_ASSIGN(const std::optional<ChatSource>* const own, OwnTemplate(found));
+    LECTERN_ASSIGN(const std::string own, OwnTemplate(found));
     std::optional<ChatSource> chat = chat_template_ ? chat_template_ : template_otherwise;
     // A document of a model without a template: the same as none given.
     const bool is_plain = chat && chat->name == kPlainTemplate;
-    if (is_plain && !chat_template_ && !*own) chat.reset();
-    OpenModel& cached = models_[{folder, type, chat ? chat->jinja : *own ? (*own)->jinja : ""}];
+    if (is_plain && !chat_template_ && own.empty()) chat.reset();
+    OpenModel& cached = models_[{folder, type, chat ? chat->jinja : own}];
     if (!cached.model) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
       LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, *source, type));
@@ -459,15 +459,16 @@ class LocalEngine : public Engine {
     return cached.model;
   }
 
-  // The model's own chat template, which is looked for once. With mutex_ held.
-  Result<const std::optional<ChatSource>*> OwnTemplate(FoundModel& found) {
+  // The Jinja program of the model's own chat template, which is looked for once; empty: it has none.
+  // With mutex_ held.
+  Result<std::string> OwnTemplate(FoundModel& found) {
     auto at = own_templates_.find(found.path());
     if (at == own_templates_.end()) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
-      LECTERN_ASSIGN(auto own, source->FindChatTemplate());
-      at = own_templates_.emplace(found.path(), std::move(own)).first;
+      LECTERN_ASSIGN(ChatSource own, source->FindChatTemplate());
+      at = own_templates_.emplace(found.path(), std::move(own.jinja)).first;
     }
-    return static_cast<const std::optional<ChatSource>*>(&at->second);
+    return at->second;
   }
 
   // Where a session's work is done, and with whom it shares steps.
@@ -562,9 +563,10 @@ class LocalEngine : public Engine {
   const bool is_device_left_to_us_;  // "auto"
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards what follows
-  // By folder, weights and Jinja program of the chat template (empty: none was given).
+  // By folder, weights and Jinja program of the chat template (empty: the model has none and none
+  // was given).
   std::map<std::tuple<std::string, WeightsType, std::string>, OpenModel> models_;
-  std::map<std::string, std::optional<ChatSource>> own_templates_;  // of folders; under mutex_
+  std::map<std::string, std::string> own_templates_;  // of folders; under mutex_
   std::map<uint64_t, std::weak_ptr<const Document>> documents_;     // by generation
   // Of sessions that are open.
   std::map<const Document*, std::weak_ptr<DeviceDocument>> device_documents_;

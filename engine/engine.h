@@ -269,7 +269,8 @@ struct KvReceipt {
 struct Answer {
   std::string text;
   std::string document;       // id
-  // What stood between the marks by which the model thinks, such as "<think>"; no part of `text`.
+  // The model's thoughts before its answer: the text between marks such as "<think>" and
+  // "</think>". No part of `text`.
   std::string reasoning;
   std::string finish_reason;  // "stop", "length", "cancelled"
   // Why it ended: "end" (the model ended it), "max_tokens", "cancelled", or "repetition": it went

@@ -239,13 +239,12 @@ class GgufModel : public ModelSource {
     return MakeGgufTokenizer(keys(), path());
   }
 
-  Result<std::optional<ChatSource>> FindChatTemplate() const override {
+  Result<ChatSource> FindChatTemplate() const override {
     const auto* text = keys().Find<std::string_view>("tokenizer.chat_template");
-    if (text == nullptr || text->empty()) return std::optional<ChatSource>();
-    return std::optional(ChatSource{.name = std::string(kOwnTemplate),
-                                    .jinja = std::string(*text),
-                                    .bos = PieceOf("tokenizer.ggml.bos_token_id"),
-                                    .eos = PieceOf("tokenizer.ggml.eos_token_id")});
+    return ChatSource{.name = std::string(kOwnTemplate),
+                      .jinja = text != nullptr ? std::string(*text) : "",
+                      .bos = PieceOf("tokenizer.ggml.bos_token_id"),
+                      .eos = PieceOf("tokenizer.ggml.eos_token_id")};
   }
 
  private:
@@ -324,7 +323,7 @@ class GgufModel : public ModelSource {
                     std::to_string(num_tensors) + " tensors; download the model again");
   }
 
-  // What is given by mistake in the place of a model.
+  // Refuses files that are often given in the place of a model: adapters, projectors of pictures.
   Status CheckKind(std::string_view architecture) const {
     const auto* type = keys().Find<std::string_view>("general.type");
     if (type != nullptr && *type == "adapter") {
@@ -378,7 +377,8 @@ class GgufModel : public ModelSource {
 
   // Numbers that follow from others, where a file gives them all the same.
   Status CheckScales() const {
-    // Of YaRN it multiplies what follows from the factor, of the others it is all there is.
+    // YaRN multiplies the scale that follows from its factor by this number; other recipes have this
+    // number alone.
     const bool is_yarn = config_.rope.kind == RopeRecipe::Kind::kYarn;
     const std::tuple<std::string_view, double, bool> given[] = {
         {"attention.scale", config_.query_scale / std::sqrt(config_.head_dim), true},

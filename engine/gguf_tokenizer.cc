@@ -265,7 +265,7 @@ class TokenizerReader {
     return tokens_[static_cast<size_t>(id)];
   }
 
-  // Of files without types: the pieces "<0x0A>" are bytes.
+  // A file without types of pieces: those that read like "<0x0A>" are bytes.
   void FindBytePieces() {
     for (size_t id = 0; id < tokens_.size(); ++id) {
       const bool is_byte = TokenizerPiece{tokens_[id], 0, PieceType::kByte}.byte() >= 0;

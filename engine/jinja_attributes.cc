@@ -100,7 +100,7 @@ Value Unsupported(Runtime& run, const Value& self, CallArguments&) {
   return run.Fail("this method of '" + std::string(TypeName(self)) + "' is not supported");
 }
 
-// What the sandbox gives for an attribute that it refuses.
+// The undefined value that jinja2's sandbox returns for an attribute that it refuses.
 Value Unsafe(Runtime& run, const Value& value, std::string_view name) {
   return run.Undefined("access to attribute '" + std::string(name) + "' of '" +
                        std::string(TypeName(value)) + "' object is unsafe.");

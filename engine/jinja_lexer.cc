@@ -340,7 +340,7 @@ class Lexer {
     return true;
   }
 
-  // What stands behind a backslash; its size, or 0 on failure.
+  // Reads the escape behind a backslash into `meant`. Returns its size, or 0 on failure.
   size_t Escape(std::string_view text, std::string* meant) {
     static constexpr std::string_view kLetters = "abfnrtv\\'\"", kMeant = "\a\b\f\n\r\t\v\\'\"";
     const char c = text[0];

@@ -1,4 +1,4 @@
-// What Jinja programs do with strings: Python's methods of str. Every byte keeps its origin.
+// Python's methods of str for Jinja programs. Every byte keeps its origin (Run::is_input).
 #include <algorithm>
 #include <functional>
 

@@ -200,9 +200,9 @@ void ForEachPart(const Text& text, size_t begin, size_t end, Take take) {
   }
 }
 
-// What a running program has: its limits, its first error, and the making of values. After an error
-// everything goes on with undefined values until it comes to an end; nothing that happens then
-// counts.
+// The state of a running program: its limits, its first error, and the making of values. After an
+// error everything goes on with undefined values until it comes to an end; nothing that happens
+// then counts.
 class Runtime {
  public:
   Runtime(const Limits& given_limits, const std::tm& time) : limits(given_limits), now(time) {
@@ -255,7 +255,7 @@ class Runtime {
   // Sets a key of a dict that no one else has yet.
   void SetMember(DictObject* dict, const Value& key, Value value);
 
-  // What calls a value, and gives a loop's attributes: the interpreter.
+  // Implemented by the interpreter: calls a value, and finds an attribute of the variable `loop`.
   virtual Value Call(const Value& callee, CallArguments& arguments) = 0;
   virtual std::optional<Value> FindLoopAttribute(const Value& loop, std::string_view name) = 0;
 

@@ -155,8 +155,8 @@ typedef struct lectern_engine_options {
    * network; empty: they are not. */
   const char* ollama_models;
   size_t ollama_models_len;
-  /* What stands around document, question and answer: a built-in template's name ("llama3",
-   * "chatml" and so on), a Jinja program as models carry them, or the path of a file with one; else
+  /* The chat template, which writes the text around document, question and answer: a built-in name
+   * ("llama3", "chatml" and so on), a Jinja program as models carry them, or the path of a file with one; else
    * LECTERN_INVALID_ARGUMENT, whose message lists the names. A document is asked with the template
    * that it was indexed with; one that begins otherwise is LECTERN_MODEL_MISMATCH. Empty: the
    * document's; for indexing the model's own ("plain" where it has none, which the report's note
@@ -325,8 +325,8 @@ LECTERN_API const char* lectern_index_report_json(const lectern_index_report* re
 /* *numbers: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report* report,
                                                       lectern_index_numbers* numbers);
-/* What to tell the user, or empty: what the CPU did where a GPU was asked for, what began anew, and
- * what was assumed where the model's files do not say. */
+/* Sentences for the user, or empty: the CPU did the work of a GPU, an interrupted run began anew, and
+ * the assumptions that were made where the model's files do not say. */
 LECTERN_API const char* lectern_index_report_note(const lectern_index_report* report, size_t* len);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
 
@@ -479,8 +479,8 @@ LECTERN_API lectern_code lectern_session_free(lectern_session* session);
 
 /* Without white space at its end. */
 LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t* len);
-/* What the model thought before it answered: the text between its marks of thinking, such as
- * "<think>"; or "". No part of lectern_answer_text. */
+/* The model's thoughts before its answer: the text between marks such as "<think>" and "</think>";
+ * or "". No part of lectern_answer_text. */
 LECTERN_API const char* lectern_answer_reasoning(const lectern_answer* answer, size_t* len);
 /* Why the answer ended: "end", the model ended it; "max_tokens"; "cancelled"; or "repetition", it
  * went round in a loop, for which the finish reason is "stop" as well. */

@@ -33,7 +33,7 @@ class Literals {
     int32_t id;
   };
 
-  // Of two literals with one text the first that is added counts; an empty one is ignored.
+  // Where two literals have one text, the one that was added first counts. An empty one is ignored.
   void Add(Literal literal);
   void Finish();  // after the last Add
   bool empty() const { return literals_.empty(); }

@@ -19,28 +19,11 @@ constexpr std::string_view kBlocks = "blocks by int8 1";
 
 // Control tokens that end an answer wherever a vocabulary has them, as llama.cpp knows them
 // (special_eog_ids of llama-vocab.cpp).
-constexpr std::string_view kEndTokens[] = {"<|eot_id|>",
-                                      "<|im_end|>",
-                                      "<|end|>",
-                                      "<|return|>",
-                                      "<|call|>",
-                                      "<|flush|>",
-                                      "<|calls|>",
-                                      "<end_of_turn>",
-                                      "<|endoftext|>",
-                                      "</s>",
-                                      "<|eom_id|>",
-                                      "<EOT>",
-                                      "_<EOT>",
-                                      "[EOT]",
-                                      "[EOS]",
-                                      "<|end_of_text|>",
-                                      "<end_of_utterance>",
-                                      "<eos>",
-                                      "<turn|>",
-                                      "<|tool_response>",
-                                      "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
-                                      "[e~["};
+constexpr std::string_view kEndTokens[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
 
 template <typename T>
 void Add(Sha256& hash, T value) {
@@ -196,15 +179,16 @@ void Model::KeepDigest(Env& env, const std::string& store) const {
 }
 
 Status Model::LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given) {
-  std::optional<ChatSource> found = given;
-  if (!found) {
-    LECTERN_ASSIGN(found, source.FindChatTemplate());
-  }
-  if (!found) {
-    LECTERN_ASSIGN(found, ChatFormatNamed(kPlainTemplate));
+  LECTERN_ASSIGN(ChatSource chosen, source.FindChatTemplate());
+  if (given && given->name == kFileTemplate) {
+    chosen.name = given->name, chosen.jinja = given->jinja;  // with the model's own tokens
+  } else if (given) {
+    chosen = *given;
+  } else if (chosen.jinja.empty()) {
+    LECTERN_ASSIGN(chosen, ChatFormatNamed(kPlainTemplate));
     assumptions_.push_back(AskedPlainly(SuggestedChatFormat(*tokenizer_)));
   }
-  LECTERN_ASSIGN(chat_template_, ChatTemplate::Make(*std::move(found), *tokenizer_, folder_));
+  LECTERN_ASSIGN(chat_template_, ChatTemplate::Make(std::move(chosen), *tokenizer_, folder_));
   AddAssumptions(chat_template_->assumptions());
   return {};
 }

@@ -98,19 +98,18 @@ class FolderSource : public ModelSource {
     const bool is_json = has_json && !has_piece_model;
     return Tokenizer::Load(env_, folder_ + (is_json ? "/tokenizer.json" : "/tokenizer.model"));
   }
-  Result<std::optional<ChatSource>> FindChatTemplate() const override {
+  Result<ChatSource> FindChatTemplate() const override {
     LECTERN_ASSIGN(std::optional<std::string> jinja, Read("/chat_template.jinja"));
     LECTERN_ASSIGN(const std::optional<std::string> config, Read("/tokenizer_config.json"));
     if (!jinja && config) {
       LECTERN_ASSIGN(jinja, ChatTemplateOf(*config, folder_ + "/tokenizer_config.json"));
     }
-    if (!jinja || jinja->empty()) return std::optional<ChatSource>();
-    ChatSource source{.name = std::string(kOwnTemplate), .jinja = *std::move(jinja)};
+    ChatSource source{.name = std::string(kOwnTemplate), .jinja = std::move(jinja).value_or("")};
     if (config) {
       source.bos = TokenTextOf(*config, "bos_token");
       source.eos = TokenTextOf(*config, "eos_token");
     }
-    return std::optional(std::move(source));
+    return source;
   }
 
  private:
@@ -151,7 +150,8 @@ Status NoModel(const std::string& path) {
 
 constexpr std::string_view kGguf = ".gguf";
 
-// What a file is that is no GGUF file, whatever its name is (Ollama's blobs have none).
+// The error for a file that does not begin like GGUF, with the kind of file that it is by its
+// first bytes: names say nothing, as Ollama's blobs have none.
 Status NoGguf(const std::string& path, std::string_view begin) {
   if (begin.starts_with("version https://git-lfs.github.com/")) {
     return NotFound(path + " is a note of Git LFS in the place of the file; \"git lfs pull\" "

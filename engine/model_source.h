@@ -23,8 +23,9 @@ class ModelSource {
   virtual const ModelConfig& config() const = 0;
   // Codes of OpenSafetensors or OpenGgufModel, and of Tokenizer.
   virtual Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const = 0;
-  // The model's own chat template; none: it has none. Codes of ChatTemplateOf.
-  virtual Result<std::optional<ChatSource>> FindChatTemplate() const = 0;
+  // The model's own chat template, with the texts of the tokens that begin and end a text; `jinja` is
+  // empty where it has none. Codes of ChatTemplateOf.
+  virtual Result<ChatSource> FindChatTemplate() const = 0;
   // Opened by the first call and kept, without tensors that a text model does not need. Who moves
   // them away needs the source no more. Codes of OpenSafetensors and Weights::DropUnneeded.
   Result<TensorFiles*> Tensors();

@@ -132,8 +132,8 @@ AlignedText ApplyCharsmap(const Charsmap& charsmap, const AlignedText& text) {
   return out;
 }
 
-// What the bytes [begin, end) of `text` become, with `space` for its spaces. As SentencePiece
-// counts, all of them belong to the last of the characters.
+// Appends `made`, the replacement of the bytes [begin, end) of `text`, with `space` for its spaces.
+// As in SentencePiece, its offsets are those of the last character that it replaces.
 void AppendEach(std::string_view made, std::string_view space, const AlignedText& text,
                 size_t begin, size_t end, AlignedText* out) {
   size_t length = 0;
@@ -219,7 +219,7 @@ AlignedText Normalizer::ApplySentencePiece(const NormalizerStep& step, const Ali
   const std::string_view from = text.text();
   const std::string_view space = step.escapes_spaces ? kSpaceMark : std::string_view(" ");
   const Charsmap charsmap(step.charsmap);
-  // What the bytes from `at` on become first, and how many they are.
+  // The replacement of the next bytes from `at` on; `length`: how many bytes it replaces.
   const auto next = [&](size_t at, size_t* length) -> std::string_view {
     if (const size_t kept = kept_.LongestSize(from, at); kept > 0) {
       *length = kept;

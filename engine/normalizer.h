@@ -1,5 +1,5 @@
-// What a vocabulary does to a text before it looks for pieces: Unicode forms, replacements, marks
-// for spaces.
+// Normalises text as a vocabulary wants it before pieces are looked for: Unicode forms,
+// replacements, marks for spaces. Offsets into the original text are kept.
 #ifndef LECTERN_ENGINE_NORMALIZER_H_
 #define LECTERN_ENGINE_NORMALIZER_H_
 

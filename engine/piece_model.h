@@ -35,7 +35,7 @@ class PieceModel : public WordModel {
   void ForEachPrefix(std::string_view text, Visit visit) const {
     trie_.ForEachPrefix(text, [&](size_t size, size_t index) { visit(size, trie_ids_[index]); });
   }
-  // Of Viterbi: what a piece adds, and what a character without one does.
+  // Log probabilities for the Viterbi search: of a piece, and of a character without a piece.
   double ScoreOf(int32_t id, size_t bytes) const;
   double unknown_score() const { return min_score_ - 10; }
   bool IsUnused(int32_t id) const { return piece(id).type == PieceType::kUnused; }

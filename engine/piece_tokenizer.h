@@ -11,7 +11,7 @@
 
 namespace lectern {
 
-// What is done to a text for `model`, where its file says no more than `model` does.
+// The rules that follow from `model` alone.
 TextRules RulesOf(const TokenizerModel& model);
 
 // `model`: checked (CheckTokenizerModel); `identity`: what AddTo hashes.

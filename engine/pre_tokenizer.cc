@@ -42,7 +42,7 @@ void FindSpaceMarks(std::string_view text, std::vector<Match>* matches) {
   }
 }
 
-// Of a run of digits, which `matches` holds whole, its groups.
+// Replaces each run of digits in `matches` by its groups of three, counted from the right.
 void GroupDigits(std::string_view text, std::vector<Match>* matches) {
   std::vector<Match> groups;
   for (const Match& run : *matches) {

@@ -1,4 +1,5 @@
-// What is done to a text before a vocabulary's pieces are joined, as the vocabulary's file has it.
+// The steps from a text to words, as a vocabulary's file describes them: normalisers, added tokens
+// that are found in raw text, word patterns.
 #ifndef LECTERN_ENGINE_TEXT_RULES_H_
 #define LECTERN_ENGINE_TEXT_RULES_H_
 

@@ -75,7 +75,7 @@ class Tokenizer {
 
   virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
 
-  // What the vocabulary's file does not say and was assumed, a sentence each.
+  // Assumptions where the vocabulary's file does not say, a sentence each.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  protected:

@@ -274,7 +274,7 @@ class ModelReader {
   bool has_trainer_ = false, has_normalizer_ = false;
 };
 
-// What the vocabulary must be for ids to mean what its trainer meant.
+// Checks that each id of a vocabulary can mean what its trainer meant.
 class ModelChecker {
  public:
   ModelChecker(const TokenizerModel& model, const std::string& path) : model_(model), path_(path) {}

@@ -131,7 +131,7 @@ class TextEncoder {
     return pieces;
   }
 
-  // What ends inside a character has all of it.
+  // A token that ends inside a character has the range of the whole character.
   void PushWord(const AlignedText& text, size_t at, const WordPieces& word) {
     tokens_.dropped_bytes += word.dropped_bytes;
     for (const WordPiece& piece : word.pieces) {

@@ -29,7 +29,7 @@ namespace {
   R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)" \
   R"(| ?[\p{P}\p{S}]+)"
 #define LECTERN_SENTENCES R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)"
-// Of Kimi K2: letters but Chinese ones.
+// Kimi K2's classes of letters: all but Chinese ones.
 #define LECTERN_NOT_HAN_UPPER R"((?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))"
 #define LECTERN_NOT_HAN_LOWER R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))"
 

@@ -66,7 +66,7 @@ declare -A parsers=(
   [jinja]="$(echo engine/jinja_*.cc)" [request_head]=tools/server/request_head.cc
   [safetensors]=engine/safetensors.cc
   [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
-  [tokenizer_json]='engine/tokenizer_json.cc engine/bpe_model.cc'
+  [tokenizer_json]='engine/tokenizer_json.cc engine/tokenizer_json_rules.cc engine/bpe_model.cc'
   [tokenizer_model]='engine/tokenizer_model.cc engine/charsmap.cc')
 
 # fuzz_one NAME: runs it, adds to what was executed before, fails when it found something.

@@ -134,7 +134,7 @@ TEST_P(JsonGoldenTest, MarksAreReachedByIdAndNeverFromText) {
   }
 }
 
-// What continues a text has nothing put before it.
+// A text that continues another has no prefix.
 TEST(JsonTokenizerTest, ContinuationsHaveNoPrefix) {
   for (const char* name : {"llama2", "mistral", "metaspace", "prefix", "unigram"}) {
     const auto tokenizer =

@@ -312,7 +312,7 @@ TEST(ChatDocumentTest, IsAskedWithTheTemplateThatItWasIndexedWith) {
 // Rows that a template renders otherwise in a later turn are computed again.
 TEST(ChatDocumentTest, AFollowUpIsTheWholeConversationWhereATemplateRewritesIt) {
   const TempFolder store, folder;
-  // Of an earlier question only a mark is left.
+  // Behind an earlier question the template leaves the word "now" out.
   WriteModel(folder.path(),
              "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}"
              "{% if loop.last %}<|eot_id|>now{% else %}<|eot_id|>{% endif %}"
@@ -351,6 +351,38 @@ TEST(ChatDocumentTest, AFileIsATemplateAndStaysWithTheDocument) {
   AskOptions options;
   options.max_tokens = 2;
   EXPECT_TRUE((*session)->Ask("Which old bridge?", options).ok());
+}
+
+// A user's template names the tokens that begin and end a text as the model's own would.
+TEST(ChatDocumentTest, AFileHasTheModelsOwnTokens) {
+  const TempFolder folder;
+  WriteModel(folder.path(), "");
+  WriteWholeFile(folder.path() + "/tokenizer_config.json",
+                 "{\"eos_token\": {\"content\": \"<|eot_id|>\"}}");
+  const auto chat = FindChatSource(
+      Env::Default(), "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}");
+  ASSERT_TRUE(chat.ok()) << chat.status().message();
+  const auto model = Model::Load(Env::Default(), folder.path(), {.chat_template = *chat});
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ((*model)->EncodeQuestion("Who?")->back(), (*model)->tokenizer().ControlId("<|eot_id|>"));
+}
+
+// The invented model goes round in loops, as weak models do.
+TEST(ChatDocumentTest, AnAnswerThatGoesRoundInALoopIsEnded) {
+  const TempFolder store, folder;
+  WriteModel(folder.path(), Jinja("llama3"));
+  const auto engine = MakeEngine(store.path(), folder.path());
+  ASSERT_TRUE(engine->Index(InventedText(600, 22), {}).ok());
+  AskOptions options;
+  options.max_tokens = 1000;
+  auto session = engine->Open("");
+  const auto answer = (*session)->Ask("Which old bridge?", options);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->stopped_by, "repetition");
+  EXPECT_EQ(answer->finish_reason, "stop");
+  EXPECT_LT(answer->answer_tokens, 1000u);
+  EXPECT_EQ(std::ranges::count(answer->warnings, "repetition"), 1);
+  EXPECT_NE(answer->note.find("went round in a loop"), std::string::npos);
 }
 
 TEST(ChatDocumentTest, AModelWithoutATemplateSaysHowItIsAsked) {

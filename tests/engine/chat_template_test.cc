@@ -396,7 +396,8 @@ struct Shown {
   uint64_t reasoning_tokens = 0;
 };
 
-// What is shown of a text, a byte a token but for the marks, which are control tokens or text.
+// The answer and the thoughts that are shown of a text. Each byte is a token; the marks are control
+// tokens or text.
 Shown Show(const std::string& text, const ThinkingMarks& marks, bool is_thinking, bool is_control) {
   const ByteTokenizer tokenizer("", "");
   if (is_control) (void)tokenizer.ControlId(marks.begin), (void)tokenizer.ControlId(marks.end);

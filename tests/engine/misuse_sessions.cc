@@ -205,7 +205,8 @@ std::span<Function> SessionFunctions() { return functions; }
 
 void CheckAnswer(const lectern_answer* answer) {
   size_t len = 0;
-  for (const auto get : {lectern_answer_text, lectern_answer_finish_reason, lectern_answer_note}) {
+  for (const auto get : {lectern_answer_text, lectern_answer_finish_reason, lectern_answer_note,
+                         lectern_answer_reasoning, lectern_answer_stopped_by}) {
     const char* const text = get(answer, &len);
     CheckString(text, len);
   }

@@ -216,7 +216,7 @@ TEST(WordPatternTest, CutsEveryCharacter) {
         end = word.end;
       }
       ASSERT_EQ(end, run.text().size()) << name << " " << c;
-      // Of two white spaces before a point the first is a word; other characters stay together.
+      // The first of two white spaces before a point is a word; other characters stay together.
       if (white.find(text) != std::string_view::npos) {
         ++white_characters;
         EXPECT_EQ((*cut)[0].end, text.size()) << name << " " << c;

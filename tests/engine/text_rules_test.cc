@@ -1,4 +1,4 @@
-// What is done to a text before pieces are joined: alignment, literals, normalisers.
+// Tests of the steps before pieces are joined: alignment, literals, normalisers.
 #include "engine/text_rules.h"
 
 #include <gtest/gtest.h>

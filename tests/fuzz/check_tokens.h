@@ -1,4 +1,4 @@
-// What any tokenizer that was loaded must make of any text.
+// Checks that hold for the tokens of any text, whatever vocabulary was loaded. For fuzz targets.
 #ifndef LECTERN_TESTS_FUZZ_CHECK_TOKENS_H_
 #define LECTERN_TESTS_FUZZ_CHECK_TOKENS_H_
 
@@ -28,7 +28,7 @@ inline void CheckTokens(const Result<TokenizedText>& tokens, const Tokenizer& to
     begin = range.begin, end = range.end;
     const int32_t id = tokens->ids[i];
     if (id < 0 || static_cast<size_t>(id) >= tokenizer.vocab_size()) std::abort();
-    // Of marks only the piece for what has none comes from text.
+    // The unknown piece is the only control token that text may become.
     const std::string_view mark = tokenizer.ControlText(id);
     if (!mark.empty() && id != tokenizer.unknown_id()) std::abort();
     if (!IsValidUtf8(stream.Push(id))) std::abort();

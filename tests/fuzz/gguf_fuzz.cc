@@ -33,8 +33,8 @@ void CheckTensors(const GgufTable& table, uint64_t file_size) {
   }
 }
 
-// What its keys say is a configuration that the engine can size its buffers by, or refused; its
-// tensors are sorted into those that are needed and others.
+// Reads the keys of a file as a configuration, which must be refused or have sizes that the engine
+// can allocate by, and sorts its tensors into needed and others.
 void CheckModel(std::string_view bytes) {
   MemoryEnv env;
   env.files["m.gguf"] = bytes;

@@ -44,7 +44,7 @@ LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "lo
 LLAMA3_WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
                 r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2_WORDS = LLAMA3_WORDS.replace(r"\p{N}{1,3}", r"\p{N}")
-# Of each: class of transformers, vocabulary, and what its configuration adds. GGUF has no key for
+# Each architecture's class in transformers, its vocabulary, and what its configuration adds. GGUF has no key for
 # query_pre_attn_scalar: readers take head_dim for it, as the small models of Gemma have it.
 ARCHITECTURES = {
     "llama": ("Llama", "llama-spm", {}),

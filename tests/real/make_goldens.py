@@ -18,7 +18,7 @@ from llama_cpp import Llama
 
 HERE = pathlib.Path(__file__).resolve().parent
 FILES = {"SmolLM2": "SmolLM2-135M-Instruct.Q4_1.gguf", "Gemma3": "gemma-3-270m-q4_k_m.gguf"}
-# Of each model the one to which llama.cpp's answer is clear for longest.
+# For each model the one is kept to which llama.cpp's answer is clear for longest.
 QUESTIONS = [
     "How many steps are there to the lantern room?", "What is the text about?",
     "Who built the lighthouse in 1783?", "What hangs in the town hall of Tarrow?",

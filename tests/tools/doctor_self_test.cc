@@ -115,7 +115,7 @@ TEST(DoctorSelfTest, KernelsOfEveryTypeAreFoundSound) {
   }
 }
 
-// What a kernel leaves, with one number changed.
+// A kernel with one wrong number in its result.
 template <typename Args, void (*kRight)(const Args&)>
 void WrongOnce(const Args& args) {
   kRight(args);

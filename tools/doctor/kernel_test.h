@@ -14,8 +14,8 @@ namespace lectern::doctor {
 // the other side is not carried on. Fails where an output differs by more than float sums may, and
 // where weights give values that are not finite.
 //
-// What is multiplied with packed weights is rounded to int8, on purpose. How far that moves the
-// products is measured beside exact products, and compared with what the widths of the steps let
+// Activations that are multiplied with packed weights are rounded to int8, on purpose. The effect on
+// the products is measured beside exact products, and compared with what the widths of the steps let
 // expect: more is an error, too.
 Finding TestKernels(const Model& model, const Backend& fast, ThreadPool& threads);
 

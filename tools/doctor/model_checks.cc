@@ -110,7 +110,7 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
   return finding;
 }
 
-// What was taken for granted in reading the model's files.
+// The assumptions that were made in reading the model's files.
 Finding DescribeAssumptions(const std::vector<std::string>& sentences) {
   Finding finding{.name = "assumed", .text = ""};
   Json::Array all;
@@ -242,9 +242,9 @@ class ModelChecks {
   // The one that was asked for, or the model's own, or "plain".
   Result<ChatSource> FindTemplate(const ModelSource& source) const {
     if (!question_.chat_template.empty()) return FindChatSource(env_, question_.chat_template);
-    LECTERN_ASSIGN(auto own, source.FindChatTemplate());
-    if (own) return *std::move(own);
-    return ChatFormatNamed(kPlainTemplate);
+    LECTERN_ASSIGN(ChatSource own, source.FindChatTemplate());
+    if (own.jinja.empty()) return ChatFormatNamed(kPlainTemplate);
+    return own;
   }
 
   Status Try(const std::string& path, const ModelConfig& config, bool has_template) {
@@ -276,7 +276,7 @@ class ModelChecks {
     return kReadingTokens * (config.num_layers * probe.layer_of_many + probe.output);
   }
 
-  // What needs all layers, where it takes no more than a minute.
+  // The tests that need all layers; skipped where they would take more than a minute.
   Status TryWhole(const std::string& path, ModelOptions options, double seconds) {
     constexpr double kMostSeconds = 60;
     const bool fits = weights_bytes_ <= question_.memory.available;

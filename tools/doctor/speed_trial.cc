@@ -25,13 +25,16 @@ using tools::Grouped;
 using tools::Short;
 
 constexpr double kBudget = 0.1;  // of asks
-// Of the trial's document: enough for clusters, whatever stands before a text.
+// Length of the trial's document: enough for clusters, whatever a template puts before it.
 constexpr uint64_t kTrialTokens = kMinClusteredTokens + 64;
 constexpr double kTrialSeconds = 4, kMostTrialSeconds = 20;
-// Of a prefill beside the products of its layers, in them; measured on the models below.
+// A guess: time of a whole prefill over that of its layers' products. It decides how many layers a
+// trial has, and so how long it takes, and no figure that is shown.
 constexpr double kTrialOverhead = 1.5;
 constexpr int kAsks = 4;
-// Of clustering at the trial's size, the part that grows with the tokens alone: codes, writing.
+// Share of the clustering time at the trial's size that grows linearly with the tokens (codes,
+// writing); the rest grows with tokens times clusters. A guess that was not measured:
+// it matters for documents much longer than the trial's.
 constexpr double kLinearClustering = 0.5;
 
 // The best of some tries within a quarter of a second, each with caches that hold other things, as
@@ -56,14 +59,14 @@ double LayerFlops(const ModelConfig& c) {
   return 2.0 * c.hidden_size * (2 * q + kv + 3.0 * c.intermediate_size);
 }
 
-// Of the attention of a layer's `tokens` tokens among themselves.
+// Operations of the attention of `tokens` tokens among themselves in one layer.
 double AttentionFlops(const ModelConfig& c, size_t layer, double tokens) {
   const double seen = c.is_windowed(layer) ? std::min<double>(c.window, tokens) : tokens;
   const double pairs = tokens * seen - seen * seen / 2;
   return 4.0 * c.num_heads * c.head_dim * pairs;
 }
 
-// What a prefill takes, in seconds of the probe. Its last layer ends with keys and values.
+// Seconds of a prefill at the probe's speed. Its last layer ends with keys and values.
 double PrefillSeconds(const ModelConfig& c, size_t num_layers, double tokens, const Probe& probe) {
   const double second = LayerFlops(c) / probe.layer_of_many;  // operations in one
   const double kv = double{2} * c.num_kv_heads * c.head_dim * 2 * c.hidden_size;
@@ -91,7 +94,7 @@ struct Speeds {
   double index = 0, question = 0, token = 0;  // seconds
 };
 
-// Of all layers, from the probe alone.
+// Speeds of the whole model, from the probe of one layer alone.
 Speeds FromProbe(const SpeedQuestion& q, const Probe& probe) {
   const ModelConfig& c = q.config;
   const auto n = static_cast<double>(q.tokens);
@@ -244,8 +247,8 @@ size_t TrialLayers(const SpeedQuestion& q, const Probe& probe) {
   return layers;
 }
 
-// What a step takes whatever the layers: the output matrix, sampling, evidence. From a trial with
-// one layer, whose products are taken off.
+// The part of a step's time that does not depend on the layers (output matrix, sampling, evidence),
+// from a trial with one layer, less that layer's products.
 struct Fixed {
   double question = 0, token = 0;
 };
@@ -255,7 +258,7 @@ Fixed FixedParts(const Probe& probe, const Trial& one) {
           .token = std::max(probe.output, one.token - probe.layer_of_one)};
 }
 
-// Of all layers and the document that is asked about.
+// Speeds of the whole model and document, from a trial with some of the layers.
 Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& trial,
                    const Fixed& fixed) {
   const ModelConfig& c = q.config;
@@ -270,8 +273,8 @@ Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& tria
   const double met = ClustersMet(c, n) / ClustersMet(c, trial.tokens);
   const double cluster =
       trial.cluster * full * more * (kLinearClustering + (1 - kLinearClustering) * met);
-  // What is read beyond the trial's document: a tenth of it by a step, all of it by one that is
-  // compared with.
+  // Rows beyond the trial's document: a step reads a tenth of them; the exact step that it is compared
+  // with reads all.
   ModelConfig of_full = c;
   of_full.num_layers = static_cast<uint32_t>(NumFull(c, c.num_layers));
   const auto bytes = [&](double tokens) {
