@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Builds and tests Lectern: everything as released but with asserts, then the parts that read foreign
-# bytes under AddressSanitizer and UBSan, then what runs on several threads, those of the CUDA kernels
-# too, under ThreadSanitizer. A released model, which is fetched, is asked beside llama.cpp's answers
+# Builds and tests Lectern: everything as released but with asserts, then parsers, store and kernels
+# under AddressSanitizer and UBSan, then the thread pool and sessions under ThreadSanitizer. A released model, which is fetched, is asked beside llama.cpp's answers
 # (tests/real.sh quick); without a network that is skipped.
 # Needs Debian 12, and root or sudo where packages are missing. The last line counts the tests;
 # exits 1 when any failed. More, by hand: tests/full.sh.
@@ -96,11 +95,12 @@ stage "real model" run_real || true
 if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
   echo "== NOT BUILT: liblectern_cuda.so.1, for want of nvcc 12 or later; its kernels ran emulated"
 fi
-# What reads foreign bytes, and the kernels; tests/full.sh sanitize-all takes the rest.
-suite asan 'tests/kernels/all tests/store/all tests/fuzz/all model_test ingest_test' \
-  --tests-regex '^(kernels|store)_|_fuzz_replay$|^(model|ingest)_test'
-suite tsan 'kernels_thread_pool_test kernels_cuda_test sessions_test' \
-  --tests-regex '^(kernels_thread_pool|kernels_cuda_races|sessions)_test$'
+# The emulated CUDA kernels, a quarter of the time of both sanitizers, are tests/full.sh's: its parts
+# sanitize-all and races.
+suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test' \
+  --tests-regex '^(kernels|kernels_thread_pool|model|ingest)_test|^store_|_fuzz_replay$'
+suite tsan 'kernels_thread_pool_test sessions_test' \
+  --tests-regex '^(kernels_thread_pool|sessions)_test$'
 
 printf '\n%s\n' "$table"
 echo "$passed passed, $failed failed$([ $skipped -eq 0 ] || echo ", $skipped skipped")"

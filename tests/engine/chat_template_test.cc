@@ -308,11 +308,11 @@ TEST(ChatTemplateTest, PartsAreGivenToATemplateThatWantsThem) {
 TEST(ChatTemplateTest, ATemplateThatWantsToolsIsGivenNone) {
   const ByteTokenizer tokenizer("", "");
   const auto chat = MakeOwn(
-      "Tools:{% for tool in tools %}{{ tool }}{% endfor %}\n"
+      "Tools:{% for tool in tools %}{{ tool }}{% endfor %}"
       "{% for m in messages %}{{ m.content }}{% endfor %}!",
       tokenizer);
   ASSERT_TRUE(chat.ok()) << chat.status().message();
-  EXPECT_EQ(tokenizer.TextOf(chat->EncodeDocument(tokenizer, "D")->ids), "Tools:\nD");
+  EXPECT_EQ(tokenizer.TextOf(chat->EncodeDocument(tokenizer, "D")->ids), "Tools:D");
   ASSERT_EQ(chat->assumptions().size(), 1u);
   EXPECT_NE(chat->assumptions()[0].find("given none"), std::string::npos);
 }
