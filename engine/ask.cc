@@ -81,18 +81,30 @@ Status Mismatch(const Document& document, const Model& model) {
 
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
-                                 std::shared_ptr<ThreadPool> threads, const SessionDevice& device)
+                                 std::shared_ptr<ThreadPool> threads, const SessionDevice& device,
+                                 std::shared_ptr<DeviceStream> stream, double open_ms)
     : document_(std::move(document)),
       model_(std::move(model)),
       threads_(std::move(threads)),
       device_(device),
       transformer_(*model_, backend, *threads_, document_->shape().num_tokens,
                    device_.transformer.get()),
-      rows_(size_t{model_->config().num_layers} * model_->config().num_kv_heads,
-            document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype(),
-            model_->config().head_dim) {
-  policies = document_->policies();
+      stream_(std::move(stream)),
+      conversation_(model_->config(), backend, *threads_, arena_,
+                    document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype()),
+      settings_{.policies = document_->policies()},
+      open_ms_(open_ms) {
   logits_.resize(model_->config().vocab_size);
+  if (device_.document) {
+    device_attention_ = std::make_unique<DeviceAttention>(stream_, device_.document, backend);
+    const auto there = std::make_shared<DeviceConversation>(stream_, model_->config(),
+                                                            conversation_.rows().dtype(), backend);
+    device_step_ = std::make_unique<DeviceStep>(stream_, device_.document, there, model_->config(),
+                                                device_attention_->staging());
+    conversation_.UseDevice(there, device_step_.get());
+  }
+  host_step_ = std::make_unique<HostStep>(*document_, transformer_, probe_, arena_,
+                                          device_attention_.get());
 }
 
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
@@ -115,23 +127,13 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
                                         "again");
     }
   }
-  std::unique_ptr<DocumentSession> session(
-      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads),
-                          device));
+  std::shared_ptr<DeviceStream> stream;
   if (device.transformer) {
-    LECTERN_ASSIGN(session->stream_, DeviceStream::Create(device.transformer->device()));
+    LECTERN_ASSIGN(stream, DeviceStream::Create(device.transformer->device()));
   }
-  if (device.document) {
-    session->device_attention_ =
-        std::make_unique<DeviceAttention>(session->stream_, device.document, backend);
-    session->conversation_ = std::make_shared<DeviceConversation>(session->stream_, config,
-                                                                  session->rows_.dtype(), backend);
-    session->device_step_ = std::make_unique<DeviceStep>(session->stream_, device.document,
-                                                         session->conversation_, config);
-  }
-  session->dense_bytes_ = session->document_->LayerBytes();
-  session->open_ms_ = open_ms;
-  return session;
+  return std::unique_ptr<DocumentSession>(
+      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads), device,
+                          std::move(stream), open_ms));
 }
 
 // --- one question -----------------------------------------------------------------------------
@@ -163,7 +165,7 @@ Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double 
   const ModelConfig& config = model_->config();
   const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
   const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
-  const uint64_t conversation = (num_past_ + num_tokens + max_tokens) * num_layer_heads * 2 *
+  const uint64_t conversation = (num_past() + num_tokens + max_tokens) * num_layer_heads * 2 *
                                 RowBytes(dtype, config.head_dim);
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
@@ -179,42 +181,35 @@ Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double 
                                   "index the document with q8 keys and values");
 }
 
-Result<double> DocumentSession::SmallestServed(bool tail) const {
-  if (!document_->has_clusters()) return 0.0;
-  return document_->SmallestBudget(policies, tail);
-}
-
-Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,
-                                                   bool tail) {
-  if (document.ReadsAll(kv_budget)) return static_cast<const BudgetPlan*>(nullptr);
-  const bool has_floors = HasByteBudget(rule.kind);
-  if (!plan_ || plan_->document != &document || plan_->policies != policies ||
-      plan_->kv_budget != kv_budget || plan_->tail != tail || plan_->has_floors != has_floors) {
-    LECTERN_ASSIGN(BudgetPlan plan, document.Plan(policies, kv_budget, tail, has_floors));
-    plan_ = {&document, policies, kv_budget, tail, has_floors, std::move(plan)};
-  }
-  return &plan_->plan;
+void DocumentSession::Totals::Add(const StepRead& read) {
+  (in_prefill ? prefill_fraction : decode_fraction) += read.fraction;
+  if (!in_prefill) ++decode_steps;
+  all.bytes += read.bytes;
+  all.window_bytes += read.window_bytes;
+  all.missed += read.missed;
+  all.missed_bound += read.missed_bound;
+  all.bound_holds &= read.bound_holds;
 }
 
 Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
                                                         const AskOptions& options, double& budget,
                                                         Answer& answer) {
-  in_prefill_ = true;
+  totals_.in_prefill = true;
   const bool exact = document_->ReadsAll(budget);
-  mass_.assign(exact ? 0 : document_->tokens().size(), 0.0);
-  document_mass_ = 0;
+  sums_.masses.assign(exact ? 0 : document_->tokens().size(), 0.0);
+  sums_.document_mass = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
   if (logits.ok() && !exact) {
     // The tail tells what was not read; without it the lookup does, for all rows of the question.
     if (!options.tail) {
-      document_mass_ += totals_.missed * document_->num_full_layers() * model_->config().num_heads;
+      sums_.document_mass += totals_.all.missed * document_->num_full_layers() * model_->config().num_heads;
     }
-    const Spread spread = FindSpread(document_->text(), document_->ranges(), mass_, document_mass_);
-    mass_.clear();
+    const Spread spread = FindSpread(document_->text(), document_->ranges(), sums_.masses, sums_.document_mass);
+    sums_.masses.clear();
     if (spread.IsWide()) logits = AnswerWideQuestion(spread, ids, options, budget, answer);
   }
-  mass_.clear();
-  in_prefill_ = false;
+  sums_.masses.clear();
+  totals_.in_prefill = false;
   return logits;
 }
 
@@ -234,15 +229,15 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   AddNote(answer, found + ": everything was read instead");
   answer.kv.fallback = true;
   budget = 1;
-  Truncate(num_past_ - ids.size());
-  std::fill(squared_mass_.begin(), squared_mass_.end(), 0.0);
-  totals_.missed = totals_.missed_bound = 0;
+  conversation_.Truncate(conversation_.num_tokens() - ids.size());
+  std::fill(sums_.squares.begin(), sums_.squares.end(), 0.0);
+  totals_.all.missed = totals_.all.missed_bound = 0;
   return Step(ids, budget, options.tail, options.cancel);
 }
 
 void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) const {
   if (options.max_evidence == 0) return;
-  answer.evidence = FindEvidence(document_->text(), document_->ranges(), squared_mass_,
+  answer.evidence = FindEvidence(document_->text(), document_->ranges(), sums_.squares,
                                  options.max_evidence, document_->pages());
   if (!answer.evidence.empty()) return;
   answer.warnings.push_back("no_evidence");
@@ -273,8 +268,8 @@ Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHisto
   // A template may render an earlier turn otherwise than when it was the last one: without what the
   // model thought, for example. From there on the rows are computed again.
   NextPrompt next;
-  next.num_kept = fed_.TokensBefore(rendered.text);
-  const size_t begin = next.num_kept > 0 ? fed_.ends[next.num_kept - 1] : 0;
+  next.num_kept = said_.fed.TokensBefore(rendered.text);
+  const size_t begin = next.num_kept > 0 ? said_.fed.ends[next.num_kept - 1] : 0;
   LECTERN_ASSIGN(next.rest, chat.Encode(model_->tokenizer(), rendered, begin));
   next.is_thinking = chat.BeginsThinking(rendered.text);
   if (!next.rest.ids.empty()) return next;
@@ -283,14 +278,16 @@ Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHisto
 }
 
 std::vector<int32_t> DocumentSession::BeginTurn(const NextPrompt& next) {
-  fed_.Truncate(next.num_kept);
-  if (fed_.ids.size() < num_past_) Truncate(fed_.ids.size());
-  std::vector<int32_t> ids(fed_.ids.begin() + static_cast<ptrdiff_t>(num_past_), fed_.ids.end());
+  said_.fed.Truncate(next.num_kept);
+  if (said_.fed.ids.size() < num_past()) conversation_.Truncate(said_.fed.ids.size());
+  std::vector<int32_t> ids(said_.fed.ids.begin() + static_cast<ptrdiff_t>(num_past()), said_.fed.ids.end());
   ids.insert(ids.end(), next.rest.ids.begin(), next.rest.ids.end());
   return ids;
 }
 
-void DocumentSession::GiveUpTurn() { Truncate(std::min(num_past_, fed_.ids.size())); }
+void DocumentSession::GiveUpTurn() {
+  conversation_.Truncate(std::min(num_past(), said_.fed.ids.size()));
+}
 
 Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room,
                                double budget, const AskOptions& options, Answer& answer,
@@ -343,7 +340,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
 void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
                                std::string_view question, const AskOptions& options,
                                const Answer& answer) {
-  Prompt fed{.text = std::move(prompt.text), .ids = fed_.ids, .ends = fed_.ends};
+  Prompt fed{.text = std::move(prompt.text), .ids = said_.fed.ids, .ends = said_.fed.ends};
   fed.ids.insert(fed.ids.end(), prompt.ids.begin(), prompt.ids.end());
   fed.ends.insert(fed.ends.end(), prompt.ends.begin(), prompt.ends.end());
   const Tokenizer& tokenizer = model_->tokenizer();
@@ -351,30 +348,31 @@ void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
     const std::string_view control = tokenizer.ControlText(id);
     fed.Add(id, control.empty() ? tokenizer.TokenBytes(id) : control);
   }
-  ChatHistory history = history_.is_empty() ? options.history : history_;
+  ChatHistory history = said_.history.is_empty() ? options.history : said_.history;
   history.turns.push_back({std::string(question), answer.text, answer.reasoning});
   // Memory may have run out before, but not from here on: both are kept or none is.
-  fed_ = std::move(fed);
-  history_ = std::move(history);
+  said_.fed = std::move(fed);
+  said_.history = std::move(history);
 }
 
 Result<Answer> DocumentSession::Generate(std::string_view question, const AskOptions& options) {
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
-  LECTERN_ASSIGN(rule, ReadRule(options));
+  LECTERN_ASSIGN(settings_.rule, ReadRule(options));
   double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
+  PlanPolicies& policies = settings_.policies;
   policies = document_->policies();
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
-  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail).status());
-  const bool is_first = fed_.ids.empty();
+  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plan_).status());
+  const bool is_first = said_.fed.ids.empty();
   if (!is_first && !options.history.is_empty()) {
     return InvalidOption("turns",
                          "earlier turns and instructions come with a session's first question");
   }
-  LECTERN_ASSIGN(NextPrompt next, PrepareNext(is_first ? options.history : history_, question));
-  const size_t num_rows_kept = std::min(next.num_kept, num_past_);
+  LECTERN_ASSIGN(NextPrompt next, PrepareNext(is_first ? options.history : said_.history, question));
+  const size_t num_rows_kept = std::min(next.num_kept, num_past());
   const size_t num_new = next.num_kept - num_rows_kept + next.rest.ids.size();
   const uint64_t used = document_->shape().num_tokens + num_rows_kept + num_new;
   const uint64_t limit = model_->config().max_positions;
@@ -391,13 +389,12 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
   const std::vector<int32_t> ids = BeginTurn(next);
   totals_ = {};
-  max_missed_ = options.max_missed.value_or(-1);
-  max_session_rows = options.max_session_rows;
-  const size_t num_rows = num_past_ + ids.size() + std::min(room, kReservedTokens);
-  LECTERN_RETURN_IF_ERROR(PlaceRows(num_rows));
-  if (!rows_on_device_) rows_.Reserve(num_rows);
-  bound_held_everywhere_ = true;
-  squared_mass_.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
+  settings_.max_missed = options.max_missed.value_or(-1);
+  settings_.max_session_rows = options.max_session_rows;
+  const size_t num_rows = num_past() + ids.size() + std::min(room, kReservedTokens);
+  LECTERN_RETURN_IF_ERROR(conversation_.Place(num_rows, settings_.max_session_rows == 0));
+  if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
+  sums_.squares.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
   Answer answer;
   answer.document = ToHex(document_->row().id);
@@ -407,24 +404,25 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.timings_ms.open = open_ms_;
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
-  if (on_first_logits) on_first_logits(logits.value());
+  if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
   answer.timings_ms.prefill = Since(start);
 
   std::vector<int32_t> sampled;
   sampled.reserve(std::min(room, kReservedTokens));
   Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
   if (batch_) batch_->Leave(seat_);
-  if (decoded.ok()) decoded = TakeDeviceEvidence();
+  if (decoded.ok()) decoded = CollectSums();
   if (!decoded.ok()) return decoded;
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
-  answer.kv.session_rows = rows_on_device_ ? num_past_ : (rows_.total_rows() + heads - 1) / heads;
+  answer.kv.session_rows =
+      conversation_.is_there() ? num_past() : (rows().total_rows() + heads - 1) / heads;
 
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);
   if (totals_.decode_steps > 0) {
     answer.timings_ms.per_token = (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
-    answer.kv.read_fraction_decode = totals_.read_decode / steps;
+    answer.kv.read_fraction_decode = totals_.decode_fraction / steps;
   }
   const bool exact = document_->ReadsAll(budget);
   answer.kv.budget =
@@ -433,15 +431,15 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!exact) {
     answer.kv.layer_budget = policies.layers;
     answer.kv.head_budget = policies.heads;
-    AddRuleNote(rule, answer);
+    AddRuleNote(settings_.rule, answer);
   }
-  answer.kv.read_fraction_prefill = totals_.read_prefill;
-  answer.kv.bytes_read = totals_.bytes;
-  answer.kv.window_bytes = totals_.window_bytes;
-  answer.kv.missed_mass_estimate = totals_.missed / (steps + 1);
+  answer.kv.read_fraction_prefill = totals_.prefill_fraction;
+  answer.kv.bytes_read = totals_.all.bytes;
+  answer.kv.window_bytes = totals_.all.window_bytes;
+  answer.kv.missed_mass_estimate = totals_.all.missed / (steps + 1);
   if (options.max_missed && !exact) {
-    answer.kv.missed_mass_bound = totals_.missed_bound / (steps + 1);
-    answer.kv.max_missed_by = bound_held_everywhere_ ? "bound" : "estimate";
+    answer.kv.missed_mass_bound = totals_.all.missed_bound / (steps + 1);
+    answer.kv.max_missed_by = totals_.all.bound_holds ? "bound" : "estimate";
   }
   answer.kv.keep = document_->retention().keep;
   answer.kv.prefill_budget = document_->prefill_budget();

@@ -8,7 +8,7 @@
 namespace lectern {
 namespace {
 
-DeviceRowAttention::Args RowArgs(const DeviceAttention::LayerArgs& args) {
+RowQuery RowArgs(const DeviceAttention::LayerArgs& args) {
   return {.queries = args.queries,
           .num_tokens = args.num_tokens,
           .softcap = args.softcap,

@@ -82,19 +82,19 @@ Status DeviceConversation::Append(uint32_t layer, size_t num_tokens, const float
   return stream_->Wait();
 }
 
-Status DeviceConversation::Attend(const DeviceRowAttention::Args& args, uint32_t layer,
-                                  uint32_t first, uint32_t window) {
+Status DeviceConversation::Attend(const RowQuery& query, uint32_t layer, uint32_t first,
+                                  uint32_t window) {
   DeviceKv rows = View(layer);
   rows.first_position = first;
   rows.window = window;
-  const auto num_rows = static_cast<uint32_t>(first + args.num_tokens);
+  const auto num_rows = static_cast<uint32_t>(first + query.num_tokens);
   std::vector<AttentionRange> ranges;
   for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
     ranges.push_back({head, 0, head * capacity_, head * capacity_ + num_rows});
   }
   const WaitsForStream wait(*stream_);
-  LECTERN_RETURN_IF_ERROR(attention_.BringQueries(args, dtype_));
-  return attention_.Attend(args, rows, ranges);
+  LECTERN_RETURN_IF_ERROR(attention_.BringQueries(query, dtype_));
+  return attention_.Attend(query, rows, ranges);
 }
 
 Status DeviceConversation::Read(uint32_t num_tokens, SessionRows& rows) {

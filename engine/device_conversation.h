@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/attention/conversation.h"
 #include "engine/config.h"
 #include "engine/device_document.h"
 #include "engine/device_row_attention.h"
@@ -14,7 +15,7 @@
 namespace lectern {
 
 // Of one session; one thread at a time. Rows are f16 or bf16.
-class DeviceConversation {
+class DeviceConversation final : public Conversation {
  public:
   // Shares the stream, borrows the backend, which rounds, and the model's config.
   DeviceConversation(std::shared_ptr<DeviceStream> stream, const ModelConfig& config, Dtype dtype,
@@ -35,10 +36,8 @@ class DeviceConversation {
   // The same of floats of the host. Waits.
   Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                 uint32_t first);
-  // Adds causal attention of tokens [first, first + args.num_tokens), which are here, over all up
-  // to themselves; of a `window` > 0 the last so many. Waits. Errors as DeviceRowAttention's.
-  Status Attend(const DeviceRowAttention::Args& args, uint32_t layer, uint32_t first,
-                uint32_t window);
+  // Waits. Errors as DeviceRowAttention's.
+  Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
   // The first `num_tokens` of all layers, to the end of `rows`. Waits.
   Status Read(uint32_t num_tokens, SessionRows& rows);
 

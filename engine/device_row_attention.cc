@@ -13,7 +13,7 @@ constexpr const char* kRowUse = "attention";
 }  // namespace
 
 // In the order of tokens, then heads.
-Status DeviceRowAttention::BringQueries(const Args& args, Dtype rows) {
+Status DeviceRowAttention::BringQueries(const RowQuery& args, Dtype rows) {
   const size_t dim = args.queries.front().num_cols, num_heads = args.queries.size();
   const size_t num_rows = args.queries.front().num_rows, group = num_rows / args.num_tokens;
   const Dtype dtype = QueryDtype(rows);
@@ -43,7 +43,7 @@ DeviceQueries DeviceRowAttention::queries(size_t first, size_t num_tokens) const
   return queries;
 }
 
-Status DeviceRowAttention::Attend(const Args& args, const DeviceKv& rows,
+Status DeviceRowAttention::Attend(const RowQuery& args, const DeviceKv& rows,
                                   const std::vector<AttentionRange>& ranges) {
   const size_t most_tokens = std::max<size_t>(1, kMostDeviceQueryRows / brought_.group);
   uint64_t num_read = 0;
@@ -67,7 +67,7 @@ Status DeviceRowAttention::Attend(const Args& args, const DeviceKv& rows,
   return {};
 }
 
-Status DeviceRowAttention::AttendTokens(const Args& args, const DeviceKv& rows,
+Status DeviceRowAttention::AttendTokens(const RowQuery& args, const DeviceKv& rows,
                                         const AttentionWork& work, size_t first_token,
                                         size_t num_tokens) {
   CudaAttendArgs attend;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/attention/conversation.h"
 #include "engine/device.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/attention.h"
@@ -22,23 +23,17 @@ class DeviceRowAttention {
   DeviceRowAttention(std::shared_ptr<DeviceStream> stream, const Backend& backend)
       : stream_(std::move(stream)), backend_(backend) {}
 
-  struct Args {
-    std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-    size_t num_tokens;                           // R = num_tokens * query group
-    float softcap;
-    std::span<const AttentionState> states;  // per kv head, R rows; in/out
-  };
   // Rounds the queries for rows of this type, and brings them. Enqueued: the next Attend waits.
-  Status BringQueries(const Args& args, Dtype rows);
+  Status BringQueries(const RowQuery& args, Dtype rows);
   // Those that were brought, from token `first` on.
   DeviceQueries queries(size_t first, size_t num_tokens) const;
   // Adds attention over the ranges of `rows`, each head's in their order; source 0 of them. Waits.
   // Where rows are causal, `rows.first_position` is that of the first token. Errors of DeviceArray
   // and Device::Check; states are then anything.
-  Status Attend(const Args& args, const DeviceKv& rows, const std::vector<AttentionRange>& ranges);
+  Status Attend(const RowQuery& args, const DeviceKv& rows, const std::vector<AttentionRange>& ranges);
 
  private:
-  Status AttendTokens(const Args& args, const DeviceKv& rows, const AttentionWork& work,
+  Status AttendTokens(const RowQuery& args, const DeviceKv& rows, const AttentionWork& work,
                       size_t first_token, size_t num_tokens);
 
   const std::shared_ptr<DeviceStream> stream_;

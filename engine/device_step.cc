@@ -54,34 +54,73 @@ Status DeviceStep::Part::Reserve(DeviceStream& stream, size_t num_items, size_t 
 
 DeviceStep::DeviceStep(std::shared_ptr<DeviceStream> stream,
                        std::shared_ptr<DeviceDocument> document,
-                       std::shared_ptr<DeviceConversation> conversation, const ModelConfig& config)
+                       std::shared_ptr<DeviceConversation> conversation, const ModelConfig& config,
+                       KvStaging& staging)
     : stream_(std::move(stream)),
       document_(std::move(document)),
       conversation_(std::move(conversation)),
-      config_(config) {}
+      config_(config),
+      staging_(staging) {}
 
 DeviceStep::~DeviceStep() = default;
 
-void DeviceStep::Release() {
+void DeviceStep::LetGo() {
   plan_.reset();
   layers_.clear();
 }
 
-Result<bool> DeviceStep::Prepare(const Plan& plan, KvStaging& staging) {
-  Release();
+void DeviceStep::Release() {
+  LetGo();
+  refused_.reset();
+}
+
+Result<bool> DeviceStep::Begin(const StepPlan& plan) {
+  const bool is_plain = plan.rule.kind == Rule::kDefault && plan.max_missed < 0;
+  if (!is_plain || plan.conversation != conversation_.get()) {
+    Release();
+    return false;
+  }
+  if (plan.budgets != nullptr && !plan.budgets->heads.empty()) return false;
+  const Plan wanted = {
+      .num_tokens = plan.num_tokens,
+      .budgets = plan.budgets != nullptr ? plan.budgets->layers : std::vector<double>(),
+      .tail = plan.tail,
+      .weights = {plan.weights.begin(), plan.weights.end()},
+      .has_squares = !plan.sums->squares.empty(),
+      .has_masses = !plan.sums->masses.empty()};
+  if (refused_ == wanted) return false;
+  step_plan_ = plan;
+  bool is_ready = plan_ == wanted;
+  if (!is_ready) {
+    LECTERN_ASSIGN(is_ready, Prepare(wanted));
+  }
+  if (is_ready) {
+    const Status begun = BeginPass(plan.num_past);
+    if (begun.ok() || begun.code() != Code::kOutOfMemory) {
+      LECTERN_RETURN_IF_ERROR(begun);
+      return true;
+    }
+    LECTERN_RETURN_IF_ERROR(CollectSums());
+  }
+  refused_ = wanted;
+  return false;
+}
+
+Result<bool> DeviceStep::Prepare(const Plan& plan) {
+  LetGo();
   plan_ = plan;
   const WaitsForStream wait(*stream_);
-  Result<bool> is_ready = TryPrepare(staging);
+  Result<bool> is_ready = TryPrepare();
   if (is_ready.ok() && *is_ready) {
     ++key_;
     return true;
   }
-  Release();
+  LetGo();
   if (!is_ready.ok() && is_ready.status().code() == Code::kOutOfMemory) return false;
   return is_ready;
 }
 
-Result<bool> DeviceStep::TryPrepare(KvStaging& staging) {
+Result<bool> DeviceStep::TryPrepare() {
   host_places_.clear();
   host_items_.clear();
   host_extra_.clear();
@@ -100,18 +139,17 @@ Result<bool> DeviceStep::TryPrepare(KvStaging& staging) {
   const Document& document = document_->document();
   for (uint32_t number = 0; number < config_.num_layers; ++number) {
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document.Heads(number));
-    LECTERN_ASSIGN(const bool is_there, AddLayer(number, heads, staging));
+    LECTERN_ASSIGN(const bool is_there, AddLayer(number, heads));
     if (!is_there) return false;
   }
   LECTERN_RETURN_IF_ERROR(TakeMemory());
   return true;
 }
 
-Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> heads,
-                                  KvStaging& staging) {
+Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> heads) {
   const Document& document = document_->document();
   Layer& layer = layers_.emplace_back();
-  LECTERN_ASSIGN(layer.use, document_->UseLayer(number, heads, *stream_, staging));
+  LECTERN_ASSIGN(layer.use, document_->UseLayer(number, heads, *stream_, staging_));
   if (layer.use.layer() == nullptr) return false;
   const std::vector<uint32_t>& first_row = layer.use.layer()->first_row;
   const double budget = plan_->budgets.empty() ? 1 : plan_->budgets[number];
@@ -144,7 +182,7 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   if (!layer.is_sparse) return true;
   if (is_question() && num_chosen() > kMostChosenQueries) return false;
 
-  LECTERN_ASSIGN(layer.codes_use, document_->UseCodes(number, heads, *stream_, staging));
+  LECTERN_ASSIGN(layer.codes_use, document_->UseCodes(number, heads, *stream_, staging_));
   const DeviceCodes* const codes = layer.codes_use.codes();
   if (codes == nullptr) return false;
   const auto share = is_question()
@@ -237,7 +275,7 @@ Status DeviceStep::TakeMemory() {
   return stream_->Wait();
 }
 
-Status DeviceStep::Begin(uint32_t num_past) {
+Status DeviceStep::BeginPass(uint32_t num_past) {
   const size_t kv_heads = config_.num_kv_heads;
   std::vector<uint32_t> step(kv_heads + 1, num_past + static_cast<uint32_t>(plan_->num_tokens));
   step.front() = num_past;
@@ -314,10 +352,35 @@ Status DeviceStep::Attend(uint32_t number, Activations& a, size_t row) {
   return is_observed() && !layer.is_windowed ? Observe(stream, number) : Status();
 }
 
-Status DeviceStep::Finish() {
-  const WaitsForStream wait(*stream_);
-  LECTERN_RETURN_IF_ERROR(lse_.Download(*stream_, host_lse_.data(), host_lse_.size()));
-  return stream_->Wait();
+Result<StepRead> DeviceStep::Finish() {
+  {
+    const WaitsForStream wait(*stream_);
+    LECTERN_RETURN_IF_ERROR(lse_.Download(*stream_, host_lse_.data(), host_lse_.size()));
+    LECTERN_RETURN_IF_ERROR(stream_->Wait());
+  }
+  StepRead read;
+  const Document& document = document_->document();
+  for (uint32_t number = 0; number < config_.num_layers; ++number) {
+    const LayerRead layer = Read(number);
+    if (layer.is_windowed) {
+      read.window_bytes += layer.bytes;
+      continue;
+    }
+    const double missed =
+        step_plan_.is_measured && layer.is_sparse
+            ? document.missed_calibration().Estimate(number, step_plan_.kv_budget,
+                                                     layer.uncalibrated_missed)
+            : layer.uncalibrated_missed;
+    lectern::AddLayer({.num_layers = document.num_full_layers(),
+                       .bytes = layer.bytes,
+                       .dense_bytes = document.LayerBytes(),
+                       .missed = missed},
+                      read);
+    step_plan_.sums->document_mass += layer.document_mass;
+  }
+  // The passes after a question are others.
+  if (plan_->num_tokens > 1 || plan_->has_masses) LECTERN_RETURN_IF_ERROR(CollectSums());
+  return read;
 }
 
 CudaAttendArgs DeviceStep::AttendArgs(size_t part) const {
@@ -489,9 +552,14 @@ DeviceStep::LayerRead DeviceStep::Read(uint32_t number) const {
   return read;
 }
 
-Status DeviceStep::AddEvidence(std::span<double> masses, std::span<double> squares) {
-  if (plan_->has_masses) LECTERN_RETURN_IF_ERROR(AddUnits(masses_, masses));
-  return plan_->has_squares ? AddUnits(squares_, squares) : Status();
+Status DeviceStep::CollectSums() {
+  if (!plan_) return {};
+  AttentionSums& sums = *step_plan_.sums;
+  Status status;
+  if (plan_->has_masses) status = AddUnits(masses_, sums.masses);
+  if (status.ok() && plan_->has_squares) status = AddUnits(squares_, sums.squares);
+  LetGo();
+  return status;
 }
 
 Status DeviceStep::AddUnits(const DeviceArray<uint64_t>& units, std::span<double> sums) {

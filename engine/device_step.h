@@ -18,51 +18,49 @@
 #include <span>
 #include <vector>
 
+#include "engine/attention/step.h"
 #include "engine/device_conversation.h"
 #include "engine/device_document.h"
-#include "engine/transformer.h"
 #include "kernels/cuda/row_lookup.h"
 
 namespace lectern {
 
 // Of one session; one thread at a time. Device memory stays from answer to answer.
-class DeviceStep {
+class DeviceStep final : public StepAttention {
  public:
-  // Shares stream, document and conversation, borrows the model's config.
+  // Shares stream, document and conversation, borrows the rest. `staging`: of the document's rows.
   DeviceStep(std::shared_ptr<DeviceStream> stream, std::shared_ptr<DeviceDocument> document,
-             std::shared_ptr<DeviceConversation> conversation, const ModelConfig& config);
-  ~DeviceStep();
+             std::shared_ptr<DeviceConversation> conversation, const ModelConfig& config,
+             KvStaging& staging);
+  ~DeviceStep() override;
 
+  // false: the pass is the host's to attend, as there is another rule or conversation, a limit of
+  // missed attention or budgets of heads, as the rows or codes of a layer are not on the device, a
+  // budget leaves too little to rows (DeviceLookup), or there is no memory. The conversation has room
+  // for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of Device::Check.
+  Result<bool> Begin(const StepPlan& plan) override;
+  // Enqueued on the stream of `a`, without a copy from or to the host.
+  Status Attend(uint32_t layer, Activations& a, size_t row) override;
+  // Once the stream of the activations was waited for. Waits.
+  Result<StepRead> Finish() override;
+  void GiveUp() override { (void)stream_->stream().Wait(); }
+  // Waits, and lets go of the document's layers.
+  Status CollectSums() override;
+  uint64_t graph_key() const override { return key_; }
+  // Lets go of the document's layers, forgets what was gathered and which plan was refused.
+  void Release();
+
+ private:
+  // What passes of one kind have in common: it was made ready for them once.
   struct Plan {
-    size_t num_tokens = 1;        // of a step
+    size_t num_tokens = 1;        // of a pass
     std::vector<double> budgets;  // (0, 1] of every layer; empty: everything is read
     bool tail = true;
-    // [num_tokens * query group], of LookupArgs::row_weights; empty: equal ones.
-    std::vector<float> weights;
-    bool has_squares = false, has_masses = false;  // see AddEvidence
+    std::vector<float> weights;  // as StepPlan's
+    bool has_squares = false, has_masses = false;
     bool operator==(const Plan&) const = default;
   };
-  // Makes ready for steps, and forgets evidence. false: they are the host's to attend, as the rows
-  // or codes of a layer are not on the device, a budget leaves too little to rows (DeviceLookup),
-  // or there is no memory. Waits. Codes of DeviceDocument::UseLayer, errors of Device::Check.
-  Result<bool> Prepare(const Plan& plan, KvStaging& staging);
-  // What it is ready for; nullptr: nothing.
-  const Plan* plan() const { return plan_ ? &*plan_ : nullptr; }
-  // Lets go of the document's layers.
-  void Release();
-  // > 0; steps of the same one enqueue the same.
-  uint64_t key() const { return key_; }
-
-  // A step: Begin, Attend layer by layer, and, once the stream of `a` was waited for, Finish. The
-  // first and the last wait. Its first token is number `num_past` of the conversation, which has
-  // room for all of them.
-  Status Begin(uint32_t num_past);
-  // Rows of what the device has of `a` from `row` on, projected queries, keys and values -> these
-  // rows of `projected`. Enqueued on the stream of `a`, without a copy from or to the host.
-  Status Attend(uint32_t layer, Activations& a, size_t row);
-  Status Finish();
-
-  // What the last step that finished read of a layer.
+  // What the last pass read of a layer.
   struct LayerRead {
     bool is_windowed = false, is_sparse = false;
     uint64_t bytes = 0;              // as DocumentRead's, or its window_bytes
@@ -71,13 +69,6 @@ class DeviceStep {
     // and all heads, the share that is the document's.
     double document_mass = 0;
   };
-  LayerRead Read(uint32_t layer) const;
-  // Of the last token of every step since Prepare, by position of the document: the attention of
-  // its query rows, all heads and layers, and its square, as far as the plan has them, are added.
-  // Waits.
-  Status AddEvidence(std::span<double> masses, std::span<double> squares);
-
- private:
   struct Layer;
   // States of the items of one launch, and where those of each kv head are.
   struct Part {
@@ -87,8 +78,12 @@ class DeviceStep {
     Status Reserve(DeviceStream& stream, size_t num_items, size_t num_rows, size_t dim);
     DeviceStates states() const { return {out.data(), max.data(), sum.data()}; }
   };
-  Result<bool> TryPrepare(KvStaging& staging);
-  Result<bool> AddLayer(uint32_t number, std::span<const HeadIndex> heads, KvStaging& staging);
+  Result<bool> Prepare(const Plan& plan);
+  Result<bool> TryPrepare();
+  Result<bool> AddLayer(uint32_t number, std::span<const HeadIndex> heads);
+  Status BeginPass(uint32_t num_past);
+  void LetGo();
+  LayerRead Read(uint32_t layer) const;
   Status TakeMemory();
   Status FollowConversation();
   CudaAttendArgs AttendArgs(size_t part) const;
@@ -117,7 +112,9 @@ class DeviceStep {
   const std::shared_ptr<DeviceDocument> document_;
   const std::shared_ptr<DeviceConversation> conversation_;
   const ModelConfig& config_;
-  std::optional<Plan> plan_;
+  KvStaging& staging_;
+  StepPlan step_plan_;                   // of the running pass
+  std::optional<Plan> plan_, refused_;  // what it is ready for; what it could not be
   uint64_t key_ = 0;
   std::vector<Layer> layers_;
 

@@ -35,11 +35,11 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
   LECTERN_ASSIGN(const double smallest, session.SmallestServed(true));
   Status failed;
   std::vector<float> output;
-  session.on_layer = [&](const DocumentSession::LayerStep& step) {
+  session.probe().on_layer = [&](const LayerStep& step) {
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
       const auto read =
-          session.AttendAgain(step.layer, step.num_tokens, budget, true, output, bound);
+          session.AttendAgain(budget, true, output, bound);
       if (!read.ok()) {
         failed = read.status();
       } else if (!read->exact) {  // which misses nothing of what is stored
@@ -52,7 +52,7 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
   exact.max_tokens = max_tokens;
   exact.max_evidence = 0;
   const Status asked = session.Ask(question, exact).status();
-  session.on_layer = {};
+  session.probe().on_layer = {};
   session.Forget();
   return asked.ok() ? failed : asked;
 }
@@ -72,7 +72,7 @@ Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document
     if (stopped()) return Status(Code::kCancelled, "measuring was cancelled");
     LECTERN_RETURN_IF_ERROR(LookUpBeside(
         *session, kQuestions[i], kAnswerTokens, /*bound=*/false,
-        [&](double kv_budget, const DocumentSession::LayerStep& step, const DocumentRead& read) {
+        [&](double kv_budget, const LayerStep& step, const DocumentRead& read) {
           samples.push_back({.truth = TrulyMissed(read, step.lse, step.weights),
                              .estimate = read.uncalibrated_missed,
                              .layer = step.layer,

@@ -20,7 +20,7 @@ double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> l
 // Asks exactly, and in every layer and step looks up beside it at budgets of 0.2, 0.1, 0.05 and
 // 0.02: calls `body` with each that the document can serve. The session stands as before the first
 // question afterwards. Errors are those of Session::Ask.
-using LookedUp = std::function<void(double kv_budget, const DocumentSession::LayerStep& step,
+using LookedUp = std::function<void(double kv_budget, const LayerStep& step,
                                     const DocumentRead& read)>;
 Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
                     bool bound, const LookedUp& body);

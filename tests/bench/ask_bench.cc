@@ -268,12 +268,12 @@ Status AskOnce(const Model& model, DocumentSession& session, double budget, size
   double first = 0;
   Json used;
   uint64_t anonymous = 0;
-  session.on_first_logits = [&](std::span<const float>) {
+  session.probe().on_first_logits = [&](std::span<const float>) {
     used = Used();
     first = CpuSeconds();
   };
   if (is_here) {
-    session.on_layer = [&](const DocumentSession::LayerStep& step) {
+    session.probe().on_layer = [&](const LayerStep& step) {
       if (first > 0 && step.layer == 0) anonymous = std::max(anonymous, StatusKb("RssAnon"));
     };
   }
@@ -339,7 +339,7 @@ Status ServeOnce(const Model& model, std::span<const std::unique_ptr<Session>> o
     auto& session = static_cast<DocumentSession&>(*opened[i]);
     session.Forget();
     session.ShareSteps(is_shared ? batch : nullptr);
-    session.on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
+    session.probe().on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
     threads.emplace_back([&, i] {
       const Result<Answer> answer = opened[i]->Ask(questions[i], options);
       if (!answer.ok()) all_first.arrive_and_drop();

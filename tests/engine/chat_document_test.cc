@@ -209,7 +209,7 @@ TEST_P(ChatFamilyTest, ControlTokensComeFromTheTemplateAlone) {
   auto opened = engine->Open("");
   auto& session = static_cast<DocumentSession&>(**opened);
   std::vector<float> first;
-  session.on_first_logits = [&](std::span<const float> logits) {
+  session.probe().on_first_logits = [&](std::span<const float> logits) {
     first.assign(logits.begin(), logits.end());
   };
   const auto answer = session.Ask(marks, ask);

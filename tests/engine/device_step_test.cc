@@ -57,7 +57,7 @@ class DeviceStepTest : public OnMachine {
   std::unique_ptr<DocumentSession> NewHostDriven(const TokenDocument& indexed,
                                                  const SessionDevice& placed) {
     auto session = NewSession(indexed, placed);
-    session->on_layer = [](const DocumentSession::LayerStep&) {};
+    session->probe().on_layer = [](const LayerStep&) {};
     return session;
   }
 
@@ -91,7 +91,7 @@ TEST_P(DeviceStepTest, ATokenReadsWhatTheHostDrivenOneReads) {
                    driven = NewHostDriven(indexed, *placed);
         ExpectTheSame(Logits(*there, question, 24, budget, tail),
                       Logits(*driven, question, 24, budget, tail), 0);
-        there->on_layer = {};
+        there->probe().on_layer = {};
         ExpectTheSame(Logits(*there, answer.first(5), 1, budget, tail),
                       Logits(*driven, answer.first(5), 1, budget, tail), tolerance);
         if (GetParam() == Machine::kGpu) continue;

@@ -87,7 +87,7 @@ void ExpectOnlyKeptRowsToCount(Engine& engine, const std::string& text, const Mo
 void ExpectCompressedConversationToCount(DocumentSession& session, const Model& model,
                                          DenseOracle& oracle) {
   const size_t num_tokens = oracle.size();
-  session.max_session_rows = kLeastSessionRows;
+  session.settings().max_session_rows = kLeastSessionRows;
   for (uint64_t i = 0; i < 3; ++i) {
     const auto ids = *model.EncodeQuestion(InventedText(300, i));
     ASSERT_TRUE(session.Step(ids, 1, true, nullptr).ok());

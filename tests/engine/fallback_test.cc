@@ -44,10 +44,10 @@ struct Traced {
 };
 Traced Trace(DocumentSession& session, const char* question, const AskOptions& options) {
   Traced traced;
-  session.on_first_logits = [&](std::span<const float> logits) {
+  session.probe().on_first_logits = [&](std::span<const float> logits) {
     traced.numbers.insert(traced.numbers.end(), logits.begin(), logits.end());
   };
-  session.on_layer = [&](const DocumentSession::LayerStep& step) {
+  session.probe().on_layer = [&](const LayerStep& step) {
     if (step.layer == 0 && step.num_tokens > 1) traced.numbers.clear();
     for (const Rows<float>& rows : step.attended) {
       for (size_t r = 0; r < rows.num_rows; ++r) {
@@ -166,7 +166,7 @@ TEST(FallbackTest, CancelledInTheSecondPrefillTheSessionStandsWhereItStood) {
   const auto session = FlatDocument().Open();
   CancelFlag cancel = false;
   int prefills = 0;
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+  session->probe().on_layer = [&](const LayerStep& step) {
     if (step.layer == 0 && ++prefills == 2) cancel = true;
   };
   AskOptions options = Options(0.1f, Fallback::kExact);

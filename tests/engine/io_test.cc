@@ -206,12 +206,12 @@ TEST_F(IoTest, PagesOfDocumentsKeepALimit) {
   for (const Io io : {Io::kMmap, Io::kPread}) {
     ram_ = std::make_shared<RamLimit>(least);
     const auto session = OpenSession(guarded, io);
-    session->on_layer = [&](const DocumentSession::LayerStep&) { EXPECT_EQ(ram_->pages(), 0); };
+    session->probe().on_layer = [&](const LayerStep&) { EXPECT_EQ(ram_->pages(), 0); };
     const auto answer = session->Ask(kQuestion, AtBudget(1));
     ASSERT_TRUE(answer.ok()) << answer.status().message();
     EXPECT_EQ(answer->text, expected->text);
     // A question that there is no room for: what the conversation takes stays counted.
-    session->on_layer = nullptr;
+    session->probe().on_layer = nullptr;
     EXPECT_EQ(session->Ask(kQuestion, AtBudget(1)).status().code(), Code::kOutOfMemory);
     EXPECT_EQ(ram_->reserved(), least);
   }

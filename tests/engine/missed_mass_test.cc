@@ -144,11 +144,11 @@ AskOptions Options(float budget, std::optional<double> max_missed = {}) {
 TEST(MissedMassTest, BoundAndMarginHold) {
   const auto session = Demo().Open();
   size_t samples = 0, covered = 0;
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+  session->probe().on_layer = [&](const LayerStep& step) {
     for (const double budget : {0.1, 0.2, 0.4}) {
       std::vector<float> output;
       const auto read =
-          session->AttendAgain(step.layer, step.num_tokens, budget, true, output, /*bound=*/true);
+          session->AttendAgain(budget, true, output, /*bound=*/true);
       ASSERT_TRUE(read.ok());
       const double truth = TrulyMissed(*read, step.lse, step.weights);
       ASSERT_TRUE(read->bounded);
@@ -172,7 +172,7 @@ TEST(MaxMissedTest, EveryStepReadsOn) {
     const auto session = Demo().Open();
     size_t read_on = 0;
     bool by_bound = true;
-    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    session->probe().on_layer = [&](const LayerStep& step) {
       const DocumentRead& read = step.read;
       read_on += read.attempts > 1;
       if (read.exact) return;
@@ -197,7 +197,7 @@ TEST(MaxMissedTest, TheSmallestLimitIsExact) {
   std::vector<float> logits[2];
   for (const bool exact : {false, true}) {
     const auto session = Demo().Open();
-    session->on_first_logits = [&](std::span<const float> x) {
+    session->probe().on_first_logits = [&](std::span<const float> x) {
       logits[exact].assign(x.begin(), x.end());
     };
     ASSERT_TRUE(session->Ask(kQuestion, exact ? Options(1) : Options(0.1f, 1e-9)).ok());

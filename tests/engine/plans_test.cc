@@ -173,7 +173,7 @@ TEST_P(PlansTest, LayersAndHeadsReadTheirShares) {
   const auto plan = document.Plan(GetParam(), 0.2f, true, true);
   ASSERT_TRUE(plan.ok());
   size_t layers = 0;
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+  session->probe().on_layer = [&](const LayerStep& step) {
     ++layers;
     const auto heads = *document.Heads(step.layer);
     const double share = plan->layers[step.layer];

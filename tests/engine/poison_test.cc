@@ -208,8 +208,8 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     auto session =
         DocumentSession::Create(std::move(document), model_, *DefaultBackend(), threads_, 0);
     EXPECT_TRUE(session.ok());
-    (*session)->rule = {GetParam().rule, kTopPMass};
-    (*session)->policies = GetParam().policies;
+    (*session)->settings().rule = {GetParam().rule, kTopPMass};
+    (*session)->settings().policies = GetParam().policies;
     return std::move(session).value();
   }
 
@@ -240,7 +240,7 @@ TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
   const auto ids = *model_->EncodeQuestion("Which quiet farmer crossed the river?");
   Reads reads;
   auto session = NewSession(document_);
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+  session->probe().on_layer = [&](const LayerStep& step) {
     Record(reads, step.layer, step.read);
   };
   const auto logits = session->Step(ids, GetParam().budget, GetParam().tail, nullptr);
@@ -262,7 +262,7 @@ TEST_P(PoisonTest, DecodeStepReadsWhatItSays) {
   const std::vector<int32_t> token = {42};
   Reads reads;
   auto session = NewSession(document_);
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+  session->probe().on_layer = [&](const LayerStep& step) {
     Record(reads, step.layer, step.read);
   };
   const auto logits = session->Step(token, GetParam().budget, GetParam().tail, nullptr);
@@ -290,7 +290,7 @@ TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
     question = InventedText(20, seed);
     reads.clear();
     auto session = NewSession(document_);
-    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    session->probe().on_layer = [&](const LayerStep& step) {
       Record(reads, step.layer, step.read);
     };
     answer = session->Ask(question, options);
@@ -316,7 +316,7 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   const std::vector<int32_t> token = {42};
   Reads reads;
   auto session = NewSession(document_);
-  session->on_layer = [&](const DocumentSession::LayerStep& step) {
+  session->probe().on_layer = [&](const LayerStep& step) {
     Record(reads, step.layer, step.read);
   };
   ASSERT_TRUE(session->Step(token, GetParam().budget, GetParam().tail, nullptr).ok());

@@ -42,8 +42,8 @@ struct Recorded {
 
 Recorded Record(DocumentSession& session, const std::string& question, const AskOptions& options) {
   Recorded recorded;
-  const auto on_layer = session.on_layer;
-  session.on_layer = [&](const DocumentSession::LayerStep& step) {
+  const auto on_layer = session.probe().on_layer;
+  session.probe().on_layer = [&](const LayerStep& step) {
     for (const Rows<float>& head : step.attended) {
       for (size_t r = 0; r < head.num_rows; ++r) {
         recorded.attended.insert(recorded.attended.end(), head[r], head[r] + head.num_cols);
@@ -52,7 +52,7 @@ Recorded Record(DocumentSession& session, const std::string& question, const Ask
     if (on_layer) on_layer(step);
   };
   const Result<Answer> answer = session.Ask(question, options);
-  session.on_layer = on_layer;
+  session.probe().on_layer = on_layer;
   recorded.status = answer.status();
   if (!answer.ok()) return recorded;
   recorded.text = answer->text;
@@ -123,9 +123,9 @@ class SessionsTogetherTest : public ::testing::Test {
     for (size_t i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         const auto session = Open(documents[i % documents.size()], batch);
-        session->on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
+        session->probe().on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
         int steps = 0;
-        session->on_layer = [&](const DocumentSession::LayerStep& step) {
+        session->probe().on_layer = [&](const LayerStep& step) {
           // Who comes first is not through before the others are there.
           if (step.layer == 0 && steps++ == 1) std::this_thread::sleep_for(milliseconds(50));
         };
@@ -190,18 +190,18 @@ TEST_F(SessionsTogetherTest, OthersGoOnWhenOneIsCancelledFailsThrowsOrComesLate)
   const auto start = [&](size_t i, auto&& run) {
     threads.emplace_back([&, i, run] {
       const auto session = Open(i % 2 == 0 ? "a" : "b", batch);
-      session->on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
+      session->probe().on_first_logits = [&](std::span<const float>) { all_first.arrive_and_wait(); };
       run(*session);
-      session->on_first_logits = {};
+      session->probe().on_first_logits = {};
     });
   };
   const auto count_layers = [](DocumentSession& session, int& layers) {
-    session.on_layer = [&layers](const DocumentSession::LayerStep& step) {
+    session.probe().on_layer = [&layers](const LayerStep& step) {
       if (step.num_tokens == 1) ++layers;
     };
   };
   start(0, [&](DocumentSession& session) {
-    session.on_layer = [&](const DocumentSession::LayerStep& step) {
+    session.probe().on_layer = [&](const LayerStep& step) {
       if (step.num_tokens == 1 && step.layer == 0) ++steps_of_first;
     };
     whole[0] = Record(session, kQuestions[0], options);
@@ -212,7 +212,7 @@ TEST_F(SessionsTogetherTest, OthersGoOnWhenOneIsCancelledFailsThrowsOrComesLate)
     AskOptions mine = options;
     mine.cancel = &cancel;
     int steps = 0;
-    session.on_layer = [&](const DocumentSession::LayerStep& step) {
+    session.probe().on_layer = [&](const LayerStep& step) {
       if (step.num_tokens == 1 && step.layer == 0 && ++steps == 3) cancel = true;
     };
     cancelled = Record(session, kQuestions[2], mine);
@@ -226,27 +226,27 @@ TEST_F(SessionsTogetherTest, OthersGoOnWhenOneIsCancelledFailsThrowsOrComesLate)
   start(4, [&](DocumentSession& session) {
     int layers = 0;
     count_layers(session, layers);
-    session.selector = [&](uint32_t, const LookupArgs& args) -> Result<std::vector<HeadSelection>> {
+    session.probe().selector = [&](uint32_t, const LookupArgs& args) -> Result<std::vector<HeadSelection>> {
       if (layers == 5) return Status(Code::kChecksumMismatch, "damaged");
       return Lookup(args);
     };
     failed = Record(session, kQuestions[4], options);
-    session.selector = {};
-    session.on_layer = {};
-    session.on_first_logits = {};
+    session.probe().selector = {};
+    session.probe().on_layer = {};
+    session.probe().on_first_logits = {};
     again[0] = Record(session, kQuestions[4], options);
   });
   start(5, [&](DocumentSession& session) {
     int layers = 0;
     count_layers(session, layers);
-    session.selector = [&](uint32_t, const LookupArgs& args) -> Result<std::vector<HeadSelection>> {
+    session.probe().selector = [&](uint32_t, const LookupArgs& args) -> Result<std::vector<HeadSelection>> {
       if (layers == 8) throw std::bad_alloc();
       return Lookup(args);
     };
     threw = Record(session, kQuestions[5], options);
-    session.selector = {};
-    session.on_layer = {};
-    session.on_first_logits = {};
+    session.probe().selector = {};
+    session.probe().on_layer = {};
+    session.probe().on_first_logits = {};
     again[1] = Record(session, kQuestions[5], options);
   });
   threads.emplace_back([&] {

@@ -59,7 +59,7 @@ Status Measure(DocumentSession& session, const std::string& question,
                std::map<double, Figures>& figures) {
   return LookUpBeside(
       session, question, 16, true,
-      [&](double budget, const DocumentSession::LayerStep& step, const DocumentRead& read) {
+      [&](double budget, const LayerStep& step, const DocumentRead& read) {
         Figures& f = figures[budget];
         const double truth = TrulyMissed(read, step.lse, step.weights);
         const MissedCalibration& calibration = session.indexed().missed_calibration();

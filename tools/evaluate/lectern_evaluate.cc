@@ -262,14 +262,14 @@ class DocumentEvaluation {
   // The queries of every layer and step of an exact answer.
   Status CollectSteps(const std::string& question, std::vector<PaperLookup::Step>& steps) {
     LECTERN_ASSIGN(const auto session, Open());
-    session->on_layer = [&](const DocumentSession::LayerStep& step) {
-      session->selector = [&](uint32_t layer, const LookupArgs& args) {
+    session->probe().on_layer = [&](const LayerStep& step) {
+      session->probe().selector = [&](uint32_t layer, const LookupArgs& args) {
         steps.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
         return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
       };
       std::vector<float> ignored;
-      (void)session->AttendAgain(step.layer, step.num_tokens, 0.5, false, ignored);
-      session->selector = {};
+      (void)session->AttendAgain(0.5, false, ignored);
+      session->probe().selector = {};
     };
     return session->Ask(question, Exact()).status();
   }
@@ -309,7 +309,7 @@ class DocumentEvaluation {
   };
 
   static void KeepFirstLogits(DocumentSession& session, ExactAnswer& answer) {
-    session.on_first_logits = [&answer](std::span<const float> logits) {
+    session.probe().on_first_logits = [&answer](std::span<const float> logits) {
       answer.first_logits.assign(logits.begin(), logits.end());
     };
   }
@@ -343,18 +343,18 @@ class DocumentEvaluation {
     LECTERN_ASSIGN(const auto session, Open(method.mode));
     std::optional<Candidates> scored;
     if (method.is_paper()) {
-      session->selector = [&](uint32_t layer, const LookupArgs& args) {
+      session->probe().selector = [&](uint32_t layer, const LookupArgs& args) {
         scored.reset();
         return PaperSelect(method, budget, layer, args, scored);
       };
     } else {
       LECTERN_RETURN_IF_ERROR(PrepareThresholds(method));
       LECTERN_ASSIGN(const Document* const evicted, Evicted(method));
-      session->selector = MakeSelector(
+      session->probe().selector = MakeSelector(
           method.mode, {.group = group_, .recalibrated = &recalibrated_, .evicted = evicted});
     }
     double divergence = 0;
-    session->on_first_logits = [&](std::span<const float> logits) {
+    session->probe().on_first_logits = [&](std::span<const float> logits) {
       divergence = Divergence(exact.first_logits, logits);
     };
     AskOptions options = Exact();
@@ -440,7 +440,7 @@ class DocumentEvaluation {
     }
     LECTERN_ASSIGN(const auto session, Open());
     Status failed;
-    session->on_layer = [&](const DocumentSession::LayerStep& step) {
+    session->probe().on_layer = [&](const LayerStep& step) {
       if (Status status = MeasureLayer(*session, step, truth, missing); !status.ok())
         failed = status;
     };
@@ -461,10 +461,10 @@ class DocumentEvaluation {
   }
 
   // Every method at every budget, on the exact run's queries.
-  Status MeasureLayer(DocumentSession& session, const DocumentSession::LayerStep& step,
+  Status MeasureLayer(DocumentSession& session, const LayerStep& step,
                       TrueMass& truth, std::vector<ErrorFigures>& missing) {
-    session.policies = {};  // half of every layer, so that none is read without asking
-    session.selector = [&](uint32_t, const LookupArgs& args) {
+    session.settings().policies = {};  // half of every layer, so that none is read without asking
+    session.probe().selector = [&](uint32_t, const LookupArgs& args) {
       auto mass = TrueMass::Of(args, step.lse);
       if (!mass.ok()) return Result<std::vector<HeadSelection>>(mass.status());
       truth = std::move(mass).value();
@@ -472,40 +472,39 @@ class DocumentEvaluation {
     };
     std::vector<float> output;
     LECTERN_RETURN_IF_ERROR(
-        session.AttendAgain(step.layer, step.num_tokens, 0.5, false, output).status());
+        session.AttendAgain(0.5, false, output).status());
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, session.indexed().Heads(step.layer));
     std::map<std::pair<std::string, uint64_t>, std::optional<Candidates>> scored;
     for (ErrorFigures& figures : missing) {
       const Method& method = figures.method;
       if (method.is_paper()) {
-        session.selector = [&](uint32_t layer, const LookupArgs& args) {
+        session.probe().selector = [&](uint32_t layer, const LookupArgs& args) {
           return PaperSelect(method, figures.budget, layer, args,
                              scored[{method.mode, method.seed}]);
         };
       } else {
-        session.selector = figures.selector;
+        session.probe().selector = figures.selector;
       }
-      session.policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
+      session.settings().policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
       LECTERN_ASSIGN(const Document* const kept, Kept(method));
-      session.attended_again = HasEvictedTail(method.mode) ? nullptr : kept;
-      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(step.layer, step.num_tokens,
-                                                                  flags_.budgets[figures.budget],
+      session.probe().attended_again = HasEvictedTail(method.mode) ? nullptr : kept;
+      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(flags_.budgets[figures.budget],
                                                                   HasTail(method.mode), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
       LECTERN_ASSIGN(const std::span<const HeadIndex> attended,
-                     (session.attended_again ? *kept : session.indexed()).Heads(step.layer));
+                     (session.probe().attended_again ? *kept : session.indexed()).Heads(step.layer));
       figures.recalled.push_back(truth.Recalled(heads, attended, read.heads));
       figures.read.push_back(static_cast<double>(read.bytes) /
                              static_cast<double>(read.dense_bytes));
     }
-    session.selector = {};
-    session.attended_again = nullptr;
+    session.probe().selector = {};
+    session.probe().attended_again = nullptr;
     return {};
   }
 
   // Of all query heads of one token together, where the document draws some of the mass.
-  static void AddErrors(const DocumentSession::LayerStep& step, const std::vector<float>& output,
+  static void AddErrors(const LayerStep& step, const std::vector<float>& output,
                         std::vector<double>& errors) {
     const size_t rows = step.attended[0].num_rows, dim = step.attended[0].num_cols;
     const size_t group = rows / step.num_tokens;

@@ -1,0 +1,45 @@
+// A conversation's keys and values in memory, and attention to them.
+#ifndef LECTERN_ENGINE_ATTENTION_HOST_CONVERSATION_H_
+#define LECTERN_ENGINE_ATTENTION_HOST_CONVERSATION_H_
+
+#include "engine/attention/conversation.h"
+#include "engine/config.h"
+#include "engine/session_rows.h"
+#include "index/reused.h"
+#include "kernels/backend.h"
+#include "kernels/thread_pool.h"
+
+namespace lectern {
+
+// One session's; one thread at a time.
+class HostConversation : public Conversation {
+ public:
+  // Borrows all of them; `arena` holds what a call needs while it runs.
+  HostConversation(const ModelConfig& config, const Backend& backend, ThreadPool& threads,
+                   Arena& arena, Dtype dtype);
+
+  SessionRows& rows() { return rows_; }
+  const SessionRows& rows() const { return rows_; }
+
+  Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
+                uint32_t first) override;
+  Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
+  // Adds the squared attention of the pass's last tokens, as many as KV-Compress observes
+  // (arXiv:2410.00161), to SessionRows::squared_attention. `lse`: per kv head [R], of everything that
+  // the rows attend to.
+  void AddSquaredAttention(const RowQuery& query, uint32_t layer,
+                           std::span<const std::span<float>> lse);
+
+ private:
+  uint32_t FirstInWindow(size_t head, size_t end) const;
+
+  const ModelConfig& config_;
+  const Backend& backend_;
+  ThreadPool& threads_;
+  Arena& arena_;
+  SessionRows rows_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ATTENTION_HOST_CONVERSATION_H_

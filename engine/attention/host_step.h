@@ -1,0 +1,65 @@
+// A forward pass whose attention the host leads, layer by layer. Stored rows, and the conversation's,
+// may be on a device all the same; the parts that read them are then done there.
+#ifndef LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
+#define LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/attention/host_conversation.h"
+#include "engine/attention/probe.h"
+#include "engine/attention/step.h"
+#include "engine/document_attention.h"
+
+namespace lectern {
+
+class HostStep final : public StepAttention {
+ public:
+  // Borrows all of them. `arena` is reset in every layer. `device`: attends to the document's rows;
+  // nullptr: they are attended to here.
+  HostStep(const Document& document, const Transformer& transformer, const Probe& probe, Arena& arena,
+           DeviceAttention* device)
+      : document_(document),
+        transformer_(transformer),
+        probe_(probe),
+        arena_(arena),
+        device_(device) {}
+
+  Result<bool> Begin(const StepPlan& plan) override;  // true
+  Status Attend(uint32_t layer, Activations& a, size_t row) override;
+  Result<StepRead> Finish() override { return read_; }
+  Status CollectSums() override { return {}; }  // Attend adds to them
+
+  // The attention of the layer that is running at another budget of `document`, which has the shape of
+  // the session's. Writes `output` [kv heads][R, head_dim]. `bound`: also finds
+  // DocumentRead::missed_bound. Only from within Probe::on_layer. Errors of Attend.
+  Result<DocumentRead> AttendBeside(const Document& document, const BudgetPlan* budgets,
+                                    double kv_budget, bool tail, bool is_measured,
+                                    const SelectionRule& rule, std::vector<float>& output,
+                                    bool bound);
+
+ private:
+  struct LayerStates;
+  Status AttendLayer(const Document& document, const StepPlan& plan, uint32_t layer, bool bound,
+                     ObservedLogits* observed, LayerStates& states, DocumentRead& read);
+  RowQuery QueryOf(const LayerStates& states, std::span<const Rows<const float>> queries) const;
+  void CollectEvidence(uint32_t layer, const LayerStates& states);
+  void Count(uint32_t layer);
+
+  const Document& document_;
+  const Transformer& transformer_;
+  const Probe& probe_;
+  Arena& arena_;
+  DeviceAttention* const device_;
+  StepPlan plan_;
+  Activations* activations_ = nullptr;  // of the running layer
+  uint32_t layer_ = 0;                  // likewise
+  AttentionWorkspace workspace_;
+  DocumentRead document_read_;  // of the running layer
+  ObservedLogits observed_;     // likewise
+  StepRead read_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
