@@ -9,95 +9,13 @@
 #include <tuple>
 
 #include "engine/architecture.h"
-#include "engine/json.h"
+#include "engine/config_fields.h"
+#include "engine/config_rope.h"
 
 namespace lectern {
 namespace {
 
-std::string Shown(const Json& value) {
-  std::string text = value.Dump();
-  if (text.size() > 80) text = text.substr(0, 80) + "…";
-  return text;
-}
-
-std::string Shown(double value) { return Json(value).Dump(); }
-
-// Reads members of one JSON object. null counts as absent, as in transformers.
-class Fields {
- public:
-  Fields(const Json& object, const ConfigFile& file, std::string prefix = "")
-      : object_(object), file_(file), prefix_(std::move(prefix)) {}
-
-  const Json* Find(std::string_view name) const {
-    const Json* value = object_.Find(name);
-    return value == nullptr || value->is_null() ? nullptr : value;
-  }
-  // Also as null.
-  bool Has(std::string_view name) const { return object_.Find(name) != nullptr; }
-
-  Status Malformed(std::string_view name, const std::string& what) const {
-    return Make(Code::kMalformedModel, name, what);
-  }
-  Status Unsupported(std::string_view name, const std::string& what) const {
-    return Make(Code::kUnsupportedModel, name, what);
-  }
-  Status WrongValue(std::string_view name, const Json& value, const std::string& wanted) const {
-    return Malformed(name, "is " + Shown(value) + "; it must be " + wanted);
-  }
-
-  // Whole number in [low, high]; without a default the field must be there.
-  Status Whole(std::string_view name, uint64_t low, uint64_t high, uint32_t* out,
-               std::optional<uint32_t> otherwise = std::nullopt) const {
-    const Json* value = Find(name);
-    if (value == nullptr) {
-      if (!otherwise) return Malformed(name, "is missing");
-      *out = *otherwise;
-      return Status();
-    }
-    const std::optional<uint64_t> number = value->unsigned_integer();
-    if (!number || *number < low || *number > high) {
-      return WrongValue(name, *value,
-                        "a whole number in " + std::to_string(low) + ".." + std::to_string(high));
-    }
-    *out = static_cast<uint32_t>(*number);
-    return Status();
-  }
-
-  // Number in [low, high]; `out` keeps its value when the field is absent.
-  Status Real(std::string_view name, double low, double high, double* out) const {
-    const Json* value = Find(name);
-    if (value == nullptr) return Status();
-    const std::optional<double> number = value->number();
-    if (!number || !(*number >= low && *number <= high)) {
-      return WrongValue(name, *value, "a number in " + Shown(low) + ".." + Shown(high));
-    }
-    *out = *number;
-    return Status();
-  }
-
-  Status Bool(std::string_view name, bool* out) const {
-    const Json* value = Find(name);
-    if (value == nullptr) return Status();
-    if (value->boolean() == nullptr) return WrongValue(name, *value, "true or false");
-    *out = *value->boolean();
-    return Status();
-  }
-
- private:
-  Status Make(Code code, std::string_view name, const std::string& what) const {
-    std::string field = prefix_ + std::string(name);
-    const auto own = file_.own_names.find(field);
-    if (own != file_.own_names.end()) field = own->second;
-    return Status(code, file_.path + ": \"" + field + "\" " + what).WithParam(field);
-  }
-
-  const Json& object_;
-  const ConfigFile& file_;
-  std::string prefix_;
-};
-
 constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
-constexpr uint64_t kMaxPositions = uint64_t{1} << 27;
 
 std::string LowerCase(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -112,7 +30,7 @@ bool IsLanguageModel(std::string_view class_name) {
 
 // `architectures`, which transformers does not look at where it knows model_type: another name is
 // taken and said. Other heads than a language model's are refused.
-Status CheckClassNames(const Fields& fields, const Architecture& architecture,
+Status CheckClassNames(const ConfigFields& fields, const Architecture& architecture,
                        std::vector<std::string>* assumptions) {
   const Json* architectures = fields.Find("architectures");
   if (architectures == nullptr) return {};
@@ -137,7 +55,7 @@ Status CheckClassNames(const Fields& fields, const Architecture& architecture,
   return {};
 }
 
-Result<const Architecture*> ReadArchitecture(const Fields& fields,
+Result<const Architecture*> ReadArchitecture(const ConfigFields& fields,
                                              std::vector<std::string>* assumptions) {
   const Json* type = fields.Find("model_type");
   if (type == nullptr) return fields.Malformed("model_type", "is missing");
@@ -155,7 +73,7 @@ bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.b
 bool IsAtMostOne(const Json& value) { return value.number() && *value.number() <= 1; }
 bool IsNothing(const Json&) { return false; }  // any value but null or absent is refused
 
-// Fields that would change the result in a way that we do not compute.
+// ConfigFields that would change the result in a way that we do not compute.
 struct Restriction {
   std::string_view field;
   bool (*allowed)(const Json&);
@@ -172,7 +90,7 @@ constexpr Restriction kRestrictions[] = {
     {"use_bidirectional_attention", IsFalse, "false"},
 };
 
-Status CheckRestrictions(const Fields& fields) {
+Status CheckRestrictions(const ConfigFields& fields) {
   for (const Restriction& rule : kRestrictions) {
     const Json* value = fields.Find(rule.field);
     if (value == nullptr || rule.allowed(*value)) continue;
@@ -183,7 +101,7 @@ Status CheckRestrictions(const Fields& fields) {
 }
 
 // `hidden_activation`, or `hidden_act` where there is no other: what the architecture has.
-Status CheckActivation(const Fields& fields, const Architecture& architecture) {
+Status CheckActivation(const ConfigFields& fields, const Architecture& architecture) {
   std::string_view name = "hidden_activation";
   const Json* value = fields.Find(name);
   if (value == nullptr) value = fields.Find(name = "hidden_act");
@@ -199,7 +117,7 @@ Status CheckActivation(const Fields& fields, const Architecture& architecture) {
 }
 
 // `layer_types` of transformers 5 into config->attention. False: there are none.
-Result<bool> ReadLayerTypes(const Fields& fields, ModelConfig* config) {
+Result<bool> ReadLayerTypes(const ConfigFields& fields, ModelConfig* config) {
   const Json* layer_types = fields.Find("layer_types");
   if (layer_types == nullptr) return false;
   const Json::Array* list = layer_types->array();
@@ -222,7 +140,7 @@ Result<bool> ReadLayerTypes(const Fields& fields, ModelConfig* config) {
 }
 
 // Which layers are windowed by the architecture's rule.
-Status ApplyWindowRule(const Fields& fields, const Architecture& architecture,
+Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architecture,
                        ModelConfig* config) {
   uint32_t first = 0, period = 0;
   switch (architecture.window) {
@@ -247,7 +165,8 @@ Status ApplyWindowRule(const Fields& fields, const Architecture& architecture,
 }
 
 // Which layers see a window only, and how wide it is. A window that all positions fit into is none.
-Status ReadWindows(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
+Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
+                   ModelConfig* config) {
   config->attention.assign(config->num_layers, AttentionKind::kFull);
   bool is_used = architecture.window != WindowRule::kLastOnes;
   LECTERN_RETURN_IF_ERROR(fields.Bool("use_sliding_window", &is_used));
@@ -286,7 +205,8 @@ Status ReadWindows(const Fields& fields, const Architecture& architecture, Model
 }
 
 // What the table says of this architecture, and the fields that change it.
-Status ReadParts(const Fields& fields, const Architecture& architecture, ModelConfig* config) {
+Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
+                 ModelConfig* config) {
   config->activation = architecture.activation;
   config->fused_qkv = config->fused_gate_up = architecture.fused;
   config->partial_rotary = architecture.partial_rotary;
@@ -324,8 +244,8 @@ Status ReadParts(const Fields& fields, const Architecture& architecture, ModelCo
 }
 
 // `sizes`: of fields that are not there; nullptr: most must be.
-Status ReadSizes(const Fields& fields, const Architecture& architecture, const DefaultSizes* sizes,
-                 ModelConfig* config) {
+Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
+                 const DefaultSizes* sizes, ModelConfig* config) {
   const auto whole = [&](std::string_view name, uint64_t most, uint32_t* out,
                          std::optional<uint32_t> otherwise) {
     return fields.Whole(name, 1, most, out, otherwise);
@@ -372,7 +292,7 @@ Status ReadSizes(const Fields& fields, const Architecture& architecture, const D
 
 // Adds what is not there yet. An id of no token, as of a vocabulary that was cut, ends nothing: it
 // is left out and said.
-Status ReadEosIds(const Fields& fields, ModelConfig* config) {
+Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
   const Json* eos = fields.Find("eos_token_id");
   if (eos == nullptr) return Status();
   const Json::Array one = {*eos};
@@ -395,235 +315,6 @@ Status ReadEosIds(const Fields& fields, ModelConfig* config) {
   return Status();
 }
 
-// The recipe's own object: `rope_parameters`, or `rope_scaling` in older files.
-Result<std::string> FindRopeObject(const Fields& fields) {
-  const Json* parameters = fields.Find("rope_parameters");
-  const Json* scaling = fields.Find("rope_scaling");
-  if (parameters != nullptr && scaling != nullptr) {
-    return fields.Malformed("rope_scaling", "is there together with \"rope_parameters\"");
-  }
-  const std::string name = parameters != nullptr ? "rope_parameters" : "rope_scaling";
-  const Json* object = parameters != nullptr ? parameters : scaling;
-  if (object == nullptr) return std::string();
-  if (object->object() == nullptr) return fields.WrongValue(name, *object, "an object");
-  return name;
-}
-
-// A number that may stand at the top level, in the rope object, or alike in both.
-Status ReadRopeNumber(const Fields& top, const Fields& rope, std::string_view name, double low,
-                      double high, double* out) {
-  LECTERN_RETURN_IF_ERROR(top.Real(name, low, high, out));
-  const double at_top = *out;
-  LECTERN_RETURN_IF_ERROR(rope.Real(name, low, high, out));
-  if (top.Find(name) != nullptr && *out != at_top) {
-    return rope.Malformed(name,
-                          "is " + Shown(*out) + " but " + Shown(at_top) + " at the top level");
-  }
-  return Status();
-}
-
-Status ReadRequired(const Fields& rope, std::string_view name, double low, double high,
-                    double* out) {
-  if (rope.Find(name) == nullptr) return rope.Malformed(name, "is missing");
-  return rope.Real(name, low, high, out);
-}
-
-// The reader of one kind of recipe: fields of the object, some of which may stand at the top.
-class RopeReader {
- public:
-  RopeReader(const Fields& top, const Fields& rope, const ModelConfig& config, RopeRecipe* recipe)
-      : top_(top), rope_(rope), config_(config), recipe_(recipe) {}
-
-  Status Llama3() {
-    recipe_->kind = RopeRecipe::Kind::kLlama3;
-    LECTERN_RETURN_IF_ERROR(ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor));
-    LECTERN_RETURN_IF_ERROR(
-        ReadRequired(rope_, "low_freq_factor", 1e-6, 1e6, &recipe_->low_freq_factor));
-    LECTERN_RETURN_IF_ERROR(
-        ReadRequired(rope_, "high_freq_factor", 1e-6, 1e6, &recipe_->high_freq_factor));
-    if (recipe_->high_freq_factor <= recipe_->low_freq_factor) {
-      return rope_.Malformed("high_freq_factor", "must be above \"low_freq_factor\"");
-    }
-    return OriginalPositions();
-  }
-
-  Status Linear() {
-    recipe_->kind = RopeRecipe::Kind::kLinear;
-    return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
-  }
-
-  Status Dynamic() {
-    recipe_->kind = RopeRecipe::Kind::kDynamic;
-    recipe_->original_max_positions = config_.max_positions;
-    if (recipe_->dims <= 2) return rope_.Malformed("rope_type", "\"dynamic\" needs larger heads");
-    return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
-  }
-
-  Status Yarn() {
-    recipe_->kind = RopeRecipe::Kind::kYarn;
-    LECTERN_RETURN_IF_ERROR(OriginalPositions());
-    LECTERN_RETURN_IF_ERROR(Factor());
-    double scale = 0, scale_of_all = 0;
-    LECTERN_RETURN_IF_ERROR(rope_.Real("mscale", 0, 1e3, &scale));
-    LECTERN_RETURN_IF_ERROR(rope_.Real("mscale_all_dim", 0, 1e3, &scale_of_all));
-    const auto attention = [&](double by) {
-      return recipe_->factor <= 1 ? 1 : 0.1 * by * std::log(recipe_->factor) + 1;
-    };
-    recipe_->attention_factor =
-        scale > 0 && scale_of_all > 0 ? attention(scale) / attention(scale_of_all) : attention(1);
-    LECTERN_RETURN_IF_ERROR(rope_.Real("attention_factor", 1e-3, 1e3, &recipe_->attention_factor));
-    LECTERN_RETURN_IF_ERROR(rope_.Real("beta_fast", 1e-3, 1e6, &recipe_->beta_fast));
-    LECTERN_RETURN_IF_ERROR(rope_.Real("beta_slow", 1e-3, 1e6, &recipe_->beta_slow));
-    if (recipe_->theta <= 1) return top_.Malformed("rope_theta", "must be above 1 for \"yarn\"");
-    return rope_.Bool("truncate", &recipe_->truncate);
-  }
-
-  Status LongRope() {
-    recipe_->kind = RopeRecipe::Kind::kLongRope;
-    LECTERN_RETURN_IF_ERROR(OriginalPositions());
-    LECTERN_RETURN_IF_ERROR(Factor());
-    LECTERN_RETURN_IF_ERROR(Factors("short_factor", &recipe_->short_factors));
-    LECTERN_RETURN_IF_ERROR(Factors("long_factor", &recipe_->long_factors));
-    const double original = recipe_->original_max_positions;
-    if (recipe_->factor > 1 && original > 1) {
-      recipe_->attention_factor = std::sqrt(1 + std::log(recipe_->factor) / std::log(original));
-    }
-    recipe_->factor = 1;  // it has done its work
-    return rope_.Real("attention_factor", 1e-3, 1e3, &recipe_->attention_factor);
-  }
-
- private:
-  Status OriginalPositions() {
-    recipe_->original_max_positions = config_.max_positions;
-    return ReadRopeNumber(top_, rope_, "original_max_position_embeddings", 1,
-                          static_cast<double>(kMaxPositions), &recipe_->original_max_positions);
-  }
-
-  // Where it is absent, how many times the positions have grown.
-  Status Factor() {
-    recipe_->factor = std::max(1.0, config_.max_positions / recipe_->original_max_positions);
-    return rope_.Real("factor", 1, 1e6, &recipe_->factor);
-  }
-
-  Status Factors(std::string_view name, std::vector<double>* out) {
-    const Json* const value = rope_.Find(name);
-    if (value == nullptr) return rope_.Malformed(name, "is missing");
-    const size_t count = recipe_->dims / 2;
-    const std::string wanted = "a list of " + std::to_string(count) + " numbers above 0";
-    if (value->array() == nullptr || value->array()->size() != count) {
-      return rope_.WrongValue(name, *value, wanted);
-    }
-    for (const Json& item : *value->array()) {
-      const double factor = item.number().value_or(0);
-      if (!(factor >= 1e-6 && factor <= 1e6)) return rope_.WrongValue(name, item, wanted);
-      out->push_back(factor);
-    }
-    return {};
-  }
-
-  const Fields& top_;
-  const Fields& rope_;
-  const ModelConfig& config_;
-  RopeRecipe* const recipe_;
-};
-
-// `type` or `rope_type` of the object.
-Result<std::optional<std::string>> ReadRopeType(const Fields& rope) {
-  const Json* type = rope.Find("rope_type");
-  const Json* old_type = rope.Find("type");
-  if (type != nullptr && old_type != nullptr && Shown(*type) != Shown(*old_type)) {
-    return rope.Malformed("rope_type",
-                          "is " + Shown(*type) + " but \"type\" is " + Shown(*old_type));
-  }
-  const std::string_view field = type != nullptr ? "rope_type" : "type";
-  if (type == nullptr) type = old_type;
-  if (type == nullptr) return std::optional<std::string>();
-  if (type->string() == nullptr) return rope.WrongValue(field, *type, "a string");
-  return std::optional(*type->string());
-}
-
-// The recipe that `rope` describes, of which some fields may stand at the top.
-Status ReadRecipe(const Fields& top, const Fields& rope, const ModelConfig& config,
-                  RopeRecipe* recipe) {
-  LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
-  double part = 1;
-  LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "partial_rotary_factor", 0, 1, &part));
-  if (part != 1 && !config.partial_rotary) {
-    const bool is_at_top = top.Find("partial_rotary_factor") != nullptr;
-    return (is_at_top ? top : rope)
-        .Unsupported("partial_rotary_factor",
-                     "is " + Shown(part) + "; supported for this model_type: 1");
-  }
-  recipe->dims = static_cast<uint32_t>(config.head_dim * part);
-  if (recipe->dims < 2 || recipe->dims % 2 != 0) {
-    return rope.Malformed("partial_rotary_factor",
-                          "is " + Shown(part) + ", which turns " + std::to_string(recipe->dims) +
-                              " dimensions of a head; their number must be even and not 0");
-  }
-  LECTERN_ASSIGN(const auto found, ReadRopeType(rope));
-  if (!found) {
-    // Without a type only rope_theta may be here: a factor would be a recipe of unknown kind.
-    if (rope.Find("factor") == nullptr) return Status();
-    return rope.Malformed("rope_type", "is missing");
-  }
-  const std::string& type = *found;
-  RopeReader reader(top, rope, config, recipe);
-  if (type == "default") return Status();
-  if (type == "llama3") return reader.Llama3();
-  if (type == "linear") return reader.Linear();
-  if (type == "dynamic") return reader.Dynamic();
-  // The first Phi-3 files call theirs "su" and "yarn".
-  const bool has_factors = rope.Find("short_factor") != nullptr;
-  if (type == "longrope" || type == "su" || (type == "yarn" && has_factors)) {
-    return reader.LongRope();
-  }
-  if (type == "yarn") return reader.Yarn();
-  return rope.Unsupported("rope_type", "is " + Shown(Json(type)) +
-                                           "; supported: \"default\", \"llama3\", \"linear\", "
-                                           "\"dynamic\", \"yarn\", \"longrope\"");
-}
-
-// Recipes that reach further than config.json's positions: that is what they are for.
-void StretchPositions(ModelConfig* config) {
-  const RopeRecipe& rope = config->rope;
-  const bool stretches =
-      rope.kind == RopeRecipe::Kind::kDynamic || rope.kind == RopeRecipe::Kind::kYarn;
-  if (!stretches) return;
-  const double reach =
-      std::min(rope.factor * rope.original_max_positions, static_cast<double>(kMaxPositions));
-  config->max_positions = std::max(config->max_positions, static_cast<uint32_t>(reach));
-}
-
-Status ReadRope(const Json& root, const Fields& top, const ConfigFile& file,
-                const Architecture& architecture, ModelConfig* config) {
-  LECTERN_ASSIGN(const std::string name, FindRopeObject(top));
-  const Json no_fields{Json::Object{}};
-  const Json& object = name.empty() ? no_fields : *root.Find(name);
-  config->rope.theta = architecture.theta;
-  const bool is_nested = object.Find("full_attention") != nullptr;
-  const Fields whole(object, file, name.empty() ? "" : name + ".");
-  if (!is_nested) {
-    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, whole, *config, &config->rope));
-  } else if (whole.Find("full_attention")->object() == nullptr) {
-    return whole.WrongValue("full_attention", *whole.Find("full_attention"), "an object");
-  } else {
-    const Fields full(*whole.Find("full_attention"), file, name + ".full_attention.");
-    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, full, *config, &config->rope));
-  }
-  config->local_rope = config->rope;
-  if (architecture.local_theta == 0) return {};
-  // Windowed layers have a plain recipe with their own base.
-  config->local_rope = {.theta = architecture.local_theta, .dims = config->head_dim};
-  if (!is_nested) {
-    return top.Real("rope_local_base_freq", 1, 1e12, &config->local_rope.theta);
-  }
-  const Json* const local = whole.Find("sliding_attention");
-  if (local == nullptr) return {};
-  if (local->object() == nullptr) return whole.WrongValue("sliding_attention", *local, "an object");
-  const Fields fields(*local, file, name + ".sliding_attention.");
-  return ReadRecipe(Fields(no_fields, file), fields, *config, &config->local_rope);
-}
-
 // The field that holds the configuration of a language model, of a model that also sees or hears;
 // "": `root` is one itself.
 std::string FindWrapped(const Json& root) {
@@ -636,7 +327,7 @@ std::string FindWrapped(const Json& root) {
   return "";
 }
 
-Status ReadEpsilon(const Fields& fields, ModelConfig* config) {
+Status ReadEpsilon(const ConfigFields& fields, ModelConfig* config) {
   double epsilon = 1e-6;
   LECTERN_RETURN_IF_ERROR(fields.Real("rms_norm_eps", 0, 1, &epsilon));
   config->rms_norm_epsilon = static_cast<float>(epsilon);
@@ -665,7 +356,7 @@ Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t
   const ConfigFile file;
   ModelConfig config;
   config.vocab_size = vocab_size;
-  LECTERN_RETURN_IF_ERROR(ReadEosIds(Fields(root, file), &config));
+  LECTERN_RETURN_IF_ERROR(ReadEosIds(ConfigFields(root, file), &config));
   return std::move(config.eos_ids);
 }
 
@@ -675,7 +366,7 @@ Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   }
   const std::string wrapped = FindWrapped(root);
   const Json& body = wrapped.empty() ? root : *root.Find(wrapped);
-  const Fields all(root, file), fields(body, file, wrapped.empty() ? "" : wrapped + ".");
+  const ConfigFields all(root, file), fields(body, file, wrapped.empty() ? "" : wrapped + ".");
   ModelConfig config;
   LECTERN_ASSIGN(const Architecture* const architecture,
                  ReadArchitecture(fields, &config.assumptions));

@@ -8,121 +8,11 @@
 #include <tuple>
 
 #include "engine/bpe_tokenizer.h"
+#include "engine/gguf_architecture.h"
 #include "engine/safetensors.h"
 
 namespace lectern {
 namespace {
-
-struct Renamed {
-  std::string_view gguf, ours;  // ours: as in transformers
-};
-
-// ---- Architectures: what their files call things; what these mean is in architecture.h.
-
-struct GgufArchitecture {
-  std::string_view name;        // general.architecture
-  std::string_view model_type;  // config.json's
-  // Beside kKeys: "<name>.<gguf>" is field `ours` of config.json.
-  std::span<const Renamed> keys;
-  // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight", and so are biases.
-  std::span<const Renamed> layer_tensors;
-  bool has_neighbours = false;  // RopeRecipe
-  // Gemma has a model, of so many layers, whose logits are divided by the root of hidden_size /
-  // heads and not of head_dim. No key says so. 0: there is none.
-  uint32_t layers_with_wide_scalar = 0;
-  // Some layers are windowed, by a rule or by "attention.sliding_window_pattern"; `needs_window`:
-  // only where "attention.sliding_window" is there.
-  bool has_pattern = false, needs_window = false;
-};
-
-constexpr Renamed kKeys[] = {
-    {"embedding_length", "hidden_size"},
-    {"feed_forward_length", "intermediate_size"},
-    {"block_count", "num_hidden_layers"},
-    {"attention.head_count", "num_attention_heads"},
-    {"attention.head_count_kv", "num_key_value_heads"},
-    {"attention.key_length", "head_dim"},
-    {"context_length", "max_position_embeddings"},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
-    {"rope.freq_base", "rope_theta"},
-    {"rope.scaling.type", "rope_scaling.rope_type"},
-    {"rope.scaling.factor", "rope_scaling.factor"},
-    {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
-    {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
-    {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
-    {"expert_count", "num_experts"},
-    {"nextn_predict_layers", "num_nextn_predict_layers"},
-};
-constexpr Renamed kWindowKeys[] = {{"attention.sliding_window", "sliding_window"}};
-constexpr Renamed kGemma2Keys[] = {{"attention.sliding_window", "sliding_window"},
-                                   {"attn_logit_softcapping", "attn_logit_softcapping"},
-                                   {"final_logit_softcapping", "final_logit_softcapping"}};
-constexpr Renamed kGemma3Keys[] = {{"attention.sliding_window", "sliding_window"},
-                                   {"final_logit_softcapping", "final_logit_softcapping"},
-                                   {"rope.freq_base_swa", "rope_local_base_freq"}};
-constexpr Renamed kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"},
-                                 {"rope.scaling.attn_factor", "rope_scaling.attention_factor"}};
-
-constexpr Renamed kTensors[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-constexpr Renamed kLlamaTensors[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},       {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-};
-constexpr Renamed kGemmaTensors[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"attn_output", "self_attn.o_proj"},
-    {"post_attention_norm", "post_attention_layernorm"},
-    {"ffn_norm", "pre_feedforward_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-    {"post_ffw_norm", "post_feedforward_layernorm"},
-};
-constexpr Renamed kPhi3Tensors[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"},
-};
-constexpr GgufArchitecture kGgufArchitectures[] = {
-    {.name = "llama",  // also Mistral's models
-     .model_type = "llama",
-     .keys = kWindowKeys,
-     .layer_tensors = kLlamaTensors,
-     .has_neighbours = true},
-    {.name = "mistral3",
-     .model_type = "llama",
-     .keys = {},
-     .layer_tensors = kLlamaTensors,
-     .has_neighbours = true},
-    {.name = "qwen2", .model_type = "qwen2", .keys = {}, .layer_tensors = kLlamaTensors},
-    {.name = "qwen3", .model_type = "qwen3", .keys = {}, .layer_tensors = kLlamaTensors},
-    {.name = "gemma2",
-     .model_type = "gemma2",
-     .keys = kGemma2Keys,
-     .layer_tensors = kGemmaTensors,
-     .layers_with_wide_scalar = 46,
-     .has_pattern = true},
-    {.name = "gemma3",
-     .model_type = "gemma3_text",
-     .keys = kGemma3Keys,
-     .layer_tensors = kGemmaTensors,
-     .layers_with_wide_scalar = 62,
-     .has_pattern = true,
-     .needs_window = true},
-    {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
-};
 
 // Keys that would change the result in a way that we do not compute, unless they say what we
 // compute anyway: 0 or false, `usual` besides, or the architecture has them among its own.
@@ -155,29 +45,6 @@ constexpr double kRounding = 1e-3;  // of numbers that a file gives beside those
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
 constexpr std::string_view kShortFactors = "rope_factors_short.weight";
 constexpr std::string_view kLongFactors = "rope_factors_long.weight";
-constexpr std::string_view kLayerPrefix = "blk.", kOurLayerPrefix = "model.layers.";
-
-// The name of a tensor in other words, or "": it has none. A name is prefix, layer, words, ending.
-std::string Rename(std::string_view name, const GgufArchitecture& architecture, bool from_gguf) {
-  const auto translate = [&](std::span<const Renamed> words, std::string_view text) {
-    for (const auto& [gguf, ours] : words) {
-      const std::string_view from = from_gguf ? gguf : ours;
-      if (text.size() > from.size() && text.starts_with(from) && text[from.size()] == '.') {
-        return std::string(from_gguf ? ours : gguf) + std::string(text.substr(from.size()));
-      }
-    }
-    return std::string();
-  };
-  const std::string_view prefix = from_gguf ? kLayerPrefix : kOurLayerPrefix;
-  if (!name.starts_with(prefix)) return translate(kTensors, name);
-  const size_t dot = name.find('.', prefix.size());
-  if (dot == std::string_view::npos) return "";
-  const std::string rest = translate(architecture.layer_tensors, name.substr(dot + 1));
-  if (rest.empty()) return "";
-  return std::string(from_gguf ? kOurLayerPrefix : kLayerPrefix) +
-         std::string(name.substr(prefix.size(), dot - prefix.size() + 1)) + rest;
-}
-
 std::optional<TensorType> TypeOf(uint32_t ggml_type) {
   const std::string name = GgufTypeName(ggml_type);
   for (size_t i = 0; i < kNumTensorTypes; ++i) {
@@ -266,14 +133,14 @@ class GgufModel : public ModelSource {
     TensorFiles all;
     all.config_name = "its keys";
     all.own_name = [architecture = architecture_](std::string_view name) {
-      const std::string own = Rename(name, *architecture, /*from_gguf=*/false);
+      const std::string own = RenameTensor(name, *architecture, /*from_gguf=*/false);
       return own.empty() ? std::string(name) : own;
     };
     for (Part& part : parts_) {
       const size_t file = all.files.size();
       for (const auto& [name, tensor] : part.table.tensors) {
         if (name == kRopeDivisors || name == kShortFactors || name == kLongFactors) continue;
-        std::string ours = Rename(name, *architecture_, /*from_gguf=*/true);
+        std::string ours = RenameTensor(name, *architecture_, /*from_gguf=*/true);
         if (ours.empty()) ours = name;
         all.tensors.try_emplace(std::move(ours),
                                 TensorFiles::Tensor{TypeOf(tensor.type), GgufTypeName(tensor.type),
@@ -344,7 +211,7 @@ class GgufModel : public ModelSource {
     if (name == nullptr) return Make(Code::kMalformedModel, key, "is missing");
     LECTERN_RETURN_IF_ERROR(CheckKind(*name));
     std::string known;
-    for (const GgufArchitecture& architecture : kGgufArchitectures) {
+    for (const GgufArchitecture& architecture : GgufArchitectures()) {
       if (architecture.name == *name) architecture_ = &architecture;
       known += (known.empty() ? "" : ", ") + QuotedName(architecture.name);
     }
@@ -428,7 +295,7 @@ class GgufModel : public ModelSource {
                        .own_names = {{"vocab_size", "token_embd.weight"},
                                      {"partial_rotary_factor", KeyOf("rope.dimension_count")}}};
     fields["model_type"] = Json(architecture_->model_type);
-    for (const auto all : {std::span<const Renamed>(kKeys), architecture_->keys}) {
+    for (const auto all : {std::span<const Renamed>(CommonGgufKeys()), architecture_->keys}) {
       for (const auto& [gguf, ours] : all) {
         const std::string key = KeyOf(gguf);
         file.own_names.emplace(ours, key);

@@ -62,7 +62,7 @@ declare -A parsers=(
   [bbox_text]=tools/ingest/bbox_text.cc [html]='tools/ingest/html.cc tools/ingest/html_charset.cc'
   [bundle]=store/bundle.cc [checkpoint]=engine/kv_spill.cc
   [catalog]='store/catalog.cc store/catalog_rows.cc store/sqlite.cc'
-  [config]=engine/config.cc [gguf]='engine/gguf.cc engine/gguf_tokenizer.cc' [json]=engine/json.cc
+  [config]='engine/config.cc engine/config_rope.cc' [gguf]='engine/gguf.cc engine/gguf_tokenizer.cc' [json]=engine/json.cc
   [jinja]="$(echo engine/jinja_*.cc)" [request_head]=tools/server/request_head.cc
   [safetensors]=engine/safetensors.cc
   [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
