@@ -11,6 +11,7 @@
 #include "engine/attention/host_step.h"
 #include "engine/attention/probe.h"
 #include "engine/chat_template.h"
+#include "engine/device_attention.h"
 #include "engine/device_step.h"
 #include "engine/device_transformer.h"
 #include "engine/engine.h"

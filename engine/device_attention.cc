@@ -8,13 +8,6 @@
 namespace lectern {
 namespace {
 
-RowQuery RowArgs(const DeviceAttention::LayerArgs& args) {
-  return {.queries = args.queries,
-          .num_tokens = args.num_tokens,
-          .softcap = args.softcap,
-          .states = args.states};
-}
-
 constexpr const char* kUse = "attention to the document";
 
 // What lies side by side is read as one.
@@ -40,14 +33,14 @@ Result<bool> DeviceAttention::LookUp(uint32_t layer, const LookupArgs& args,
   return is_found;
 }
 
-Status DeviceAttention::AttendTail(const LayerArgs& args, const LookupArgs& lookup,
+Status DeviceAttention::AttendTail(const Args& args, const LookupArgs& lookup,
                                    std::vector<HeadSelection>& selections) {
   if (tail_codes_.codes() == nullptr) return {};
   const WaitsForStream wait(*stream_);
   const DeviceDocument::CodesUse use = std::move(tail_codes_);
   const DeviceCodes& codes = *use.codes();
   const uint32_t most_groups = codes.view().most_groups;
-  if (args.queries.front().num_rows > kMostDeviceQueryRows) {
+  if (args.query.queries.front().num_rows > kMostDeviceQueryRows) {
     return lookup_.BringTail(codes, lookup, selections);
   }
   DeviceKv means = codes.tail();
@@ -57,10 +50,10 @@ Status DeviceAttention::AttendTail(const LayerArgs& args, const LookupArgs& look
   for (uint32_t h = 0; h < args.heads.size(); ++h) {
     ranges.push_back({h, 0, h * most_groups, h * most_groups + codes.num_groups(h)});
   }
-  return rows_attention_.Attend(RowArgs(args), means, ranges);
+  return rows_attention_.Attend(args.query, means, ranges);
 }
 
-Status DeviceAttention::Attend(const LayerArgs& args, std::span<const Part> parts) {
+Status DeviceAttention::Attend(const Args& args, std::span<const Part> parts) {
   const WaitsForStream wait(*stream_);
   if (args.observed != nullptr) args.observed->clear();
   const bool reads_all = std::ranges::any_of(parts, [&](const Part& part) {
@@ -72,12 +65,12 @@ Status DeviceAttention::Attend(const LayerArgs& args, std::span<const Part> part
       document_->UseLayer(args.layer, args.heads, *stream_, staging_,
                           reads_all ? DeviceDocument::Reads::kAll : DeviceDocument::Reads::kSome));
   LECTERN_RETURN_IF_ERROR(
-      rows_attention_.BringQueries(RowArgs(args), document_->document().kv_dtype()));
+      rows_attention_.BringQueries(args.query, document_->document().kv_dtype()));
   if (use.layer() != nullptr) return AttendResident(args, *use.layer(), parts);
   return reads_all ? AttendStaged(args, parts) : AttendCached(args, parts);
 }
 
-Status DeviceAttention::AttendResident(const LayerArgs& args, const DeviceDocument::Layer& layer,
+Status DeviceAttention::AttendResident(const Args& args, const DeviceDocument::Layer& layer,
                                        std::span<const Part> parts) {
   DeviceKv rows = layer.rows.view();
   std::vector<AttentionRange> ranges;
@@ -100,12 +93,12 @@ Status DeviceAttention::AttendResident(const LayerArgs& args, const DeviceDocume
     LECTERN_RETURN_IF_ERROR(rows_.Upload(*stream_, host_rows_.data(), host_rows_.size()));
     rows.rows = rows_.data();
   }
-  LECTERN_RETURN_IF_ERROR(rows_attention_.Attend(RowArgs(args), rows, ranges));
+  LECTERN_RETURN_IF_ERROR(rows_attention_.Attend(args.query, rows, ranges));
   return Observe(args, rows, ranges);
 }
 
 // Not where there is no memory for it.
-Status DeviceAttention::Observe(const LayerArgs& args, const DeviceKv& rows,
+Status DeviceAttention::Observe(const Args& args, const DeviceKv& rows,
                                 const std::vector<AttentionRange>& ranges) {
   if (args.observed == nullptr) return {};
   const Status status = FindLogits(args, rows, ranges);
@@ -115,10 +108,10 @@ Status DeviceAttention::Observe(const LayerArgs& args, const DeviceKv& rows,
 }
 
 // Where each head's rows are one range, as they are but for heads without any.
-Status DeviceAttention::FindLogits(const LayerArgs& args, const DeviceKv& rows,
+Status DeviceAttention::FindLogits(const Args& args, const DeviceKv& rows,
                                    const std::vector<AttentionRange>& ranges) {
   const size_t num_heads = args.heads.size();
-  const DeviceQueries queries = rows_attention_.queries(args.num_tokens - 1, 1);
+  const DeviceQueries queries = rows_attention_.queries(args.query.num_tokens - 1, 1);
   const uint32_t group = queries.group;
   std::vector<KeyLogitsHead> heads(num_heads, KeyLogitsHead{0, 0, 0});
   uint32_t most = 0;
@@ -137,7 +130,7 @@ Status DeviceAttention::FindLogits(const LayerArgs& args, const DeviceKv& rows,
   LECTERN_RETURN_IF_ERROR(stream_->Check(CudaKeyLogits(
       stream_->stream(), {.queries = queries,
                           .scale = 1 / std::sqrt(static_cast<float>(queries.head_dim)),
-                          .softcap = args.softcap,
+                          .softcap = args.query.softcap,
                           .source = rows,
                           .heads = logits_heads_.data(),
                           .most_entries = most,
@@ -154,7 +147,7 @@ Status DeviceAttention::FindLogits(const LayerArgs& args, const DeviceKv& rows,
 
 // As many rows at a time as the cache has slots. Where it would be filled anew again and again, and
 // where there is none, rows are brought for this call alone.
-Status DeviceAttention::AttendCached(const LayerArgs& args, std::span<const Part> parts) {
+Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> parts) {
   constexpr size_t kMostTurns = 8;
   entries_.clear();
   for (const Part& part : parts) {
@@ -194,7 +187,7 @@ Status DeviceAttention::AttendCached(const LayerArgs& args, std::span<const Part
 }
 
 // Entries [begin, end), which have a slot each.
-Status DeviceAttention::AttendCachedRows(const LayerArgs& args, DeviceDocument::Cache& cache,
+Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache& cache,
                                          size_t begin, size_t end) {
   RowSlots& slots = cache.slots;
   const std::span<const Entry> entries = std::span(entries_).subspan(begin, end - begin);
@@ -236,15 +229,15 @@ Status DeviceAttention::AttendCachedRows(const LayerArgs& args, DeviceDocument::
   LECTERN_RETURN_IF_ERROR(rows_.Upload(*stream_, host_rows_.data(), host_rows_.size()));
   DeviceKv rows = cache.rows.view();
   rows.rows = rows_.data();
-  LECTERN_RETURN_IF_ERROR(rows_attention_.Attend(RowArgs(args), rows, ranges));
+  LECTERN_RETURN_IF_ERROR(rows_attention_.Attend(args.query, rows, ranges));
   placed.rows.clear();  // they are there
   return entries.size() == entries_.size() ? Observe(args, rows, ranges) : Status();
 }
 
 // What is missing, to its places.
-Status DeviceAttention::Bring(const LayerArgs& args, const DeviceKvRows& to) {
+Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   const Dtype dtype = document_->document().kv_dtype();
-  const size_t dim = args.queries.front().num_cols;
+  const size_t dim = args.query.queries.front().num_cols;
   const size_t room = std::min(missing_.size(), kDeviceStagingBytes / (2 * RowBytes(dtype, dim)));
   if (missing_.empty()) return {};
   LECTERN_RETURN_IF_ERROR(staged_.Reserve(*stream_, dtype, dim, room, kUse));
@@ -277,9 +270,9 @@ Status DeviceAttention::Bring(const LayerArgs& args, const DeviceKvRows& to) {
 }
 
 // As many rows at a time as there is room for.
-Status DeviceAttention::AttendStaged(const LayerArgs& args, std::span<const Part> parts) {
+Status DeviceAttention::AttendStaged(const Args& args, std::span<const Part> parts) {
   const Dtype dtype = document_->document().kv_dtype();
-  const size_t dim = args.queries.front().num_cols;
+  const size_t dim = args.query.queries.front().num_cols;
   size_t all_rows = 0;
   for (const Part& part : parts) all_rows += part.rows.size();
   const size_t room =
@@ -289,7 +282,7 @@ Status DeviceAttention::AttendStaged(const LayerArgs& args, std::span<const Part
   staging_.Begin(staged_, 0);
   const auto attend = [&]() -> Status {
     LECTERN_RETURN_IF_ERROR(staging_.End(*stream_));
-    LECTERN_RETURN_IF_ERROR(rows_attention_.Attend(RowArgs(args), staged_.view(), ranges));
+    LECTERN_RETURN_IF_ERROR(rows_attention_.Attend(args.query, staged_.view(), ranges));
     ranges.clear();
     staging_.Begin(staged_, 0);
     return {};
@@ -325,21 +318,21 @@ Status DeviceAttention::AttendStaged(const LayerArgs& args, std::span<const Part
   return attend();
 }
 
-Status DeviceAttention::AttendWindow(const LayerArgs& args, uint64_t first_position,
+Status DeviceAttention::AttendWindow(const Args& args, uint64_t first_position,
                                      uint32_t window) {
   const WaitsForStream wait(*stream_);
   LECTERN_ASSIGN(
       const DeviceDocument::Use use,
       document_->UseLayer(args.layer, args.heads, *stream_, staging_, DeviceDocument::Reads::kAll));
   LECTERN_RETURN_IF_ERROR(
-      rows_attention_.BringQueries(RowArgs(args), document_->document().kv_dtype()));
+      rows_attention_.BringQueries(args.query, document_->document().kv_dtype()));
   const uint32_t num_rows = args.heads.front().num_rows();
   DeviceKv rows;
   if (use.layer() != nullptr) {
     rows = use.layer()->rows.view();
   } else {
     LECTERN_RETURN_IF_ERROR(staged_.Reserve(*stream_, document_->document().kv_dtype(),
-                                            args.queries.front().num_cols,
+                                            args.query.queries.front().num_cols,
                                             args.heads.size() * num_rows, kUse));
     staging_.Begin(staged_, 0);
     for (const HeadIndex& head : args.heads) {
@@ -358,7 +351,7 @@ Status DeviceAttention::AttendWindow(const LayerArgs& args, uint64_t first_posit
   for (uint32_t head = 0; head < args.heads.size(); ++head) {
     ranges.push_back({head, 0, head * num_rows, (head + 1) * num_rows});
   }
-  return rows_attention_.Attend(RowArgs(args), rows, ranges);
+  return rows_attention_.Attend(args.query, rows, ranges);
 }
 
 }  // namespace lectern

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/attention/stored_rows.h"
 #include "engine/device_document.h"
 #include "engine/device_row_attention.h"
 #include "index/lookup.h"
@@ -19,7 +20,7 @@
 namespace lectern {
 
 // Of one session; one thread at a time. Device memory stays from call to call.
-class DeviceAttention {
+class DeviceAttention final : public StoredRows {
  public:
   // Shares stream and document, borrows the backend, which rounds.
   DeviceAttention(std::shared_ptr<DeviceStream> stream, std::shared_ptr<DeviceDocument> document,
@@ -32,53 +33,29 @@ class DeviceAttention {
   // DeviceLookup::LookUp, where the layer's codes are there; else false. Errors of
   // DeviceDocument::UseCodes too.
   Result<bool> LookUp(uint32_t layer, const LookupArgs& args,
-                      std::vector<HeadSelection>& selections);
-
-  // Some stored rows of a kv head: [rows.begin, rows.end), of `chosen` where that is given (its
-  // row numbers are then those of the head), else of the head.
-  struct Part {
-    uint32_t head;
-    IndexRange rows;
-    std::span<const uint32_t> chosen = {};
-  };
-  struct LayerArgs {
-    uint32_t layer;
-    std::span<const HeadIndex> heads;
-    std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-    size_t num_tokens;                           // R = num_tokens * query group
-    float softcap;
-    std::span<const AttentionState> states;      // per kv head, R rows; in/out
-    // Of Attend: logits of the last token's query rows, per kv head [query group][rows of its parts
-    // side by side], where the device holds them all; else empty. nullptr: not wanted.
-    std::vector<std::vector<float>>* observed = nullptr;
-  };
-  // Adds attention over the parts, each head's in their order. kChecksumMismatch, errors of
-  // DeviceArray and Device::Check; states are then anything.
-  Status Attend(const LayerArgs& args, std::span<const Part> parts);
-  // After these and a LookUp that found them: adds the tail, or, of more query rows than a launch
-  // takes (kMostDeviceQueryRows), brings it into the selections, for the host's AttendTails. Errors
-  // of Attend.
-  Status AttendTail(const LayerArgs& args, const LookupArgs& lookup,
-                    std::vector<HeadSelection>& selections);
-  // Of a windowed layer: query row r of token t = r / group stands at position `first_position` + t
-  // of the stored rows (which begin at 0) and sees the `window` up to itself.
-  Status AttendWindow(const LayerArgs& args, uint64_t first_position, uint32_t window);
+                      std::vector<HeadSelection>& selections) override;
+  Status Attend(const Args& args, std::span<const Part> parts) override;
+  // Brings the tail into the selections where more query rows attend than a launch takes
+  // (kMostDeviceQueryRows).
+  Status AttendTail(const Args& args, const LookupArgs& lookup,
+                    std::vector<HeadSelection>& selections) override;
+  Status AttendWindow(const Args& args, uint64_t first_position, uint32_t window) override;
 
   const DeviceDocument& document() const { return *document_; }
   KvStaging& staging() { return staging_; }
 
  private:
-  Status Observe(const LayerArgs& args, const DeviceKv& rows,
+  Status Observe(const Args& args, const DeviceKv& rows,
                  const std::vector<AttentionRange>& ranges);
-  Status FindLogits(const LayerArgs& args, const DeviceKv& rows,
+  Status FindLogits(const Args& args, const DeviceKv& rows,
                     const std::vector<AttentionRange>& ranges);
-  Status AttendResident(const LayerArgs& args, const DeviceDocument::Layer& layer,
+  Status AttendResident(const Args& args, const DeviceDocument::Layer& layer,
                         std::span<const Part> parts);
-  Status AttendCached(const LayerArgs& args, std::span<const Part> parts);
-  Status AttendCachedRows(const LayerArgs& args, DeviceDocument::Cache& cache, size_t begin,
+  Status AttendCached(const Args& args, std::span<const Part> parts);
+  Status AttendCachedRows(const Args& args, DeviceDocument::Cache& cache, size_t begin,
                           size_t end);
-  Status Bring(const LayerArgs& args, const DeviceKvRows& to);
-  Status AttendStaged(const LayerArgs& args, std::span<const Part> parts);
+  Status Bring(const Args& args, const DeviceKvRows& to);
+  Status AttendStaged(const Args& args, std::span<const Part> parts);
 
   const std::shared_ptr<DeviceStream> stream_;
   const std::shared_ptr<DeviceDocument> document_;

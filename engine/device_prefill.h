@@ -27,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/device_transformer.h"
 #include "engine/device_document.h"
 #include "engine/device_plan.h"
 #include "engine/device_row_attention.h"

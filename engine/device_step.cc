@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/attention_probabilities.h"
+#include "engine/device_transformer.h"
 #include "kernels/cuda/key_squares.h"
 #include "kernels/cuda/question_lookup.h"
 #include "kernels/cuda/row_lookup.h"

@@ -366,4 +366,6 @@ Status DeviceTransformer::Logits(size_t first, size_t num_tokens, Activations& a
   return step.status();
 }
 
+Status DeviceTransformer::Wait(Activations& a) const { return a.stream->Wait(); }
+
 }  // namespace lectern

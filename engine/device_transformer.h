@@ -16,14 +16,13 @@
 
 #include "engine/device.h"
 #include "engine/device_weights.h"
+#include "engine/forward/linear_layers.h"
 #include "engine/model.h"
 #include "kernels/backend.h"
 #include "kernels/function_ref.h"
 #include "kernels/thread_pool.h"
 
 namespace lectern {
-
-struct Activations;
 
 // Of up to so many tokens; made by a step for Activations that have none. One thread at a time.
 struct DeviceActivations {
@@ -48,7 +47,7 @@ struct DeviceActivations {
 };
 
 // Immutable; thread-safe, with Activations of their own each.
-class DeviceTransformer {
+class DeviceTransformer final : public LinearLayers {
  public:
   // Shares the device, borrows the model until it returns. Codes of DeviceWeights::Load.
   static Result<std::shared_ptr<const DeviceTransformer>> Load(std::shared_ptr<Device> device,
@@ -56,28 +55,16 @@ class DeviceTransformer {
                                                                const Backend& backend,
                                                                ThreadPool& threads);
 
-  const std::shared_ptr<Device>& device() const { return device_; }
-
-  // Takes the stream and the device memory of `a`, where it has none: the first step would. Errors
-  // of DeviceArray.
-  Status Prepare(Activations& a) const;
-  // The same, and what AddAttention measures cosines with.
-  Status PrepareCosines(Activations& a) const;
-  // As Transformer's, between what is on the host: Activations::residual and angles, where they are
-  // new, -> projected (after RoPE, scaled), keys, values; but for what Activations::keeps_queries
-  // and keeps_rows, or attends_on_device, leave to the device, and where that is all, nothing
-  // waits. Errors of DeviceArray and Device::Check.
-  Status Project(size_t layer, size_t num_tokens, Activations& a) const;
-  // The attention's output, in the order of query heads -> the residual stream. It is `projected`
-  // of the host, or, with Activations::is_attended or attends_on_device, of the device.
+  const std::shared_ptr<Device>& device() const override { return device_; }
+  Status Prepare(Activations& a) const override;
+  Status PrepareCosines(Activations& a) const override;
+  Status Project(size_t layer, size_t num_tokens, Activations& a) const override;
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
-                      std::span<double> cosines) const;
-  Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
-  Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
-  // The layers of a token that attends on the device: what `layers` enqueues, which is recorded at
-  // the second token of the same Activations::graph_key, and from then on is one launch. Where that
-  // cannot be recorded, it is enqueued for each token.
-  Status RunRecorded(Activations& a, FunctionRef<Status()> layers) const;
+                      std::span<double> cosines) const override;
+  Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const override;
+  Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const override;
+  Status RunRecorded(Activations& a, FunctionRef<Status()> layers) const override;
+  Status Wait(Activations& a) const override;
 
  private:
   class Step;

@@ -36,13 +36,13 @@ constexpr double kLeastShare = 1e-6;
 // Of the attention of all heads, the share that the tail stands for: of all that is in the states
 // and attended besides, what was not `read` (log masses).
 double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
-  std::vector<std::vector<float>>& all = args.workspace.all_lse;
-  FindKnownLse(args.states, args.other_lse, all);
+  std::vector<std::vector<float>>& all = args.query.workspace.all_lse;
+  FindKnownLse(args.query.rows.states, args.other_lse, all);
   double sum = 0;
   for (size_t h = 0; h < all.size(); ++h) {
     for (size_t r = 0; r < all[h].size(); ++r) {
-      const double weight = args.row_weights.empty() ? 1 / static_cast<double>(all[h].size())
-                                                     : double{args.row_weights[r]};
+      const double weight = args.query.row_weights.empty() ? 1 / static_cast<double>(all[h].size())
+                                                     : double{args.query.row_weights[r]};
       sum -= weight * std::expm1(std::min(0.0, double{read[h][r]} - all[h][r]));
     }
   }
@@ -58,14 +58,19 @@ double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelect
     for (size_t r = 0; r < read[h].size(); ++r) {
       const double log_odds = double{selections[h].unread_bound[r]} - read[h][r];
       const double share = 1 / (1 + std::exp(-log_odds));
-      const double weight = args.row_weights.empty() ? 1 / static_cast<double>(read[h].size())
-                                                     : double{args.row_weights[r]};
+      const double weight = args.query.row_weights.empty() ? 1 / static_cast<double>(read[h].size())
+                                                     : double{args.query.row_weights[r]};
       sum += weight * (std::isnan(share) ? 1 : share);
     }
   }
   // Weights sum to 1 but for their rounding.
   return std::min(1.0, sum / static_cast<double>(selections.size()));
 }
+
+LayerArgs PartsOf(const DocumentAttentionArgs& args) {
+  return {args.query, args.observed, args.device, args.layer};
+}
+LayerArgs PartsOf(const ClusterAttentionArgs& args) { return {args.query}; }
 
 // The states of all heads as they were.
 class SavedStates {
@@ -119,18 +124,18 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   read.heads.clear();
   read.read_lse.clear();
   read.missed_mass = read.uncalibrated_missed = read.missed_bound = 0;
-  return AttendEveryRow(args, heads);
+  return AttendEveryRow(PartsOf(args), heads);
 }
 
 // A windowed layer: all its rows, of which each query row sees those of its window.
 Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                     DocumentRead& read) {
-  const size_t num_rows = args.queries.front().num_rows, dim = args.queries.front().num_cols;
-  const size_t group = num_rows / args.num_tokens, num_stored = heads.front().num_rows();
+  const size_t num_rows = args.query.rows.queries.front().num_rows, dim = args.query.rows.queries.front().num_cols;
+  const size_t group = num_rows / args.query.rows.num_tokens, num_stored = heads.front().num_rows();
   const uint64_t first_token = heads.front().positions().front();
   const uint64_t window = args.document.window(args.layer);
   const auto num_stored_rows = static_cast<uint32_t>(num_stored);
-  ArenaVector<uint32_t> first(&args.workspace.arena);
+  ArenaVector<uint32_t> first(&args.query.workspace.arena);
   for (size_t r = 0; r < num_rows; ++r) {
     const uint64_t end = args.first_position + r / group + 1;  // of what it sees
     const uint64_t begin = end - std::min(end, window);
@@ -142,33 +147,28 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
     read.window_bytes += head.dense_bytes();
   }
   if (args.device != nullptr) {
-    return args.device->AttendWindow({.layer = args.layer,
-                                      .heads = heads,
-                                      .queries = args.queries,
-                                      .num_tokens = args.num_tokens,
-                                      .softcap = args.softcap,
-                                      .states = args.states},
+    return args.device->AttendWindow({.layer = args.layer, .heads = heads, .query = args.query.rows},
                                      args.first_position - first_token,
                                      static_cast<uint32_t>(window));
   }
-  args.workspace.PrepareSlots(args.threads.num_threads(), AttendScratch(kQueryRowsPerItem, dim));
+  args.query.workspace.PrepareSlots(args.query.threads.num_threads(), AttendScratch(kQueryRowsPerItem, dim));
   const size_t blocks = (num_rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
   std::atomic<bool> is_cancelled = false;
-  args.threads.ParallelFor(blocks * heads.size(), [&](size_t item, size_t slot) {
+  args.query.threads.ParallelFor(blocks * heads.size(), [&](size_t item, size_t slot) {
     if (is_cancelled.load(std::memory_order_relaxed)) return;
-    if (args.is_cancelled && args.is_cancelled()) return is_cancelled.store(true);
+    if (args.query.is_cancelled && args.query.is_cancelled()) return is_cancelled.store(true);
     const size_t h = item / blocks, begin = item % blocks * kQueryRowsPerItem;
     const size_t end = std::min(begin + kQueryRowsPerItem, num_rows);
-    args.backend.attend({.queries = args.queries[h].Slice(begin, end),
+    args.query.backend.attend({.queries = args.query.rows.queries[h].Slice(begin, end),
                          .keys = heads[h].Keys({0, num_stored_rows}),
                          .values = heads[h].Values({0, num_stored_rows}),
                          .scale = 1 / std::sqrt(static_cast<float>(dim)),
-                         .softcap = args.softcap,
+                         .softcap = args.query.rows.softcap,
                          .visible = {},
                          .first = std::span(first).subspan(begin, end - begin),
-                         .state = args.states[h].Slice(begin, end),
+                         .state = args.query.rows.states[h].Slice(begin, end),
                          .logits = {},
-                         .scratch = args.workspace.slots[slot].scratch});
+                         .scratch = args.query.workspace.slots[slot].scratch});
   });
   if (is_cancelled) return {Code::kCancelled, "the answer was cancelled"};
   return {};
@@ -186,7 +186,7 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     has_tail_there = is_found;
   }
   if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
-  if (args.num_tokens > 1) {  // of an answer's token most was read before
+  if (args.query.rows.num_tokens > 1) {  // of an answer's token most was read before
     for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
   }
   read.uncalibrated_missed = 0;
@@ -195,20 +195,15 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
   ResizeObserved(args.observed, heads, [&](size_t h) { return read.heads[h].rows.size(); });
-  LECTERN_RETURN_IF_ERROR(AttendRows(args, heads, read.heads));
-  FindKnownLse(args.states, args.other_lse, read.read_lse);
+  LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
+  FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
   if (has_tail_there) {
-    LECTERN_RETURN_IF_ERROR(args.device->AttendTail({.layer = args.layer,
-                                                     .heads = heads,
-                                                     .queries = args.queries,
-                                                     .num_tokens = args.num_tokens,
-                                                     .softcap = args.softcap,
-                                                     .states = args.states},
+    LECTERN_RETURN_IF_ERROR(args.device->AttendTail({.layer = args.layer, .heads = heads, .query = args.query.rows},
                                                     lookup, read.heads));
   }
-  LECTERN_RETURN_IF_ERROR(AttendTails(args, heads, read.heads));
+  LECTERN_RETURN_IF_ERROR(AttendTails(PartsOf(args), heads, read.heads));
   if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
   return {};
 }
@@ -231,7 +226,7 @@ void AttentionWorkspace::PrepareSlots(size_t num_threads, size_t scratch) {
 
 Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   LECTERN_ASSIGN(const std::span<const HeadIndex> heads, args.document.Heads(args.layer));
-  AttentionWorkspace& workspace = args.workspace;
+  AttentionWorkspace& workspace = args.query.workspace;
   workspace.arena.Reset();
   read.exact = read.bounded = false;
   read.missed_bound = 0;
@@ -249,25 +244,25 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   if (args.kv_budget >= 1 || !args.document.has_clusters()) return AttendAll(args, heads, read);
   const bool is_limited = args.max_missed >= 0;
   ResizeObserved(args.observed, heads, [](size_t) { return 0; });
-  LECTERN_RETURN_IF_ERROR(AttendExact(args, heads));
-  FindKnownLse(args.states, args.other_lse, workspace.known_lse);
+  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
+  FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
                                    &workspace.arena);
-  LookupArgs lookup = {.backend = args.backend,
-                       .threads = args.threads,
+  LookupArgs lookup = {.backend = args.query.backend,
+                       .threads = args.query.threads,
                        .heads = heads,
-                       .queries = args.queries,
-                       .scale = 1 / std::sqrt(static_cast<float>(args.queries[0].num_cols)),
-                       .softcap = args.softcap,
+                       .queries = args.query.rows.queries,
+                       .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries[0].num_cols)),
+                       .softcap = args.query.rows.softcap,
                        .kv_budget = args.kv_budget,
                        .tail = args.tail,
                        .head_budgets = head_budgets,
                        .known_lse = workspace.known_lse,
-                       .row_weights = args.row_weights,
+                       .row_weights = args.query.row_weights,
                        .bound = is_limited || args.bound,
                        .workspace = &workspace.lookup,
                        .rule = args.rule};
-  const SavedStates saved(is_limited ? args.states : std::span<const AttentionState>(),
+  const SavedStates saved(is_limited ? args.query.rows.states : std::span<const AttentionState>(),
                           &workspace.arena);
   for (double nominal = args.nominal_budget;; nominal *= 2, ++read.attempts) {
     LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
@@ -283,7 +278,7 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
     for (double& budget : head_budgets) budget = std::min(1.0, 2 * budget);
     lookup.rule.mass += (1 - lookup.rule.mass) / 2;  // what reading on is to top-p
     if (lookup.kv_budget < kReadAllFrom) continue;
-    for (const AttentionState& state : args.states) ResetState(state);
+    for (const AttentionState& state : args.query.rows.states) ResetState(state);
     ++read.attempts;
     return AttendAll(args, heads, read);
   }
@@ -291,26 +286,26 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
 
 Status AttendClusters(const ClusterAttentionArgs& args) {
   const std::span<const HeadIndex> heads = args.heads;
-  AttentionWorkspace& workspace = args.workspace;
+  AttentionWorkspace& workspace = args.query.workspace;
   workspace.arena.Reset();
-  if (args.kv_budget >= 1) return AttendEveryRow(args, heads);
-  LECTERN_RETURN_IF_ERROR(AttendExact(args, heads));
-  FindKnownLse(args.states, {}, workspace.known_lse);
+  if (args.kv_budget >= 1) return AttendEveryRow(PartsOf(args), heads);
+  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
+  FindKnownLse(args.query.rows.states, {}, workspace.known_lse);
   LECTERN_RETURN_IF_ERROR(
-      Lookup({.backend = args.backend,
-              .threads = args.threads,
+      Lookup({.backend = args.query.backend,
+              .threads = args.query.threads,
               .heads = heads,
-              .queries = args.queries,
-              .scale = 1 / std::sqrt(static_cast<float>(args.queries.front().num_cols)),
-              .softcap = args.softcap,
+              .queries = args.query.rows.queries,
+              .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries.front().num_cols)),
+              .softcap = args.query.rows.softcap,
               .kv_budget = args.kv_budget,
               .tail = true,
               .known_lse = workspace.known_lse,
-              .row_weights = args.row_weights,
+              .row_weights = args.query.row_weights,
               .workspace = &workspace.lookup},
              workspace.selections));
-  LECTERN_RETURN_IF_ERROR(AttendRows(args, heads, workspace.selections));
-  return AttendTails(args, heads, workspace.selections);
+  LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, workspace.selections));
+  return AttendTails(PartsOf(args), heads, workspace.selections);
 }
 
 }  // namespace lectern

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "engine/device_attention.h"
+#include "engine/attention/stored_rows.h"
 #include "engine/document.h"
 #include "index/lookup.h"
 #include "kernels/backend.h"
@@ -67,20 +67,25 @@ struct AttentionWorkspace {
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
 
-struct DocumentAttentionArgs {
-  const Document& document;
+// The queries of one layer's attention, and what each part of it works with.
+struct LayerQuery {
   const Backend& backend;
   ThreadPool& threads;
+  RowQuery rows;                            // its states are those of AttendDocument or AttendClusters
+  std::span<const float> row_weights = {};  // as LookupArgs'
+  std::function<bool()> is_cancelled;       // polled between items of work; may be empty
+  AttentionWorkspace& workspace;
+};
+
+struct DocumentAttentionArgs {
+  LayerQuery query;  // states, in: reset; out: the document's
+  const Document& document;
   uint32_t layer;
-  std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-  // For windowed layers: R = num_tokens * query group, and where the first token stands.
-  size_t num_tokens = 1;
-  uint64_t first_position = 0;
-  float softcap = 0;                           // of the model's logits; 0: none
-  double kv_budget;                            // (0, 1], of the layer's stored rows; 1: exact
+  uint64_t first_position = 0;  // for windowed layers: of the first token
+  double kv_budget;             // (0, 1], of the layer's stored rows; 1: exact
   bool tail;
-  std::span<const double> head_budgets = {};  // of Lookup
-  // Of estimates, at `nominal_budget`; nullptr: they are not calibrated.
+  std::span<const double> head_budgets = {};  // as LookupArgs'
+  // Calibrates estimates at `nominal_budget`; nullptr: they are not calibrated.
   const MissedCalibration* calibration = nullptr;
   double nominal_budget = 0;  // (0, 1], of the ask, whatever the plan makes of it here
   // Read on, with twice the budget, until less than this is missed: by missed_bound, or else by
@@ -88,37 +93,26 @@ struct DocumentAttentionArgs {
   double max_missed = -1;
   // Find missed_bound (which a limit needs): it reads radii and looks at every code again.
   bool bound = false;
-  std::span<const AttentionState> states;  // per kv head, R rows; in: reset; out: the document
   // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
   std::span<const std::span<float>> other_lse = {};
-  std::function<bool()> is_cancelled;       // polled between items of work; may be empty
-  const Selector* selector = nullptr;       // where the step is not exact; nullptr: Lookup
-  std::span<const float> row_weights = {};  // of Lookup
-  AttentionWorkspace& workspace;
+  const Selector* selector = nullptr;  // where the pass is not exact; nullptr: Lookup
   SelectionRule rule = {};             // of Lookup
   ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
   // Where stored rows are attended to, and looked up for a few query rows: of this document; nullptr:
   // here. Other lookups, tails and observed logits are the host's all the same.
-  DeviceAttention* device = nullptr;
+  StoredRows* device = nullptr;
 };
 
 // A windowed layer is read whole whatever the budget, and not observed.
 // Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
 // order: the same bits for any number of threads. `read` keeps its memory; after an error it holds
-// anything. kChecksumMismatch, kCancelled, errors of DeviceAttention.
+// anything. kChecksumMismatch, kCancelled, errors of StoredRows.
 Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read);
 
 struct ClusterAttentionArgs {
-  const Backend& backend;
-  ThreadPool& threads;
-  std::span<const HeadIndex> heads;            // of one layer, all with clusters
-  std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
-  float softcap = 0;                           // of the model's logits; 0: none
-  double kv_budget;                            // (0, 1]; 1: every row
-  std::span<const float> row_weights;          // of Lookup
-  std::span<const AttentionState> states;      // per kv head, R rows; in/out
-  std::function<bool()> is_cancelled;          // polled between items of work; may be empty
-  AttentionWorkspace& workspace;
+  LayerQuery query;                  // states: in/out
+  std::span<const HeadIndex> heads;  // of one layer, all with clusters
+  double kv_budget;                  // (0, 1]; 1: every row
 };
 // Adds to states, which may hold what is attended besides: sinks and window of the heads, the rows
 // that one lookup chooses by the default rule, and the tail. Bits as of AttendDocument.

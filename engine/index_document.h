@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "engine/device_transformer.h"
 #include "engine/document.h"
 #include "engine/engine.h"
 #include "engine/index_cost.h"

@@ -128,8 +128,8 @@ class LayerAttention {
         heads_(heads),
         selections_(selections),
         scale_(1 / std::sqrt(static_cast<float>(HeadDim()))),
-        runs_(heads.size(), &args.workspace.arena),
-        items_(&args.workspace.arena) {
+        runs_(heads.size(), &args.query.workspace.arena),
+        items_(&args.query.workspace.arena) {
     for (uint32_t h = 0; h < heads.size(); ++h) {
       add_runs(h, runs_[h]);
       CutItems(h);
@@ -138,14 +138,14 @@ class LayerAttention {
 
   Status Attend() {
     const size_t max_rows = std::max(kSplitRunsUpTo, kQueryRowsPerItem);
-    args_.workspace.PrepareSlots(args_.threads.num_threads(), AttendScratch(max_rows, HeadDim()));
-    partial_ = args_.workspace.partial.Resize(num_partial_floats_);
+    args_.query.workspace.PrepareSlots(args_.query.threads.num_threads(), AttendScratch(max_rows, HeadDim()));
+    partial_ = args_.query.workspace.partial.Resize(num_partial_floats_);
     std::atomic<bool> failed = false;
     std::mutex mutex;
     Status first;
-    args_.threads.ParallelFor(items_.size(), [&](size_t i, size_t slot) {
+    args_.query.threads.ParallelFor(items_.size(), [&](size_t i, size_t slot) {
       if (failed.load(std::memory_order_relaxed)) return;
-      Status status = AttendItem(items_[i], args_.workspace.slots[slot]);
+      Status status = AttendItem(items_[i], args_.query.workspace.slots[slot]);
       if (status.ok()) return;
       std::lock_guard lock(mutex);
       if (first.ok()) first = std::move(status);
@@ -153,17 +153,17 @@ class LayerAttention {
     });
     LECTERN_RETURN_IF_ERROR(first);
     for (const Item& item : items_) {
-      if (item.state != kDirect) MergeStates(args_.states[item.head], PartialState(item));
+      if (item.state != kDirect) MergeStates(args_.query.rows.states[item.head], PartialState(item));
     }
     return {};
   }
 
   // The same of stored rows, by the device; what is observed of them is found here.
   Status AttendOnDevice() {
-    if (args_.is_cancelled && args_.is_cancelled()) {
+    if (args_.query.is_cancelled && args_.query.is_cancelled()) {
       return {Code::kCancelled, "the answer was cancelled"};
     }
-    ArenaVector<DeviceAttention::Part> parts(&args_.workspace.arena);
+    ArenaVector<StoredRows::Part> parts(&args_.query.workspace.arena);
     for (uint32_t h = 0; h < heads_.size(); ++h) {
       for (const Run& run : runs_[h]) {
         parts.push_back({h, run.range});
@@ -172,10 +172,7 @@ class LayerAttention {
     }
     LECTERN_RETURN_IF_ERROR(args_.device->Attend({.layer = args_.layer,
                                                   .heads = heads_,
-                                                  .queries = args_.queries,
-                                                  .num_tokens = args_.num_tokens,
-                                                  .softcap = args_.softcap,
-                                                  .states = args_.states,
+                                                  .query = args_.query.rows,
                                                   .observed = FromDevice()},
                                                  parts));
     if (args_.observed == nullptr) return {};
@@ -191,15 +188,15 @@ class LayerAttention {
   // Where the device puts what is observed: of one token's rows; nullptr: that is not wanted.
   std::vector<std::vector<float>>* FromDevice() {
     const bool is_wanted =
-        args_.observed != nullptr && args_.observed->num_queries * args_.num_tokens == NumRows();
-    return is_wanted ? &args_.workspace.observed : nullptr;
+        args_.observed != nullptr && args_.observed->num_queries * args_.query.rows.num_tokens == NumRows();
+    return is_wanted ? &args_.query.workspace.observed : nullptr;
   }
 
   // Of the columns of all runs, each to its own place.
   void TakeObserved() {
     const size_t num_queries = args_.observed->num_queries;
     for (uint32_t h = 0; h < heads_.size(); ++h) {
-      const std::vector<float>& logits = args_.workspace.observed[h];
+      const std::vector<float>& logits = args_.query.workspace.observed[h];
       const size_t stride = logits.size() / num_queries;
       size_t column = 0;
       for (const Run& run : runs_[h]) {
@@ -212,8 +209,8 @@ class LayerAttention {
     }
   }
 
-  size_t HeadDim() const { return args_.queries.front().num_cols; }
-  size_t NumRows() const { return args_.queries.front().num_rows; }
+  size_t HeadDim() const { return args_.query.rows.queries.front().num_cols; }
+  size_t NumRows() const { return args_.query.rows.queries.front().num_rows; }
   const HeadSelection* Selection(uint32_t head) const {
     return selections_.empty() ? nullptr : &selections_[head];
   }
@@ -248,13 +245,13 @@ class LayerAttention {
   Status AttendItem(const Item& item, Workspace& workspace) {
     AttentionState state;
     if (item.state == kDirect) {
-      state = args_.states[item.head].Slice(item.row_begin, item.row_end);
+      state = args_.query.rows.states[item.head].Slice(item.row_begin, item.row_end);
     } else {
       state = PartialState(item);
       ResetState(state);
     }
     for (size_t i = item.run_begin; i < item.run_end; ++i) {
-      if (args_.is_cancelled && args_.is_cancelled()) {
+      if (args_.query.is_cancelled && args_.query.is_cancelled()) {
         return {Code::kCancelled, "the answer was cancelled"};
       }
       LECTERN_RETURN_IF_ERROR(AttendRun(item, runs_[item.head][i], state, workspace));
@@ -280,17 +277,17 @@ class LayerAttention {
     const HeadIndex& head = heads_[item.head];
     if (run.kind == Run::Kind::kLogitTail) return AttendLogitTail(item, run, state, workspace);
     if (run.kind == Run::Kind::kTail) return AttendTail(item, run, state, workspace);
-    const Rows<const float> queries = args_.queries[item.head].Slice(item.row_begin, item.row_end);
+    const Rows<const float> queries = args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
     const size_t num_rows = queries.num_rows;
     const Rows<float> observed = Observed(item, run);
     if (only_observes_ && observed.data == nullptr) return {};
     LECTERN_RETURN_IF_ERROR(ReadBlocks(head, Selection(item.head), run, num_rows, workspace));
     const bool all_observed = !only_observes_ && observed.num_rows == num_rows;
     if (!only_observes_) {
-      args_.backend.attend_blocks({.queries = queries,
+      args_.query.backend.attend_blocks({.queries = queries,
                                    .blocks = workspace.blocks,
                                    .scale = scale_,
-                                   .softcap = args_.softcap,
+                                   .softcap = args_.query.rows.softcap,
                                    .state = state,
                                    .logits = all_observed ? observed : Rows<float>(),
                                    .scratch = workspace.scratch});
@@ -298,7 +295,7 @@ class LayerAttention {
     if (observed.data == nullptr || all_observed) return {};
     size_t column = 0;
     for (const KvBlock& block : workspace.blocks) {
-      args_.backend.key_logits({.queries = queries.Slice(num_rows - observed.num_rows, num_rows),
+      args_.query.backend.key_logits({.queries = queries.Slice(num_rows - observed.num_rows, num_rows),
                                 .keys = block.keys,
                                 .scale = scale_,
                                 .logits = {observed.data + column, observed.num_rows,
@@ -306,7 +303,7 @@ class LayerAttention {
                                 .scratch = workspace.scratch});
       column += block.keys.num_rows;
     }
-    Softcap(args_.backend, observed, args_.softcap);
+    Softcap(args_.query.backend, observed, args_.query.rows.softcap);
     return {};
   }
 
@@ -315,11 +312,11 @@ class LayerAttention {
     const HeadIndex& head = heads_[item.head];
     LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
     const HeadIndex::Level& level = head.levels()[run.level];
-    const Rows<const float> queries = args_.queries[item.head].Slice(item.row_begin, item.row_end);
+    const Rows<const float> queries = args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
     workspace.logits.resize(queries.num_rows * run.range.size());
     const Rows<float> logits(workspace.logits.data(), queries.num_rows, run.range.size());
     // Centroids and variances were verified when they were looked up.
-    args_.backend.key_logits({.queries = queries,
+    args_.query.backend.key_logits({.queries = queries,
                               .keys = level.centroids.Slice(run.range.begin, run.range.end),
                               .scale = scale_,
                               .logits = logits,
@@ -333,13 +330,13 @@ class LayerAttention {
             LogMeanExp(norm * std::sqrt(level.variances[cluster]), level.log_counts[cluster]);
       }
     }
-    Softcap(args_.backend, logits, args_.softcap);
+    Softcap(args_.query.backend, logits, args_.query.rows.softcap);
     for (size_t r = 0; r < queries.num_rows; ++r) {
       for (size_t c = 0; c < run.range.size(); ++c) {
         logits[r][c] += level.log_counts[run.range.begin + c];
       }
     }
-    args_.backend.attend_logits({.logits = logits,
+    args_.query.backend.attend_logits({.logits = logits,
                                  .values = level.mean_values.Slice(run.range.begin, run.range.end),
                                  .state = state,
                                  .scratch = workspace.scratch});
@@ -351,7 +348,7 @@ class LayerAttention {
     const HeadIndex& head = heads_[item.head];
     const size_t columns = run.tail->num_clusters();
     LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
-    args_.backend.attend_logits(
+    args_.query.backend.attend_logits(
         {.logits = {run.tail->logits.data() + item.row_begin * columns + run.column,
                     item.row_end - item.row_begin, run.range.size(), columns},
          .values = head.levels()[run.level].mean_values.Slice(run.range.begin, run.range.end),

@@ -7,39 +7,11 @@
 
 namespace lectern {
 
-// What attention needs to know, whatever chose the runs.
 struct LayerArgs {
-  LayerArgs(const DocumentAttentionArgs& args)  // NOLINT: they are some of these
-      : backend(args.backend),
-        threads(args.threads),
-        queries(args.queries),
-        softcap(args.softcap),
-        states(args.states),
-        is_cancelled(args.is_cancelled),
-        workspace(args.workspace),
-        observed(args.observed),
-        device(args.device),
-        layer(args.layer),
-        num_tokens(args.num_tokens) {}
-  LayerArgs(const ClusterAttentionArgs& args)  // NOLINT
-      : backend(args.backend),
-        threads(args.threads),
-        queries(args.queries),
-        softcap(args.softcap),
-        states(args.states),
-        is_cancelled(args.is_cancelled),
-        workspace(args.workspace) {}
-  const Backend& backend;
-  ThreadPool& threads;
-  std::span<const Rows<const float>> queries;
-  float softcap;
-  std::span<const AttentionState> states;
-  const std::function<bool()>& is_cancelled;
-  AttentionWorkspace& workspace;
+  const LayerQuery& query;
   ObservedLogits* observed = nullptr;
-  DeviceAttention* device = nullptr;
+  StoredRows* device = nullptr;
   uint32_t layer = 0;  // with a device
-  size_t num_tokens = 1;
 };
 
 // Each adds to the states of all kv heads, and leaves the logits of what it attends to in

@@ -84,7 +84,7 @@ class DocumentPrefill {
  private:
   Status FindDevice() {
     const SpillShape& shape = spill_.shape();
-    const DeviceTransformer* const device = transformer_.device();
+    const LinearLayers* const device = transformer_.device();
     if (device == nullptr || !HasDeviceAttention(*device->device(), shape.dtype, shape.head_dim)) {
       return {};
     }
@@ -318,16 +318,17 @@ class DocumentPrefill {
                             .Slice(first * group, last * group));
       states.push_back(State(head, first * group, last * group));
     }
-    return AttendClusters({.backend = transformer_.backend(),
-                           .threads = transformer_.threads(),
+    return AttendClusters({.query = {.backend = transformer_.backend(),
+                                     .threads = transformer_.threads(),
+                                     .rows = {.queries = queries,
+                                              .num_tokens = last - first,
+                                              .softcap = config_.attention_softcap,
+                                              .states = states},
+                                     .row_weights = weights,
+                                     .is_cancelled = [this] { return IsCancelled(); },
+                                     .workspace = workspace_},
                            .heads = clusters_->Heads(layer),
-                           .queries = queries,
-                           .softcap = config_.attention_softcap,
-                           .kv_budget = options_.sparse->budget,
-                           .row_weights = weights,
-                           .states = states,
-                           .is_cancelled = [this] { return IsCancelled(); },
-                           .workspace = workspace_});
+                           .kv_budget = options_.sparse->budget});
   }
 
   Status Cancelled() const {

@@ -25,7 +25,7 @@ struct StepBatch::Step {
 
 StepBatch::StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
                      std::shared_ptr<ThreadPool> threads, const Limits& limits,
-                     std::shared_ptr<const DeviceTransformer> device)
+                     std::shared_ptr<const LinearLayers> device)
     : model_(std::move(model)),
       threads_(std::move(threads)),
       device_(std::move(device)),
@@ -218,7 +218,7 @@ void StepBatch::AttendAll() {
 void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
   // What it enqueued uses memory that it may let go of.
   Activations* const a = running_.size() > 1 ? together_.get() : &running_.front()->own;
-  if (attends_on_device_ && a != nullptr && a->stream) (void)a->stream->stream().Wait();
+  if (attends_on_device_ && a != nullptr && a->stream) (void)device_->Wait(*a);
   const std::lock_guard lock(mutex_);
   step->status = std::move(status);
   step->thrown = std::move(thrown);

@@ -44,7 +44,7 @@ class StepBatch {
   // `device`: where the linear part is done; nullptr: here.
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
             std::shared_ptr<ThreadPool> threads, const Limits& limits,
-            std::shared_ptr<const DeviceTransformer> device = nullptr);
+            std::shared_ptr<const LinearLayers> device = nullptr);
 
   // What the batch knows of a session between its steps.
   class Seat {
@@ -95,7 +95,7 @@ class StepBatch {
 
   const std::shared_ptr<const Model> model_;
   const std::shared_ptr<ThreadPool> threads_;
-  const std::shared_ptr<const DeviceTransformer> device_;
+  const std::shared_ptr<const LinearLayers> device_;
   const Transformer transformer_;
   const Limits limits_;
 

@@ -79,7 +79,7 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
 }
 
 Transformer::Transformer(const Model& model, const Backend& backend, ThreadPool& threads,
-                         uint64_t length, const DeviceTransformer* device)
+                         uint64_t length, const LinearLayers* device)
     : model_(model), backend_(backend), threads_(threads), device_(device) {
   const ModelConfig& config = model.config();
   rope_[0] = MakeRopeTable(config.rope, length);

@@ -7,13 +7,16 @@
 #include <memory>
 #include <vector>
 
-#include "engine/device_transformer.h"
+#include "engine/forward/linear_layers.h"
 #include "engine/model.h"
 #include "kernels/backend.h"
 #include "kernels/function_ref.h"
 #include "kernels/thread_pool.h"
 
 namespace lectern {
+
+class DeviceStream;
+struct DeviceActivations;
 
 // Activations of up to `max_tokens` tokens; reused from step to step. One thread at a time.
 struct Activations {
@@ -59,17 +62,17 @@ class Transformer {
   // Borrows all of them. `length`: of the text that angles are frozen for, where the recipe depends
   // on it. `device`: where matrices are multiplied; nullptr: here.
   Transformer(const Model& model, const Backend& backend, ThreadPool& threads, uint64_t length = 0,
-              const DeviceTransformer* device = nullptr);
+              const LinearLayers* device = nullptr);
 
   const Model& model() const { return model_; }
   const Backend& backend() const { return backend_; }
   ThreadPool& threads() const { return threads_; }
-  const DeviceTransformer* device() const { return device_; }
+  const LinearLayers* device() const { return device_; }
 
   // Sets residual to the embeddings of `ids`, and the RoPE angles of positions first_position ….
   void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
   // residual -> queries (grouped), keys, values of the layer; queries and keys after RoPE. This and
-  // the next ones fail on a device alone, with the codes of DeviceTransformer.
+  // the next ones fail on a device alone, with the codes of LinearLayers.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // attended (grouped; or what the device has of it) -> residual, through the output projection and
   // then the MLP.
@@ -119,7 +122,7 @@ class Transformer {
   const Model& model_;
   const Backend& backend_;
   ThreadPool& threads_;
-  const DeviceTransformer* const device_;
+  const LinearLayers* const device_;
   std::array<RopeTable, 2> rope_;  // as Activations::angles
 };
 

@@ -18,7 +18,7 @@ class HostStep final : public StepAttention {
   // Borrows all of them. `arena` is reset in every layer. `device`: attends to the document's rows;
   // nullptr: they are attended to here.
   HostStep(const Document& document, const Transformer& transformer, const Probe& probe, Arena& arena,
-           DeviceAttention* device)
+           StoredRows* device)
       : document_(document),
         transformer_(transformer),
         probe_(probe),
@@ -50,7 +50,7 @@ class HostStep final : public StepAttention {
   const Transformer& transformer_;
   const Probe& probe_;
   Arena& arena_;
-  DeviceAttention* const device_;
+  StoredRows* const device_;
   StepPlan plan_;
   Activations* activations_ = nullptr;  // of the running layer
   uint32_t layer_ = 0;                  // likewise

@@ -57,16 +57,18 @@ class DocumentAttentionTest : public ::testing::TestWithParam<bool> {  // tail
   }
   Result<DocumentRead> Attend(const Step& step, double budget) {
     DocumentRead read;
-    LECTERN_RETURN_IF_ERROR(AttendDocument({.document = TestDocument(),
-                                            .backend = *DefaultBackend(),
-                                            .threads = threads_,
+    LECTERN_RETURN_IF_ERROR(AttendDocument({.query = {.backend = *DefaultBackend(),
+                                                      .threads = threads_,
+                                                      .rows = {.queries = step.views,
+                                                               .num_tokens = 1,
+                                                               .softcap = 0,
+                                                               .states = step.states},
+                                                      .is_cancelled = {},
+                                                      .workspace = workspace_},
+                                            .document = TestDocument(),
                                             .layer = kLayer,
-                                            .queries = step.views,
                                             .kv_budget = budget,
-                                            .tail = GetParam(),
-                                            .states = step.states,
-                                            .is_cancelled = {},
-                                            .workspace = workspace_},
+                                            .tail = GetParam()},
                                            read));
     return read;
   }
