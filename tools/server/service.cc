@@ -45,6 +45,12 @@ bool IsInsideCodePoint(std::string_view text, uint64_t offset) {
   return offset < text.size() && (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
 }
 
+// `head` asks for the headers of a GET with HEAD.
+template <typename Route>
+bool Serves(const Route& route, const RequestHead& head) {
+  return route.method == (head.method == "HEAD" ? "GET" : head.method);
+}
+
 HttpResponse FileResponse(std::string_view file, std::string type) {
   HttpResponse response;
   response.content_type = std::move(type);
@@ -77,6 +83,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/page.js", &Service::PageJs},
       {"GET", "/openapi.json", &Service::OpenApi},
       {"GET", "/health", &Service::Health},
+      {"GET", "/ready", &Service::Ready},
       {"GET", "/version", &Service::Version},
       {"GET", "/metrics", &Service::MetricsText},
       {"GET", "/v1/models", &Service::ListModels},
@@ -97,12 +104,23 @@ const std::vector<Service::Route>& Service::Routes() {
   return routes;
 }
 
-std::optional<Refusal> Service::Refuse(const RequestHead& head) {
-  std::string allowed;  // methods of the path
+// HEAD wherever GET is, and OPTIONS everywhere.
+std::string Service::Allowed(const std::string& path) {
+  std::string allowed;
   for (const Route& route : Routes()) {
-    if (!Match(route.path, head.path)) continue;
-    if (head.method == route.method) return RefuseUpload(head);
-    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+    if (!Match(route.path, path)) continue;
+    const std::string_view method = route.method;
+    allowed.append(method).append(method == "GET" ? ", HEAD, " : ", ");
+  }
+  return allowed.empty() ? "" : allowed + "OPTIONS";
+}
+
+std::optional<Refusal> Service::Refuse(const RequestHead& head) {
+  if (head.path == "*") return std::nullopt;  // OPTIONS alone has it
+  const std::string allowed = Allowed(head.path);
+  if (!allowed.empty() && head.method == "OPTIONS") return std::nullopt;
+  for (const Route& route : Routes()) {
+    if (Serves(route, head) && Match(route.path, head.path)) return RefuseUpload(head);
   }
   answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
   if (!allowed.empty()) {
@@ -113,8 +131,12 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
 
 // Before its bytes are read, which are many.
 std::optional<Refusal> Service::RefuseUpload(const RequestHead& head) {
-  const bool is_upload = head.method == "POST" && head.path == kDocuments;
-  if (!is_upload || !jobs_ || !jobs_->is_full()) return std::nullopt;
+  if (head.method != "POST" || head.path != kDocuments) return std::nullopt;
+  if (!jobs_) {
+    answering_.metrics().CountRequest(kDocuments, 403);
+    return NotAllowedToIndex();
+  }
+  if (!jobs_->is_full()) return std::nullopt;
   answering_.metrics().CountRequest(kDocuments, 503);
   return TooManyJobs();
 }
@@ -127,14 +149,26 @@ Refusal Service::TooManyJobs() const {
 }
 
 HttpResponse Service::Handle(const HttpRequest& request) {
+  if (request.head.method == "OPTIONS") return Options(request);
   for (const Route& route : Routes()) {
     const auto id = Match(route.path, request.head.path);
-    if (!id || request.head.method != route.method) continue;
+    if (!id || !Serves(route, request.head)) continue;
     HttpResponse response = (this->*route.handler)(request, *id);
     answering_.metrics().CountRequest(route.path, response.status);
     return response;
   }
   return RefusalResponse(*Refuse(request.head), request.request_id);
+}
+
+// "*" is the server as a whole (RFC 9110, 9.3.7).
+HttpResponse Service::Options(const HttpRequest& request) {
+  HttpResponse response;
+  response.status = 204;
+  response.headers.emplace_back("Allow", request.head.path == "*"
+                                             ? "GET, HEAD, POST, DELETE, OPTIONS"
+                                             : Allowed(request.head.path));
+  answering_.metrics().CountRequest("other", response.status);
+  return response;
 }
 
 void Service::EndAll() {
@@ -166,11 +200,21 @@ HttpResponse Service::OpenApi(const HttpRequest&, const std::string&) {
   return FileResponse(kOpenApiJson, "application/json");
 }
 
-HttpResponse Service::Health(const HttpRequest& request, const std::string&) {
+// Whether the process lives: restarting it would help against nothing that is asked elsewhere.
+HttpResponse Service::Health(const HttpRequest&, const std::string&) {
+  return JsonResponse(R"({"status":"ok"})");
+}
+
+// Whether it makes sense to send questions here.
+HttpResponse Service::Ready(const HttpRequest& request, const std::string&) {
   if (answering_.watch().is_ending_all()) {
     return RefusalResponse({503, "stopping", "the server is stopping"}, request.request_id);
   }
-  return JsonResponse(R"({"status":"ok"})");
+  if (!List().ok()) {
+    return RefusalResponse({503, "not_ready", "the store cannot be read; GET /v1/documents says why"},
+                           request.request_id);
+  }
+  return JsonResponse(R"({"status":"ready"})");
 }
 
 HttpResponse Service::Version(const HttpRequest&, const std::string&) {
@@ -236,7 +280,7 @@ HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string
 }
 
 HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::string& id) {
-  if (!jobs_) return NotAllowedToIndex(request);
+  if (!jobs_) return RefusalResponse(NotAllowedToIndex(), request.request_id);
   auto found = engine_.Find(id);
   if (found.ok()) answering_.sessions().Close(found->id);  // so that its files can go
   auto removed = engine_.Remove(id);
@@ -269,14 +313,12 @@ HttpResponse Service::DocumentText(const HttpRequest& request, const std::string
 
 // --- indexing -----------------------------------------------------------------------------------
 
-HttpResponse Service::NotAllowedToIndex(const HttpRequest& request) const {
-  return RefusalResponse(
-      {403, "index_not_allowed", "this server only answers; start it with --allow-index"},
-      request.request_id);
+Refusal Service::NotAllowedToIndex() {
+  return {403, "index_not_allowed", "this server only answers; start it with --allow-index"};
 }
 
 HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {
-  if (!jobs_) return NotAllowedToIndex(request);
+  if (!jobs_) return RefusalResponse(NotAllowedToIndex(), request.request_id);
   if (request.body_file.empty()) {
     return RefusalResponse({415, "unsupported_media_type",
                             "send the document's bytes as Content-Type: application/octet-stream"},
