@@ -63,7 +63,8 @@ declare -A parsers=(
   [bundle]=store/bundle.cc [checkpoint]=engine/kv_spill.cc
   [catalog]='store/catalog.cc store/catalog_rows.cc store/sqlite.cc'
   [config]=engine/config.cc [gguf]='engine/gguf.cc engine/gguf_tokenizer.cc' [json]=engine/json.cc
-  [jinja]="$(echo engine/jinja_*.cc)" [request_head]=tools/server/request_head.cc
+  [jinja]="$(echo engine/jinja_*.cc)" [chunked_body]=tools/server/chunked_body.cc
+  [request_head]='tools/server/access_rules.cc tools/server/request_head.cc'
   [safetensors]=engine/safetensors.cc
   [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
   [tokenizer_json]='engine/tokenizer_json.cc engine/tokenizer_json_rules.cc engine/bpe_model.cc'

@@ -175,7 +175,7 @@ std::string NormalHost(std::string_view host) {
   std::string_view name, port;
   if (!SplitPort(host, name, port)) return "";
   if (name.ends_with('.')) name.remove_suffix(1);
-  const bool is_name = std::all_of(name.begin(), name.end(), [](char c) {
+  const bool is_name = !name.ends_with('.') && std::all_of(name.begin(), name.end(), [](char c) {
     return c > 0x20 && c < 0x7f && std::string_view("/@?#\\,\"").find(c) == std::string_view::npos;
   });
   return is_name ? Lower(name) : "";

@@ -180,7 +180,7 @@ class Parser {
     if (IsOneOf(name, kSingle) || (IsOneOf(name, kDeciding) && value != before)) {
       return Refuse(Bad("a header comes twice that may come once"));
     }
-    if (IsOneOf(name, kLists)) before.append(", ").append(value);
+    if (IsOneOf(name, kLists)) before.append(",").append(value);
     return true;
   }
 
