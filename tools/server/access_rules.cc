@@ -102,38 +102,36 @@ bool MayBeForeignForm(const RequestHead& head) {
          head.Header("user-agent").starts_with("Mozilla/");
 }
 
-const Refusal kLetIn = {.status = 0, .code = {}, .message = {}};
-
-Refusal CheckSite(const RequestHead& head, const AccessRules& rules) {
+std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rules) {
   const std::string_view host = head.Header("host"), origin = head.Header("origin");
   if (!origin.empty() && !IsOwnOrigin(origin, host) && !IsAllowedOrigin(origin, rules)) {
-    return {403, "origin_not_allowed", "pages of that origin may not ask here; see --allow-origin"};
+    return Refusal{403, "origin_not_allowed", "pages of that origin may not ask here; see --allow-origin"};
   }
   // A link to the page is fine, everything else is not.
   if (origin.empty() && head.Header("sec-fetch-site") == "cross-site" && head.path != "/") {
-    return {403, "origin_not_allowed", "other sites may not ask here"};
+    return Refusal{403, "origin_not_allowed", "other sites may not ask here"};
   }
   if (MayBeForeignForm(head)) {
-    return {415, "unsupported_media_type",
+    return Refusal{415, "unsupported_media_type",
             "send Content-Type: application/json; other sites' forms cannot"};
   }
-  return kLetIn;
+  return std::nullopt;
 }
 
 }  // namespace
 
-Refusal CheckAccess(const RequestHead& head, const AccessRules& rules) {
+std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules) {
   if (!IsKnownHost(head, rules)) {
-    return {403, "host_not_allowed",
+    return Refusal{403, "host_not_allowed",
             "this server is not known under that Host; start it with --allow-host and that name"};
   }
-  if (Refusal refusal = CheckSite(head, rules); refusal.status != 0) return refusal;
+  if (auto refusal = CheckSite(head, rules)) return refusal;
   // Browsers send no token with a preflight; it says no more than which methods there are.
   const bool is_public = head.method == "OPTIONS" || Contains(rules.public_paths, head.path);
   if (!rules.token.empty() && !is_public && !HasToken(head, rules.token)) {
-    return {401, "unauthorized", "send Authorization: Bearer with the server's token"};
+    return Refusal{401, "unauthorized", "send Authorization: Bearer with the server's token"};
   }
-  return kLetIn;
+  return std::nullopt;
 }
 
 Headers CorsHeaders(const RequestHead& head, const AccessRules& rules) {
@@ -174,9 +172,11 @@ std::string NormalHost(std::string_view host) {
   if (host == "*") return "*";
   std::string_view name, port;
   if (!SplitPort(host, name, port)) return "";
+  if (name.starts_with('[')) return IsAddress(Lower(name)) ? Lower(name) : "";
   if (name.ends_with('.')) name.remove_suffix(1);
   const bool is_name = !name.ends_with('.') && std::all_of(name.begin(), name.end(), [](char c) {
-    return c > 0x20 && c < 0x7f && std::string_view("/@?#\\,\"").find(c) == std::string_view::npos;
+    return c > 0x20 && c < 0x7f &&
+           std::string_view("[]/@?#\\,\"").find(c) == std::string_view::npos;
   });
   return is_name ? Lower(name) : "";
 }

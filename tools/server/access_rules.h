@@ -26,9 +26,9 @@ struct AccessRules {
       "/health", "/ready", "/", "/page.css", "/page.js"};
 };
 
-// Empty (status 0): let in. 401 unauthorized, 403 host_not_allowed and origin_not_allowed, 415 for
-// a POST that a form of another site may have sent.
-Refusal CheckAccess(const RequestHead& head, const AccessRules& rules);
+// Nothing: let in. 401 unauthorized, 403 host_not_allowed and origin_not_allowed, 415 for a POST that
+// a form of another site may have sent.
+std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules);
 
 // What an answer to `head` has to say so that a page of an allowed origin can read it, whatever its
 // status; empty where no other site is allowed anything.

@@ -217,9 +217,13 @@ class HttpGuard::Server {
                          .keeps_alive = request.head.keeps_alive && !connections_.is_ending(),
                          .idle_seconds = options_.idle_seconds};
     std::unique_ptr<UploadFile> file;
-    auto refusal = Check(request.head);
-    // The next request begins after the body, which is not read.
-    if (refusal && HasBody(request.head)) form.keeps_alive = false;
+    auto refusal = CheckAccess(request.head, options_.access);
+    if (refusal) form.keeps_alive = false;
+    if (!refusal && options_.refuse && !IsPreflight(request.head)) {
+      refusal = options_.refuse(request.head);
+      // The next request would begin after the body, which is not read.
+      if (refusal && HasBody(request.head)) form.keeps_alive = false;
+    }
     if (!refusal && (refusal = ReadBody(connection, request, file))) form.keeps_alive = false;
     if (refusal) {
       return Respond(connection, request, RefusalResponse(*refusal, request.request_id), form);
@@ -260,12 +264,6 @@ class HttpGuard::Server {
     request.head = std::move(std::get<RequestHead>(head));
     if (const auto id = PlainRequestId(request.head); !id.empty()) request.request_id = id;
     return std::nullopt;
-  }
-
-  // Before the body is read.
-  std::optional<Refusal> Check(const RequestHead& head) const {
-    if (Refusal refusal = CheckAccess(head, options_.access); refusal.status != 0) return refusal;
-    return options_.refuse && !IsPreflight(head) ? options_.refuse(head) : std::nullopt;
   }
 
   std::optional<Refusal> ReadBody(Connection& connection, HttpRequest& request,
