@@ -28,7 +28,7 @@
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
 #   clients       programs and libraries of the field ask the server, stream, cancel and read errors:
-#                 curl, wget, Java, Go, Node, nginx, haproxy, and those of PyPI in a virtual
+#                 curl, wget, Java, Go, Node, Chromium, nginx, haproxy, and those of PyPI in a virtual
 #                 environment in build-clients; the table goes where that of `fuzz` does
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
@@ -307,7 +307,8 @@ avx512() {
 
 clients() {
   local venv=$PWD/build-clients/venv
-  install_packages curl wget default-jdk-headless golang-go nodejs nginx-light haproxy python3-venv
+  install_packages curl wget default-jdk-headless golang-go nodejs chromium nginx-light \
+    haproxy python3-venv
   if [ ! -e "$venv/ready" ]; then
     python3 -m venv "$venv"
     "$venv/bin/pip" install -q openai litellm langchain-openai llama-index-llms-openai-like llm \

@@ -75,6 +75,12 @@ TEST(CheckAccessTest, KnowsItsOrigins) {
   }
   EXPECT_EQ(AccessOf(own + "Sec-Fetch-Site: cross-site\r\n", kRules), 403);
   EXPECT_EQ(AccessOf(own + "Sec-Fetch-Site: cross-site\r\n", kRules, "/"), 0);
+  // Behind a proxy that sends a Host of its own.
+  const std::string proxied = own + "Origin: https://proxy.example\r\nSec-Fetch-Site: ";
+  EXPECT_EQ(AccessOf(proxied + "same-origin\r\n", kRules), 0);
+  EXPECT_EQ(AccessOf(proxied + "same-site\r\n", kRules), 403);
+  EXPECT_EQ(AccessOf(own + "Origin: http://rebound.example\r\nSec-Fetch-Site: same-origin\r\n", kRules),
+            403);
   const AccessRules any = {.hosts = {}, .origins = {"*"}, .token = "x"};
   EXPECT_EQ(AccessOf(own + "Origin: https://evil\r\n", any), 401);  // the token is what counts
 }

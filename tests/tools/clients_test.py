@@ -1,26 +1,32 @@
 #!/usr/bin/env python3
 """Programs and libraries of the field ask the server, read a stream, give up in its middle and get to
 know what is wrong; a table says which did. What is not installed is skipped; CLIENTS=all: fails.
+CLIENTS_ONLY: one of the table.
 
 LECTERN_BIN         folder of the built tools
 LECTERN_TEST_MODEL  model folder to index with
-Programs: curl, wget, java, go, node, nginx, haproxy. PyPI: openai, litellm, langchain-openai,
+Programs: curl, wget, java, go, node, chromium, nginx, haproxy. PyPI: openai, litellm, langchain-openai,
 llama-index-llms-openai-like, llm, requests, httpx, aiohttp.
 """
 
 import asyncio
+import base64
 import http.client
+import http.server
 import importlib.util
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
+import urllib.parse
 import urllib.request
 
 from server_test import MODEL, ONCE, TEXT, Server, index, wait_for
@@ -181,6 +187,30 @@ class Node(Program):
 
     def command(self, body, mode):
         return ["node", os.path.join(HERE, "client.mjs"), self.ask_url, body, mode]
+
+
+class Chromium(Program):
+    """A page of another site, which the server allows."""
+    needs_program = "chromium"
+    origin = None  # where the pages are served from
+
+    def post(self, fields):
+        return self.open(json.dumps(fields), "read")
+
+    def open(self, body, mode):
+        arguments = urllib.parse.quote(json.dumps({"url": self.ask_url, "body": body, "mode": mode}))
+        with tempfile.TemporaryDirectory() as profile:
+            run = subprocess.run(
+                ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                 "--user-data-dir=" + profile, "--virtual-time-budget=20000",
+                 f"{self.origin}/page.html#{arguments}"], capture_output=True, text=True, timeout=120,
+                check=True)
+        shown = base64.b64decode(re.search("<pre>(.*)</pre>", run.stdout).group(1)).decode()
+        status, text = shown.split("\n", 1)
+        return int(status), text
+
+    def cancel(self):
+        assert self.open(json.dumps(LONG), "cancel")[0] == 200
 
 
 class HttpClient(AskClient):
@@ -455,12 +485,20 @@ class Llm(Client):
 CLIENTS = {
     "curl": Curl, "curl --http1.0": Curl10, "curl --http2": CurlH2, "curl, chunked, Expect": CurlChunked,
     "wget": Wget, "Java HttpClient": Java, "Go net/http, chunked": Go, "Node fetch": Node,
-    "http.client": HttpClient, "urllib": Urllib, "requests": Requests,
+    "Chromium, another site's page": Chromium, "http.client": HttpClient, "urllib": Urllib, "requests": Requests,
     "requests, a generator": RequestsGenerator, "httpx": Httpx, "aiohttp": Aiohttp,
     "nginx, as it is": Nginx, "nginx, HTTP/1.1": NginxKept, "haproxy": Haproxy,
     "openai": OpenAi, "litellm": LiteLlm, "langchain-openai": LangChain, "llama-index": LlamaIndex,
     "llm": Llm,
 }
+
+
+class Pages(http.server.SimpleHTTPRequestHandler):
+    def __init__(self, *args):
+        super().__init__(*args, directory=HERE)
+
+    def log_message(self, *_):
+        pass
 
 
 def free_port():
@@ -483,7 +521,10 @@ class ClientsTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="lectern-clients-")
         store = os.path.join(cls.folder.name, "store")
         index(store, "lease", TEXT)
-        cls.server = Server(store, "--model", MODEL)
+        cls.pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+        threading.Thread(target=cls.pages.serve_forever, daemon=True).start()
+        Chromium.origin = f"http://localhost:{cls.pages.server_port}"
+        cls.server = Server(store, "--model", MODEL, "--allow-origin", Chromium.origin)
         cls.url = f"http://127.0.0.1:{cls.server.port}"
         cls.answer = cls.server.ask(**ASK)[2]["answer"]
         cls.proxies = [cls.begin_proxy(*proxy) for proxy in (
@@ -509,6 +550,8 @@ class ClientsTest(unittest.TestCase):
         for process in cls.proxies:
             process.terminate()
             process.wait()
+        cls.pages.shutdown()
+        cls.pages.server_close()
         code, _, err = cls.server.stop()
         cls.folder.cleanup()
         print_table()

@@ -55,6 +55,8 @@ ATTACKS = {
     # --- other sites' pages ---
     "foreign origin": (GET + L + b"Origin: http://evil.example\r\n\r\n", 403),
     "null origin": (GET + L + b"Origin: null\r\n\r\n", 403),
+    "rebound name's origin": (GET + L + b"Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n"
+                              b"\r\n", 403),
     "another port's origin": (GET + L + b"Origin: http://localhost:3000\r\n\r\n", 403),
     "origin with another start": (GET + L + b"Origin: http://localhost.evil\r\n\r\n", 403),
     "cross site": (GET + L + b"Sec-Fetch-Site: cross-site\r\n\r\n", 403),
@@ -634,6 +636,8 @@ class StartTest(unittest.TestCase):
         self.assertEqual(preflight[0], 204)  # browsers send no token with it
 
     def test_tokens_of_other_clients(self):
+        with open(self.token, "w", encoding="utf-8") as file:
+            file.write(TOKEN + "\r\n")  # as editors on Windows do
         server = self.start("--token-file", self.token)
         for headers in ({"Authorization": "bearer " + TOKEN}, {"X-Api-Key": TOKEN}):
             self.assertEqual(server.call("GET", "/v1/documents", headers=headers)[0], 200)

@@ -207,6 +207,10 @@ CLIENTS = {
     "Firefox behind TLS": post(V1, "Host: localhost", "Origin: https://localhost", JSON,
                                "Sec-Fetch-Site: same-origin", "User-Agent: Mozilla/5.0 (X11; Linux "
                                "x86_64; rv:127.0) Gecko/20100101 Firefox/127.0", *FORWARDED),
+    "Firefox behind nginx, which sends its own Host": post(
+        V0, H, "Connection: close", "Origin: https://lectern.example", JSON,
+        "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "User-Agent: Mozilla/5.0 (X11; Linux "
+        "x86_64; rv:127.0) Gecko/20100101 Firefox/127.0"),
     "Chrome tries a WebSocket": get("GET / HTTP/1.1", LOCAL, "Connection: Upgrade", "Upgrade: websocket",
                                     "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9",
                                     "Origin: http://localhost:8017", has=b"<html"),

@@ -72,12 +72,15 @@ bool HasToken(const RequestHead& head, const std::string& token) {
          SameSecret(head.Header("x-api-key"), token);
 }
 
-// A page of this very server: its origin is what the browser sends as Host; a proxy may have
-// taken TLS off.
-bool IsOwnOrigin(std::string_view origin, std::string_view host) {
-  const std::string normal = NormalOrigin(origin);
-  return !normal.empty() && (normal == NormalOrigin("http://" + std::string(host)) ||
-                             normal == NormalOrigin("https://" + std::string(host)));
+// A page of this very server: its origin is what the browser sends as Host; a proxy may have taken
+// TLS off. Where the proxy changes Host too, the browser says that the page has the address that it
+// asks; with https that is true, because a name that was rebound has no certificate.
+bool IsOwnOrigin(const RequestHead& head) {
+  const std::string host(head.Header("host"));
+  const std::string origin = NormalOrigin(head.Header("origin"));
+  if (origin.empty()) return false;
+  return origin == NormalOrigin("http://" + host) || origin == NormalOrigin("https://" + host) ||
+         (origin.starts_with("https://") && head.Header("sec-fetch-site") == "same-origin");
 }
 
 bool IsAllowedOrigin(std::string_view origin, const AccessRules& rules) {
@@ -103,8 +106,8 @@ bool MayBeForeignForm(const RequestHead& head) {
 }
 
 std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rules) {
-  const std::string_view host = head.Header("host"), origin = head.Header("origin");
-  if (!origin.empty() && !IsOwnOrigin(origin, host) && !IsAllowedOrigin(origin, rules)) {
+  const std::string_view origin = head.Header("origin");
+  if (!origin.empty() && !IsOwnOrigin(head) && !IsAllowedOrigin(origin, rules)) {
     return Refusal{403, "origin_not_allowed", "pages of that origin may not ask here; see --allow-origin"};
   }
   // A link to the page is fine, everything else is not.

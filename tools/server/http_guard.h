@@ -35,8 +35,9 @@ struct GuardOptions {
   int head_ms = 5000, body_ms = 10000;  // each from its first byte to its last
   int upload_ms = 600000;
   int write_ms = 10000;  // without a byte taken by the client
-  // For a first or another request; shorter where connections are scarce.
-  int idle_seconds = 60;
+  // For a first or another request; shorter where connections are scarce. Longer than proxies and
+  // clients keep theirs (nginx 60 s, Go 90 s), so that these do not send into one that just ends.
+  int idle_seconds = 120;
 };
 
 class HttpGuard {

@@ -133,6 +133,7 @@ api::Result<std::string> ReadToken(const std::string& path) {
   if (!file || !std::getline(file, token)) {
     return Wrong("cannot read a token from " + path, "token-file");
   }
+  token.erase(token.find_last_not_of(" \t\r") + 1);  // of an editor that ends lines with CR and LF
   if (token.size() < 16) {
     return Wrong(path +
                      ": a token of fewer than 16 characters can be guessed; "

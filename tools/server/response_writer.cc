@@ -5,31 +5,40 @@
 namespace lectern::server {
 namespace {
 
-const char* Reason(int status) {
-  switch (status) {
-    case 200: return "OK";
-    case 202: return "Accepted";
-    case 204: return "No Content";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 408: return "Request Timeout";
-    case 409: return "Conflict";
-    case 411: return "Length Required";
-    case 413: return "Content Too Large";
-    case 414: return "URI Too Long";
-    case 415: return "Unsupported Media Type";
-    case 417: return "Expectation Failed";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 503: return "Service Unavailable";
-    case 505: return "HTTP Version Not Supported";
-    case 507: return "Insufficient Storage";
-    default: return status < 400 ? "OK" : "Error";
+struct StatusName {
+  int status;
+  const char* name;
+};
+// Those that the server answers with.
+constexpr StatusName kStatusNames[] = {
+    {200, "OK"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {503, "Service Unavailable"},
+    {505, "HTTP Version Not Supported"},
+    {507, "Insufficient Storage"},
+};
+
+const char* NameOf(int status) {
+  for (const StatusName& known : kStatusNames) {
+    if (known.status == status) return known.name;
   }
+  return "";
 }
 
 // In English whatever the locale (RFC 9110, 5.6.7).
@@ -82,7 +91,7 @@ class Stream : public ResponseStream {
 }  // namespace
 
 std::string ResponseHead(const HttpResponse& response, const ResponseForm& form, std::time_t now) {
-  std::string text = "HTTP/1.1 " + std::to_string(response.status) + " " + Reason(response.status);
+  std::string text = "HTTP/1.1 " + std::to_string(response.status) + " " + NameOf(response.status);
   text += "\r\nDate: " + HttpDate(now);
   if (!KeepsAlive(response, form)) {
     text += "\r\nConnection: close";
