@@ -1,5 +1,5 @@
-// What ParseHead accepts keeps the promises of its header, and written out anew says the same; who is
-// let in has shown what the rules want.
+// What ParseHead accepts keeps the promises of its header, and written out anew says the same; who
+// is let in has shown what the rules want.
 #include "tools/server/request_head.h"
 
 #include <algorithm>
@@ -77,8 +77,8 @@ void CheckSame(const RequestHead& a, const RequestHead& b) {
         a.keeps_alive == b.keeps_alive);
 }
 
-// A head ends at the same place whatever follows it, and not before it is whole; what ParseHead takes
-// is one head.
+// A head ends at the same place whatever follows it, and not before it is whole; what ParseHead
+// takes is one head.
 void CheckEnd(std::string_view bytes, bool is_accepted) {
   const size_t end = server::FindHeadEnd(bytes);
   Check(end <= bytes.size());
@@ -96,15 +96,14 @@ void CheckNormal(const RequestHead& head) {
 }
 
 void CheckRules(const RequestHead& head) {
-  const server::AccessRules rules = {.hosts = {"lectern.example"},
-                                     .origins = {"https://a.example"},
-                                     .token = "0123456789abcdef"};
+  const server::AccessRules rules = {
+      .hosts = {"lectern.example"}, .origins = {"https://a.example"}, .token = "0123456789abcdef"};
   const auto refusal = server::CheckAccess(head, rules);
   const int status = refusal ? refusal->status : 0;
   Check(status == 0 || status == 401 || status == 403 || status == 415);
-  const bool is_public = head.method == "OPTIONS" ||
-                         std::find(rules.public_paths.begin(), rules.public_paths.end(),
-                                   head.path) != rules.public_paths.end();
+  const bool is_public =
+      head.method == "OPTIONS" || std::find(rules.public_paths.begin(), rules.public_paths.end(),
+                                            head.path) != rules.public_paths.end();
   const bool has_token = head.Header("authorization").ends_with(rules.token) ||
                          head.Header("x-api-key") == rules.token;
   Check(status != 0 || is_public || has_token);

@@ -45,12 +45,34 @@ TEST(CheckAccessTest, KnowsItsHosts) {
         "Lectern.Example.:443", "host.docker.internal:8017"}) {
     EXPECT_EQ(AccessOf("Host: " + std::string(host) + "\r\n", kRules), 0) << host;
   }
-  for (const char* const host :
-       {"evil", "evil.example:8017", "localhost.evil", "evillocalhost", "localhost@evil", "[::1",
-        "::1", "::1]", "[localhost]", "127.0.0.1.evil", "127.0.0.1.evil.example", "127.1", "0x7f000001",
-        "localhost:evil", "localhost:8017:1", "localhost..", "localhost/x", "localhost#x", "localhost,evil",
-        "[::1]evil", "[::1].evil", "*", "evil.lectern.example", "lectern.example.evil", "\xc3\xa9",
-        "local host", "localhost:123456", "."}) {
+  for (const char* const host : {"evil",
+                                 "evil.example:8017",
+                                 "localhost.evil",
+                                 "evillocalhost",
+                                 "localhost@evil",
+                                 "[::1",
+                                 "::1",
+                                 "::1]",
+                                 "[localhost]",
+                                 "127.0.0.1.evil",
+                                 "127.0.0.1.evil.example",
+                                 "127.1",
+                                 "0x7f000001",
+                                 "localhost:evil",
+                                 "localhost:8017:1",
+                                 "localhost..",
+                                 "localhost/x",
+                                 "localhost#x",
+                                 "localhost,evil",
+                                 "[::1]evil",
+                                 "[::1].evil",
+                                 "*",
+                                 "evil.lectern.example",
+                                 "lectern.example.evil",
+                                 "\xc3\xa9",
+                                 "local host",
+                                 "localhost:123456",
+                                 "."}) {
     EXPECT_EQ(AccessOf("Host: " + std::string(host) + "\r\n", kRules), 403) << host;
   }
   const auto without = ParseHead("GET / HTTP/1.0\r\n\r\n");
@@ -79,8 +101,9 @@ TEST(CheckAccessTest, KnowsItsOrigins) {
   const std::string proxied = own + "Origin: https://proxy.example\r\nSec-Fetch-Site: ";
   EXPECT_EQ(AccessOf(proxied + "same-origin\r\n", kRules), 0);
   EXPECT_EQ(AccessOf(proxied + "same-site\r\n", kRules), 403);
-  EXPECT_EQ(AccessOf(own + "Origin: http://rebound.example\r\nSec-Fetch-Site: same-origin\r\n", kRules),
-            403);
+  EXPECT_EQ(
+      AccessOf(own + "Origin: http://rebound.example\r\nSec-Fetch-Site: same-origin\r\n", kRules),
+      403);
   const AccessRules any = {.hosts = {}, .origins = {"*"}, .token = "x"};
   EXPECT_EQ(AccessOf(own + "Origin: https://evil\r\n", any), 401);  // the token is what counts
 }
@@ -92,9 +115,10 @@ int FormOf(const std::string& headers) {
 
 // A form, or a script that asks for no permission, can send these types alone.
 TEST(CheckAccessTest, FormsOfOtherSitesAreRefused) {
-  for (const std::string type : {"", "Content-Type: text/plain\r\n", "Content-Type: text/plain;x=y\r\n",
-                                 "Content-Type: application/x-www-form-urlencoded\r\n",
-                                 "Content-Type: Multipart/Form-Data; boundary=x\r\n"}) {
+  for (const std::string type :
+       {"", "Content-Type: text/plain\r\n", "Content-Type: text/plain;x=y\r\n",
+        "Content-Type: application/x-www-form-urlencoded\r\n",
+        "Content-Type: Multipart/Form-Data; boundary=x\r\n"}) {
     EXPECT_EQ(FormOf(type), 0) << type;  // curl
     EXPECT_EQ(FormOf(type + "Origin: http://localhost\r\n"), 0) << type;
     EXPECT_EQ(FormOf(type + "Sec-Fetch-Site: same-origin\r\n"), 0) << type;
@@ -135,7 +159,8 @@ TEST(CorsHeadersTest, TellBrowsersOfAllowedOriginsAlone) {
   EXPECT_EQ(allowed["Access-Control-Allow-Origin"], "https://a.example");
   EXPECT_EQ(allowed["Access-Control-Allow-Credentials"], "true");
   EXPECT_EQ(allowed["Vary"], "Origin");
-  for (const std::string origin : {"", "Origin: http://localhost\r\n", "Origin: https://evil\r\n"}) {
+  for (const std::string origin :
+       {"", "Origin: http://localhost\r\n", "Origin: https://evil\r\n"}) {
     const auto headers = ByName(CorsHeaders(Head(host + origin), kRules));
     EXPECT_EQ(headers, (std::map<std::string, std::string>{{"Vary", "Origin"}})) << origin;
   }
@@ -172,7 +197,8 @@ TEST(NormalOriginTest, IsAsBrowsersWriteIt) {
   EXPECT_EQ(NormalOrigin("http://[::1]:8017"), "http://[::1]:8017");
   EXPECT_EQ(NormalOrigin("chrome-extension://abc"), "chrome-extension://abc");
   EXPECT_EQ(NormalOrigin("null"), "null");
-  for (const char* const none : {"", "example.org", "https://", "://a", "https://a/b", "https://a b"}) {
+  for (const char* const none :
+       {"", "example.org", "https://", "://a", "https://a/b", "https://a b"}) {
     EXPECT_EQ(NormalOrigin(none), "") << none;
   }
 }

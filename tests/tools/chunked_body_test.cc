@@ -45,9 +45,8 @@ TEST(ChunkedBodyTest, IsNotDoneBeforeItsEnd) {
 }
 
 TEST(ChunkedBodyTest, RefusesSizesThatAreNone) {
-  for (const char* const size :
-       {"", " ", "x", "0x5", "-1", "+5", " 5", "\t5", "5 5", "5,", "5\r", "ffffffffffffffff", "g", ";a",
-        "5;a\x01"}) {
+  for (const char* const size : {"", " ", "x", "0x5", "-1", "+5", " 5", "\t5", "5 5", "5,", "5\r",
+                                 "ffffffffffffffff", "g", ";a", "5;a\x01"}) {
     EXPECT_EQ(Decode(std::string(size) + "\r\nhello\r\n0\r\n\r\n"), "!") << size;
   }
   EXPECT_EQ(Decode(std::string_view("5\0\r\nhello", 10)), "!");

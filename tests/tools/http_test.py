@@ -584,7 +584,8 @@ class StartTest(unittest.TestCase):
             server = Server(self.path("store"), "--host", host, "--token-file", self.token)
             try:
                 name = socket.gethostname()
-                for known in ("127.0.0.1", "192.168.7.7:8017", "[fd00::1]:8017", name, "localhost"):
+                for known in ("127.0.0.1", "192.168.7.7:8017", "[fd00::1]:8017", name,
+                              name + ".local:8017", "localhost"):
                     self.assertEqual(self.status_at("127.0.0.1", server.port, known), 200, known)
                 self.assertEqual(self.status_at("127.0.0.1", server.port, "other.example"), 403)
                 self.assertEqual(self.status_at("127.0.0.1", server.port, "127.0.0.1", "x"), 401)

@@ -66,7 +66,8 @@ TEST(ParseHeadTest, RefusesWhatIsNoRequestOfOurs) {
   for (const char* const version : {"HTTP/2.0", "HTTP/0.9", "HTTP/3.1"}) {
     EXPECT_EQ(StatusOf("GET / " + std::string(version) + "\r\nHost: localhost\r\n\r\n"), 505);
   }
-  for (const char* const version : {"HTTP/1", "HTTP/1.10", "http/1.1", "HTTP/a.1", "HTTP/1,1", ""}) {
+  for (const char* const version :
+       {"HTTP/1", "HTTP/1.10", "http/1.1", "HTTP/a.1", "HTTP/1,1", ""}) {
     EXPECT_EQ(StatusOf("GET / " + std::string(version) + "\r\nHost: localhost\r\n\r\n"), 400);
   }
   for (const char* const target : {"/%", "/%0", "/%g0", "/%00", "/?a=%00", "/?%zz", "/?a=1&a=2"}) {
@@ -95,8 +96,8 @@ TEST(ParseHeadTest, RefusesFramingThatProxiesReadInTwoWays) {
   EXPECT_EQ(StatusOf("POST / HTTP/1.0\r\n" + chunked + "\r\n"), 400);
   EXPECT_EQ(StatusOf(Post(chunked + chunked)), 501);
   EXPECT_EQ(StatusOf(Post("Transfer-Encoding:\r\n" + chunked)), 501);
-  for (const char* const coding :
-       {"", "gzip, chunked", "chunked, gzip", "identity", "xchunked", "chunked;q=1", "\"chunked\""}) {
+  for (const char* const coding : {"", "gzip, chunked", "chunked, gzip", "identity", "xchunked",
+                                   "chunked;q=1", "\"chunked\""}) {
     EXPECT_EQ(StatusOf(Post("Transfer-Encoding: " + std::string(coding) + "\r\n")), 501) << coding;
   }
 }
@@ -114,14 +115,16 @@ TEST(ParseHeadTest, TakesWhatClientsSend) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.9\r\nHost: localhost\r\n\r\n"), 0);
   EXPECT_EQ(StatusOf("\r\n\r\n" + Get("/")), 0);
   EXPECT_EQ(StatusOf(Get("/v1/documents/Caf\xc3\xa9")), 0);  // curl does not encode
-  EXPECT_EQ(StatusOf(Get("/", "Upgrade: h2c\r\nHTTP2-Settings: AAE\r\nConnection: Upgrade\r\n")), 0);
+  EXPECT_EQ(StatusOf(Get("/", "Upgrade: h2c\r\nHTTP2-Settings: AAE\r\nConnection: Upgrade\r\n")),
+            0);
   EXPECT_EQ(StatusOf(Get("/", "Content-Encoding: Identity\r\nTE: trailers\r\n")), 0);
   EXPECT_EQ(StatusOf(Get("/", "Content-Type: a\r\ncontent-type: a\r\n")), 0);
   EXPECT_EQ(StatusOf(Get("/?&a=1&&b=2&")), 0);
   const RequestHead empty = Accepted(Post(""));  // RFC 9112, 6.3: no body
   EXPECT_EQ(empty.content_length, 0);
   EXPECT_FALSE(empty.is_chunked);
-  const RequestHead chunked = Accepted(Post("transfer-encoding: Chunked\r\nExpect: 100-Continue\r\n"));
+  const RequestHead chunked =
+      Accepted(Post("transfer-encoding: Chunked\r\nExpect: 100-Continue\r\n"));
   EXPECT_TRUE(chunked.is_chunked);
   EXPECT_TRUE(chunked.expects_continue);
   EXPECT_FALSE(Accepted(Post("Expect: 100-continue\r\n")).expects_continue);  // nothing to wait for

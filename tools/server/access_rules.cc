@@ -19,8 +19,8 @@ bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> list
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Splits "name:port"; the port is empty where there is none. False: it is no number, or the brackets
-// of an IPv6 address do not match.
+// Splits "name:port"; the port is empty where there is none. False: it is no number, or the
+// brackets of an IPv6 address do not match.
 bool SplitPort(std::string_view host, std::string_view& name, std::string_view& port) {
   const size_t bracket = host.find(']');
   const size_t colon = host.find(':', bracket == host.npos ? 0 : bracket);
@@ -89,13 +89,13 @@ bool IsAllowedOrigin(std::string_view origin, const AccessRules& rules) {
 
 // Media types that a form sends, or a script without a preflight; none at all is one of them.
 bool IsTypeOfForms(std::string_view type) {
-  return IsOneOf(Lower(Trim(TakeUntil(type, ';'))), {"", "text/plain", "multipart/form-data",
-                                                     "application/x-www-form-urlencoded"});
+  return IsOneOf(Lower(Trim(TakeUntil(type, ';'))),
+                 {"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"});
 }
 
-// curl sends JSON as a form's type, so the type alone is no reason to refuse. A browser shows itself:
-// today's by Origin, which is checked before, and Sec-Fetch-Site; older ones by their name, the
-// page they come from or its cookies.
+// curl sends JSON as a form's type, so the type alone is no reason to refuse. A browser shows
+// itself: today's by Origin, which is checked before, and Sec-Fetch-Site; older ones by their name,
+// the page they come from or its cookies.
 bool MayBeForeignForm(const RequestHead& head) {
   if (head.method != "POST" || !IsTypeOfForms(head.Header("content-type"))) return false;
   if (!head.Header("origin").empty()) return false;
@@ -108,7 +108,8 @@ bool MayBeForeignForm(const RequestHead& head) {
 std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rules) {
   const std::string_view origin = head.Header("origin");
   if (!origin.empty() && !IsOwnOrigin(head) && !IsAllowedOrigin(origin, rules)) {
-    return Refusal{403, "origin_not_allowed", "pages of that origin may not ask here; see --allow-origin"};
+    return Refusal{403, "origin_not_allowed",
+                   "pages of that origin may not ask here; see --allow-origin"};
   }
   // A link to the page is fine, everything else is not.
   if (origin.empty() && head.Header("sec-fetch-site") == "cross-site" && head.path != "/") {
@@ -116,7 +117,7 @@ std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rul
   }
   if (MayBeForeignForm(head)) {
     return Refusal{415, "unsupported_media_type",
-            "send Content-Type: application/json; other sites' forms cannot"};
+                   "send Content-Type: application/json; other sites' forms cannot"};
   }
   return std::nullopt;
 }
@@ -125,8 +126,9 @@ std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rul
 
 std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules) {
   if (!IsKnownHost(head, rules)) {
-    return Refusal{403, "host_not_allowed",
-            "this server is not known under that Host; start it with --allow-host and that name"};
+    return Refusal{
+        403, "host_not_allowed",
+        "this server is not known under that Host; start it with --allow-host and that name"};
   }
   if (auto refusal = CheckSite(head, rules)) return refusal;
   // Browsers send no token with a preflight; it says no more than which methods there are.
@@ -194,8 +196,8 @@ std::string NormalOrigin(std::string_view origin) {
   std::string_view name, port;
   const std::string host = NormalHost(authority);
   if (host.empty() || host == "*" || !SplitPort(authority, name, port)) return "";
-  const bool is_default = port.empty() || (scheme == "http" && port == "80") ||
-                          (scheme == "https" && port == "443");
+  const bool is_default =
+      port.empty() || (scheme == "http" && port == "80") || (scheme == "https" && port == "443");
   return scheme + "://" + host + (is_default ? "" : ":" + std::string(port));
 }
 

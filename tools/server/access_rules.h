@@ -21,13 +21,13 @@ struct AccessRules {
   std::vector<std::string> hosts;
   // Sites whose pages may ask, beside the server's own, as NormalOrigin gives them; "*": any.
   std::vector<std::string> origins;
-  std::string token;  // "Authorization: Bearer"; empty: none is needed
+  std::string token;                         // "Authorization: Bearer"; empty: none is needed
   std::vector<std::string> public_paths = {  // without a token; the page asks for it
       "/health", "/ready", "/", "/page.css", "/page.js"};
 };
 
-// Nothing: let in. 401 unauthorized, 403 host_not_allowed and origin_not_allowed, 415 for a POST that
-// a form of another site may have sent.
+// Nothing: let in. 401 unauthorized, 403 host_not_allowed and origin_not_allowed, 415 for a POST
+// that a form of another site may have sent.
 std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules);
 
 // What an answer to `head` has to say so that a page of an allowed origin can read it, whatever its

@@ -59,10 +59,9 @@ bool ChunkedBody::ParseSize() {
   constexpr size_t kMaxDigits = 15;  // below 2^60: sums of it do not overflow
   std::string_view extension = line_;
   const std::string_view text = Trim(TakeUntil(extension, ';'));
-  const bool is_plain = line_.starts_with(text) && text.size() <= kMaxDigits && !text.empty() &&
-                        std::all_of(text.begin(), text.end(), [](char c) {
-                          return HexDigit(c) >= 0;
-                        });
+  const bool is_plain =
+      line_.starts_with(text) && text.size() <= kMaxDigits && !text.empty() &&
+      std::all_of(text.begin(), text.end(), [](char c) { return HexDigit(c) >= 0; });
   const bool has_control = std::any_of(extension.begin(), extension.end(), [](unsigned char c) {
     return (c < 0x20 && c != '\t') || c == 0x7f;
   });

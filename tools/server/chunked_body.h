@@ -18,8 +18,8 @@ class ChunkedBody {
   static constexpr size_t kMaxTrailer = 8 * 1024;  // of all trailers together
 
   // Takes from the front of `bytes` what belongs to the body, all until it is done. Returns data,
-  // which lies in the old `bytes`; empty where more bytes are needed or the body is done. nullopt: the
-  // bytes are no chunks, or a line is too long, and nothing more can be taken.
+  // which lies in the old `bytes`; empty where more bytes are needed or the body is done. nullopt:
+  // the bytes are no chunks, or a line is too long, and nothing more can be taken.
   std::optional<std::string_view> Take(std::string_view& bytes);
   uint64_t left() const { return left_; }  // bytes of the chunk that are still to come
   bool is_done() const { return state_ == State::kDone; }
@@ -31,7 +31,7 @@ class ChunkedBody {
   bool ParseSize();
 
   State state_ = State::kSize;
-  std::string line_;   // the one that is not complete, without its line feed
+  std::string line_;  // the one that is not complete, without its line feed
   uint64_t left_ = 0;
   size_t trailer_bytes_ = 0;
 };

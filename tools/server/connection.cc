@@ -79,11 +79,11 @@ bool Connection::IsGone() const {
   return (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || HasLeft();
 }
 
-// The client sends no more: it has closed the connection, or only its writing side and waits for the
-// answer. TCP says which when it is sent something: a connection that is closed is reset. Before the
-// answer that something is "100 Continue", which clients of HTTP/1.1 skip wherever it comes (RFC 9110,
-// 15.2); later it is the answer itself. For HTTP/1.0 there is nothing to send: clients that shut down
-// their writing side do so with the request, those that leave do so later.
+// The client sends no more: it has closed the connection, or only its writing side and waits for
+// the answer. TCP says which when it is sent something: a connection that is closed is reset.
+// Before the answer that something is "100 Continue", which clients of HTTP/1.1 skip wherever it
+// comes (RFC 9110, 15.2); later it is the answer itself. For HTTP/1.0 there is nothing to send:
+// clients that shut down their writing side do so with the request, those that leave do so later.
 bool Connection::HasLeft() const {
   const std::lock_guard lock(probe_mutex_);
   if (minor_version_ == 0) {

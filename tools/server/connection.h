@@ -26,8 +26,8 @@ class Connection : public Peer {
 
   // Bytes that came and were not used yet; what is used is erased from its front.
   std::string& buffer() { return buffer_; }
-  // Adds what comes to the buffer, at most `most` bytes. False: nothing came before the deadline, or
-  // the client sends no more.
+  // Adds what comes to the buffer, at most `most` bytes. False: nothing came before the deadline,
+  // or the client sends no more.
   bool Read(size_t most, Clock::time_point deadline);
   bool is_at_end() const { return is_at_end_; }  // the client sends no more
   bool Write(std::string_view bytes) const;
@@ -76,8 +76,8 @@ class OpenConnections {
   };
 
   uint32_t count() const;
-  // Ends the one that has waited longest. What it sends in this moment is still answered. False: none
-  // waits.
+  // Ends the one that has waited longest. What it sends in this moment is still answered. False:
+  // none waits.
   bool EndOldestIdle();
   void EndIdle();  // all of them, and what becomes idle later
   void EndAll();   // also those whose request is being answered, at once

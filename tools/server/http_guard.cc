@@ -116,7 +116,8 @@ std::optional<Refusal> TakeChunks(Connection& connection, uint64_t limit,
     std::string_view rest = buffer;
     while (!rest.empty() && !body.is_done()) {
       const auto data = body.Take(rest);
-      if (!data) return Refusal{400, "bad_request", "the body is not in chunks as RFC 9112 has them"};
+      if (!data)
+        return Refusal{400, "bad_request", "the body is not in chunks as RFC 9112 has them"};
       size += data->size();
       if (size + body.left() > limit) return TooLarge(limit);
       if (!sink(*data)) return Refusal{507, "no_space", kNoSpace};
@@ -186,7 +187,8 @@ class HttpGuard::Server {
         while (ServeRequest(connection, open)) {
         }
       }
-    } catch (const std::exception&) {  // no memory, or an answer that breaks off: the client sees it
+    } catch (
+        const std::exception&) {  // no memory, or an answer that breaks off: the client sees it
     }
     connection.Finish();
   }
@@ -306,8 +308,11 @@ class HttpGuard::Server {
 
   HttpResponse Answer(const HttpRequest& request) const {
     if (IsPreflight(request.head)) {
-      return {.status = 204, .content_type = {}, .body = {},
-              .headers = PreflightHeaders(request.head), .stream = {}};
+      return {.status = 204,
+              .content_type = {},
+              .body = {},
+              .headers = PreflightHeaders(request.head),
+              .stream = {}};
     }
     try {
       return handler_(request);

@@ -193,6 +193,7 @@ std::optional<api::Error> CompleteAccess(Flags& flags) {
   std::string& host = flags.guard.host;
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   access.hosts = {NormalHost(IsWildcard(host) ? HostName() : host)};
+  if (IsWildcard(host)) access.hosts.push_back(access.hosts.front() + ".local");  // multicast DNS
   for (const std::string& name : flags.hosts) {
     access.hosts.push_back(NormalHost(name));
     if (access.hosts.back().empty()) return Wrong(name + " is no name of a host", "allow-host");
@@ -266,8 +267,9 @@ void PrintAddress(const Flags& flags, uint16_t port) {
   std::cout << (flags.engine.json() ? "{\"url\":\"" + url + "\"}" : "listening on " + url)
             << std::endl;
   if (!IsWildcard(given) || !flags.hosts.empty()) return;
-  std::cerr << kTool << ": clients may call it by any address of this machine or as "
-            << flags.guard.access.hosts.front() << "; another name needs --allow-host" << std::endl;
+  const std::vector<std::string>& names = flags.guard.access.hosts;
+  std::cerr << kTool << ": clients may call it by any address of this machine, as " << names[0]
+            << " or as " << names[1] << "; another name needs --allow-host" << std::endl;
 }
 
 void WaitForConnections(const HttpGuard& guard, std::chrono::milliseconds most) {

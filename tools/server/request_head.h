@@ -24,9 +24,9 @@ struct HeadLimits {
 size_t FindHeadEnd(std::string_view bytes);
 
 // `bytes`: up to and with the empty line, as FindHeadEnd says. Any method is taken: whether a path
-// has it is for others to say. An absolute target's host replaces the Host header (RFC 9112, 3.2.2).
-// Headers that come several times are joined with "," where they are lists that matter here
-// (Connection, Expect, Transfer-Encoding); of others the first counts.
+// has it is for others to say. An absolute target's host replaces the Host header (RFC
+// 9112, 3.2.2). Headers that come several times are joined with "," where they are lists that
+// matter here (Connection, Expect, Transfer-Encoding); of others the first counts.
 //
 // Refused: other versions than HTTP/1 (505), control characters, bad percent codes and a decoded
 // NUL, names that are no tokens, folded lines, two different values of a header that decides

@@ -96,7 +96,8 @@ std::string ResponseHead(const HttpResponse& response, const ResponseForm& form,
   if (!KeepsAlive(response, form)) {
     text += "\r\nConnection: close";
   } else {
-    text += "\r\nConnection: keep-alive\r\nKeep-Alive: timeout=" + std::to_string(form.idle_seconds);
+    text +=
+        "\r\nConnection: keep-alive\r\nKeep-Alive: timeout=" + std::to_string(form.idle_seconds);
   }
   if (response.status != 204) {
     text += "\r\nContent-Type: " + response.content_type;
@@ -110,8 +111,7 @@ std::string ResponseHead(const HttpResponse& response, const ResponseForm& form,
   return text + "\r\n\r\n";
 }
 
-bool WriteResponse(Connection& connection, const HttpResponse& response,
-                   const ResponseForm& form) {
+bool WriteResponse(Connection& connection, const HttpResponse& response, const ResponseForm& form) {
   connection.Begin();
   std::string head = ResponseHead(response, form, std::time(nullptr));
   const bool has_body = !form.is_head && response.status != 204;

@@ -10,8 +10,8 @@
 
 namespace lectern::server {
 
-// How the request that is answered wants its response. The defaults are those of a request that could
-// not be read.
+// How the request that is answered wants its response. The defaults are those of a request that
+// could not be read.
 struct ResponseForm {
   int minor_version = 1;
   bool is_head = false;  // headers alone, as GET would have them
