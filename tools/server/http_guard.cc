@@ -187,8 +187,8 @@ class HttpGuard::Server {
         while (ServeRequest(connection, open)) {
         }
       }
-    } catch (
-        const std::exception&) {  // no memory, or an answer that breaks off: the client sees it
+    } catch (const std::exception&) {
+      // No memory, or an answer that breaks off. The client sees that it does.
     }
     connection.Finish();
   }
@@ -241,6 +241,7 @@ class HttpGuard::Server {
     for (;;) {
       while (buffer.starts_with("\r\n")) buffer.erase(0, 2);
       if (!buffer.empty() && buffer != "\r") return true;
+      buffer.shrink_to_fit();  // hundreds may wait
       open.SetIdle(true);
       const bool has_come = connection.Read(kHeadReadBytes, deadline);
       open.SetIdle(false);

@@ -54,9 +54,6 @@ uint16_t PortOf(int fd) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// As machines without IPv6 say it.
-bool HasNoSuchAddress(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
-
 std::string Message(int error) { return std::generic_category().message(error); }
 
 }  // namespace
@@ -108,7 +105,9 @@ int Listener::Bind(const std::vector<std::string>& addresses, uint16_t port) {
       continue;
     }
     error = errno;
-    if (HasNoSuchAddress(error)) continue;  // the other one may do
+    // Without IPv6, which systems tell in several ways, the other address does. Where another
+    // program has one of them, clients would meet now one, now the other.
+    if (error != EADDRINUSE) continue;
     Close();
     return error;
   }
