@@ -320,7 +320,7 @@ clients() {
   {
     echo "**clients, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: each asks, streams, cancels and reads an error"
     CLIENTS=all LECTERN_BIN=$PWD/build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
-      "$venv/bin/python" tests/tools/clients_test.py
+      "$venv/bin/python" -W ignore::ResourceWarning tests/tools/clients_test.py
   } | tee build-checked/trust/clients.md
 }
 

@@ -84,6 +84,7 @@ CLIENTS = {
     "curl -H JSON in another case": post(V1, H, *CURL, "content-type: Application/JSON;charset=UTF-8"),
     "curl, the same type twice": post(V1, H, *CURL, JSON, "content-type: application/json"),
     "curl -X POST without a body": get(V1, H, *CURL, status=400, has=b"not JSON"),
+    "curl -X POST without a document": get(UPLOAD, H, *CURL, status=400, has=b"as the body"),
     "curl -X DELETE -d": post("DELETE /v1/documents/none HTTP/1.1", H, *CURL, JSON, status=404,
                               has=b"not_found"),
     "curl -X GET -d": post("GET /health HTTP/1.1", H, *CURL, FORM, has=b"ok"),
