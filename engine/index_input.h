@@ -26,6 +26,9 @@ struct PreparedDocument {
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options);
 
+// Positions that a plain question and its answer take at least: without them a document is refused.
+Result<uint64_t> LeastRoom(const Model& model, const std::string& date);
+
 struct DiskCost {
   uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
 };

@@ -194,6 +194,10 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
                                      "writable or give another --store");
 }
 
+bool IsLocked(Env& env, const std::string& store) {
+  return env.Lock(store + "/" + kLockFile, 0).status().code() == Code::kLocked;
+}
+
 bool IsOpenStore(Env& env, const std::string& store) {
   const auto is_there = [&](const std::string& path) {
     const auto exists = env.Exists(path);
@@ -333,6 +337,7 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
   const ShardHeader& header = document->header();
   LECTERN_ASSIGN(const std::string text, TextOf(*document, SectionKind::kText));
   LECTERN_ASSIGN(entry.row.name, TextOf(*document, SectionKind::kName));
+  if (!entry.row.name.empty()) entry.row.names = {{entry.row.name, ""}};
   // What it was made by; what index-document printed is lost.
   LECTERN_ASSIGN(entry.row.report_json, TextOf(*document, SectionKind::kModel));
   entry.row.id = id;
@@ -461,6 +466,7 @@ class Recovery {
       if (!first && seen->second > entry.row.generation) {
         entry.row.state = DocumentState::kDead;
         entry.row.name.clear();
+        entry.row.names.clear();
       } else {
         recovered_.documents.push_back(entry.row);
       }

@@ -29,9 +29,10 @@ class InputDescriptor {
 };
 
 api::Error SystemError(const std::string& name, int error) {
-  const lectern_code code = error == ENOENT || error == ENOTDIR ? LECTERN_NOT_FOUND
-                            : error == EISDIR                   ? LECTERN_INVALID_ARGUMENT
-                                                                : LECTERN_IO_ERROR;
+  if (error == ENOENT) return {LECTERN_NOT_FOUND, name + " is not there", "file"};
+  if (error == EISDIR) return {LECTERN_INVALID_ARGUMENT, name + " is a folder; give a file", "file"};
+  if (error == EACCES) return {LECTERN_IO_ERROR, name + " may not be read by this user", "file"};
+  const lectern_code code = error == ENOTDIR ? LECTERN_NOT_FOUND : LECTERN_IO_ERROR;
   return {code, "read " + name + ": " + std::strerror(error), "file"};
 }
 
