@@ -19,12 +19,13 @@ std::string Described(const api::DocumentName& name) {
 }
 
 // Other documents from files that are called so.
-std::string OthersNote(const api::DocumentList& list, const api::Document& found) {
+std::string OthersNote(const api::DocumentList& list, const api::Document& found,
+                       std::string_view text) {
   std::string others;
   for (const api::Document& document : list.documents) {
     if (document.id == found.id) continue;
     for (const api::DocumentName& name : document.names) {
-      if (!EndsPath(found.name, name.source)) continue;
+      if (!EndsPath(text, name.source)) continue;
       others += (others.empty() ? "" : ", ") + Described(name);
     }
   }
@@ -37,7 +38,9 @@ std::string OthersNote(const api::DocumentList& list, const api::Document& found
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.lexically_normal().string();
+  std::string text = error ? path : absolute.lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
 }
 
 std::string RealPath(const std::string& path) {
@@ -70,7 +73,7 @@ api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::strin
                           Described(*file_name) + "; give a name with a folder, or an id",
                       "document"};
   }
-  return DocumentArgument{text, OthersNote(*list, *found)};
+  return DocumentArgument{text, OthersNote(*list, *found, text)};
 }
 
 }  // namespace lectern::tools

@@ -32,8 +32,10 @@ api::Error SystemError(const std::string& name, int error) {
   if (error == ENOENT) return {LECTERN_NOT_FOUND, name + " is not there", "file"};
   if (error == EISDIR) return {LECTERN_INVALID_ARGUMENT, name + " is a folder; give a file", "file"};
   if (error == EACCES) return {LECTERN_IO_ERROR, name + " may not be read by this user", "file"};
-  const lectern_code code = error == ENOTDIR ? LECTERN_NOT_FOUND : LECTERN_IO_ERROR;
-  return {code, "read " + name + ": " + std::strerror(error), "file"};
+  if (error == ENOTDIR) {
+    return {LECTERN_NOT_FOUND, name + " is not there: a part of its path is a file", "file"};
+  }
+  return {LECTERN_IO_ERROR, "read " + name + ": " + std::strerror(error), "file"};
 }
 
 api::Error TooLarge(const std::string& name) {
