@@ -227,9 +227,7 @@ class LocalEngine : public Engine {
     LECTERN_RETURN_IF_ERROR(OpenCatalog(Catalog::Mode::kReadOnly).status());  // there is a store
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
-    LECTERN_ASSIGN(Removed removed, RemoveNamed(env_, store_, *catalog, name));
-    (void)CollectGarbage(env_, store_, *catalog);  // what fails now, a later collection finishes
-    return removed;
+    return RemoveNamed(env_, store_, *catalog, name);
   }
 
   Result<Collected> Collect() override {

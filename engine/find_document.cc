@@ -4,6 +4,7 @@
 
 #include "engine/document_names.h"
 #include "engine/json.h"
+#include "store/store.h"
 
 namespace lectern {
 namespace {
@@ -95,31 +96,32 @@ Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catal
 Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog,
                             std::string_view text) {
   Removed removed;
-  std::optional<DocumentRow> row;
-  if (!text.empty()) {
-    LECTERN_ASSIGN(row, FindReady(catalog, text));
+  auto found = FindDocument(env, store, catalog, text);
+  if (found.status().code() == Code::kNotReady) {
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
-    const DocumentRow* const building = row ? nullptr : FindBuilding(rows, text);
-    if (building != nullptr) {
-      removed.document = ToHex(building->id);
-      removed.is_document_gone = true;
-      LECTERN_RETURN_IF_ERROR(catalog.MarkDead(building->id));
-      return removed;
-    }
-    if (!row) return NotFound(rows, text);
-  } else {
-    LECTERN_ASSIGN(row, FindDocument(env, store, catalog, text));
-  }
-  removed.document = ToHex(row->id);
-  const bool is_by_id = text.empty() || removed.document == text;
-  if (!is_by_id) {
-    LECTERN_ASSIGN(removed.is_document_gone, catalog.RemoveName(row->name));
-  } else {
-    LECTERN_RETURN_IF_ERROR(catalog.MarkDead(row->id));
+    const DocumentRow* const building = FindBuilding(rows, text);
+    removed.document = ToHex(building->id);
     removed.is_document_gone = true;
+    LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, building->id));
+    return removed;
   }
-  for (const DocumentName& name : row->names) {
-    const bool is_gone = is_by_id || name.name == row->name;
+  LECTERN_ASSIGN(const DocumentRow row, std::move(found));
+  removed.document = ToHex(row.id);
+  const bool is_by_id = text.empty() || removed.document == text;
+  // The end of a path is good for asking only: said again, it would be that of the next name.
+  if (!is_by_id && NameForm(row.name) != NameForm(text)) {
+    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+    return NotFound(rows, text);
+  }
+  if (is_by_id) {
+    LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, row.id));
+    removed.is_document_gone = true;
+  } else {
+    LECTERN_ASSIGN(removed.is_document_gone, catalog.RemoveName(row.name));
+    (void)CollectGarbage(env, store, catalog);  // what fails now, a later collection finishes
+  }
+  for (const DocumentName& name : row.names) {
+    const bool is_gone = is_by_id || name.name == row.name;
     (is_gone ? removed.names : removed.left).push_back(name.name);
   }
   return removed;

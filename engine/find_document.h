@@ -19,8 +19,8 @@ std::string BuildingName(const DocumentRow& row);
 Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catalog& catalog,
                                  std::string_view text);
 
-// As Engine::Remove, in one transaction. For the one who holds the store's lock; files go with the
-// next collection. Codes of FindDocument but kNotReady.
+// As Engine::Remove, in one transaction, with its collection. By a name as it stands, or an id. For
+// the one who holds the store's lock. Codes of FindDocument but kNotReady.
 Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog,
                             std::string_view text);
 
