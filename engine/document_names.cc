@@ -57,6 +57,7 @@ class Planner {
   }
 
   NamePlan Run() {
+    plan_.source = source_;
     if (source_.empty()) return Unnamed();
     const Named* const holder = HolderOf(wanted_.empty() ? EndsOf(path_).front() : wanted_);
     const bool is_ours = holder != nullptr && holder->source == source_;

@@ -35,6 +35,7 @@ struct NameWish {
 struct NamePlan {
   NameChange change;  // empty: the names are as they shall be. Without `abandoned`
   std::string name;   // that the document has then; empty: none
+  std::string source;  // of NameWish, or what stands for it; empty: none
   // The version before, whose names moved. It is in change.replaced.
   std::optional<DocumentRow> before;
   std::string note;  // what the user should know; or empty

@@ -62,7 +62,7 @@ class Indexer {
                .retention = prepared.retention};
     report_.document = ToHex(prepared.id);
     report_.name = names.name;
-    report_.source = options.source;
+    report_.source = names.source;
     report_.tokens = tokens;
     report_.replaced_bytes = prepared.clean.replaced_bytes;
     report_.fingerprint = ToHex(context.model.fingerprint());
@@ -485,6 +485,10 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, chat.data(), chat.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, names_.name.data(), names_.name.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
+    const std::string& source = names_.source;
+    if (!source.empty()) {
+      LECTERN_RETURN_IF_ERROR(add(SectionKind::kSource, source.data(), source.size()));
+    }
     if (!options_.pages.empty()) {
       LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, options_.pages.data(),
                                   options_.pages.size() * sizeof(PageMapEntry)));

@@ -118,7 +118,7 @@ IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
                            const IndexOptions& options) {
   IndexReport report;
   AddNames(names, options.keep_versions, &report);
-  report.source = options.source;
+  report.source = names.source;
   report.existed = true;
   report.document = ToHex(row.id);
   report.name = names.name;

@@ -337,7 +337,11 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
   const ShardHeader& header = document->header();
   LECTERN_ASSIGN(const std::string text, TextOf(*document, SectionKind::kText));
   LECTERN_ASSIGN(entry.row.name, TextOf(*document, SectionKind::kName));
-  if (!entry.row.name.empty()) entry.row.names = {{entry.row.name, ""}};
+  std::string source;
+  if (document->Find(SectionKind::kSource, 0, 0) != nullptr) {
+    LECTERN_ASSIGN(source, TextOf(*document, SectionKind::kSource));
+  }
+  if (!entry.row.name.empty()) entry.row.names = {{entry.row.name, std::move(source)}};
   // What it was made by; what index-document printed is lost.
   LECTERN_ASSIGN(entry.row.report_json, TextOf(*document, SectionKind::kModel));
   entry.row.id = id;
