@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "engine/find_document.h"
 #include "engine/index_document.h"
@@ -364,29 +363,48 @@ TEST_F(NamedDocumentsTest, RecoveryKnowsNameAndSource) {
 
 // --- room for a question, and files ---
 
+// The tiny model with as many positions.
+std::shared_ptr<const Model> ModelWithPositions(const std::string& folder, uint32_t positions) {
+  std::filesystem::copy(TinyModel(), folder);
+  std::string config = ReadBytes(folder + "/config.json");
+  const std::string key = "\"max_position_embeddings\": ";
+  const size_t at = config.find(key) + key.size();
+  config.replace(at, config.find_first_not_of("0123456789", at) - at, std::to_string(positions));
+  std::filesystem::remove(folder + "/config.json");
+  WriteBytes(folder + "/config.json", config);
+  return *Model::Load(Env::Default(), folder);
+}
+
 TEST_F(NamedDocumentsTest, ADocumentThatLeavesNoRoomIsRefusedAtOnce) {
-  const uint64_t room = *LeastRoom(*model_, ""), limit = model_->config().max_positions;
+  constexpr uint32_t kPositions = 1200;
+  const auto model = ModelWithPositions(dir_ / "model", kPositions);
+  const uint64_t room = *LeastRoom(*model, "");
   EXPECT_GT(room, 8u);
+  const std::string all = InventedText(4000, 1);
   const auto tokens = [&](size_t bytes) {
-    return model_->EncodeDocument(InventedText(bytes, 1))->ids.size();
+    return model->EncodeDocument(all.substr(0, bytes))->ids.size();
   };
-  size_t bytes = limit - room;
-  while (tokens(bytes) > limit - room) --bytes;
-  while (tokens(bytes + 1) <= limit - room) ++bytes;
+  size_t bytes = 1;  // of the longest beginning that leaves the room
+  while (tokens(bytes + 1) <= kPositions - room) ++bytes;
   const IndexContext context = {.env = Env::Default(),
                                 .store = store_,
-                                .model = *model_,
+                                .model = *model,
                                 .backend = *DefaultBackend(),
                                 .threads = threads_};
-  EXPECT_TRUE(EstimateIndex(context, InventedText(bytes, 1), {}).ok());
-  const auto refused = EstimateIndex(context, InventedText(bytes + 8, 1), {});
+  EXPECT_TRUE(EstimateIndex(context, all.substr(0, bytes), {}).ok());
+  const std::string longer = all.substr(0, bytes + 1);
+  const auto refused = EstimateIndex(context, longer, {});
   EXPECT_EQ(refused.status().code(), Code::kContextTooLong);
-  EXPECT_NE(refused.status().message().find(" positions for a question and its answer"),
+  const std::string left = std::to_string(kPositions - tokens(bytes + 1));
+  EXPECT_NE(refused.status().message().find(
+                " tokens leave " + left + " of 1,200 positions for a question and its answer"),
             std::string::npos)
       << refused.status().message();
-  EXPECT_EQ(IndexDocument(context, InventedText(bytes + 8, 1), {}).status().message(),
-            refused.status().message());
+  EXPECT_EQ(IndexDocument(context, longer, {}).status().message(), refused.status().message());
   EXPECT_FALSE(std::filesystem::exists(store_)) << "before anything was done";
+  // What is let in can be asked.
+  EXPECT_TRUE(IndexDocument(context, all.substr(0, bytes), {}).ok());
+  EXPECT_EQ(EstimateIndex(context, all, {}).status().code(), Code::kContextTooLong);
 }
 
 }  // namespace
