@@ -267,11 +267,12 @@ class LocalEngine : public Engine {
                    Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
     const std::string file = Absolute(path);
     const auto name_it = [&](const DocumentRow& row) -> Result<ImportNames> {
+      LECTERN_ASSIGN(const auto there, catalog->FindReady(row.id));
+      if (name.empty() && there && !there->names.empty()) return ImportNames{{}, there->name, ""};
+      if (name.empty() && row.name.empty()) return ImportNames();
       LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog->List());
       NamePlan plan =
-          row.name.empty() && name.empty()
-              ? NamePlan()
-              : PlanNames(rows, {.name = name, .source = file, .path = row.name}, row.id);
+          PlanNames(rows, {.name = name, .source = file, .path = row.name}, row.id);
       return ImportNames{std::move(plan.change), plan.name, plan.note};
     };
     return ImportDocument(env_, store_, *catalog, file, name_it, quota_bytes_);

@@ -264,11 +264,14 @@ class Indexer {
     return *reused > 0 ? spill_->Checkpoint() : Status();
   }
 
-  // The version before, or this document itself, which is indexed once more with other pages.
+  // The version before; this document itself, which is indexed once more with other pages; or one
+  // from another file of the same base name, which may be a copy of a version.
   Result<std::optional<DocumentRow>> RowToReuse() const {
-    if (names_.before) return names_.before;
-    if (names_.name.empty()) return std::optional<DocumentRow>();
-    return catalog_.FindReadyByName(names_.name);
+    const std::string& name = names_.name;
+    if (names_.before || name.empty()) return names_.before;
+    LECTERN_ASSIGN(auto row, catalog_.FindReadyByName(name));
+    if (row) return row;
+    return catalog_.FindReadyByName(name.substr(name.find_last_of('/') + 1));
   }
 
   // Of what is clustered of a head at most.

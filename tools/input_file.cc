@@ -30,8 +30,8 @@ class InputDescriptor {
 
 api::Error SystemError(const std::string& name, int error) {
   if (error == ENOENT) return {LECTERN_NOT_FOUND, name + " is not there", "file"};
-  if (error == EISDIR) return {LECTERN_INVALID_ARGUMENT, name + " is a folder; give a file", "file"};
-  if (error == EACCES) return {LECTERN_IO_ERROR, name + " may not be read by this user", "file"};
+  if (error == EISDIR) return {LECTERN_INVALID_ARGUMENT, name + " is a directory; give a file", "file"};
+  if (error == EACCES) return {LECTERN_IO_ERROR, name + " may not be read: permission denied", "file"};
   if (error == ENOTDIR) {
     return {LECTERN_NOT_FOUND, name + " is not there: a part of its path is a file", "file"};
   }
