@@ -132,7 +132,7 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
     return Status(Code::kEmptyDocument,
                   bytes.empty() ? "the text that was given has no bytes: nothing was read, or what "
                                   "was read is empty"
-                                : "the document has no text in it, only white space");
+                                : "the document is empty: it has only white space");
   }
   if (!options.pages.empty()) {
     if (prepared.clean.text.size() != bytes.size() || prepared.clean.replaced_bytes > 0) {
