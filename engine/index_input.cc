@@ -71,7 +71,7 @@ Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
                                              " tokens, the model's positions end at " +
                                              Grouped(limit) + kWayOut);
   }
-  LECTERN_ASSIGN(const uint64_t least, LeastRoom(model, date));
+  LECTERN_ASSIGN(const uint64_t least, LeastRoom(model.chat_template(), model.tokenizer(), date));
   if (limit - tokens >= least) return {};
   return Status(Code::kContextTooLong,
                 "the document's " + Grouped(tokens) + " tokens leave " + Grouped(limit - tokens) +
@@ -110,10 +110,11 @@ std::string PrefillText(double budget) {
 
 // That of the plain questions which documents are asked while they are indexed, and of their answers:
 // where these do not fit, indexing would fail in the end, and so would any question.
-Result<uint64_t> LeastRoom(const Model& model, const std::string& date) {
+Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                           std::string_view date) {
   uint64_t least = 0;
   for (const char* question : GenericQuestions()) {
-    LECTERN_ASSIGN(const auto ids, model.EncodeQuestion(question, {}, date));
+    LECTERN_ASSIGN(const auto ids, chat.EncodeQuestion(tokenizer, question, {}, date));
     least = std::max<uint64_t>(least, ids.size() + kGenericAnswerTokens);
   }
   return least;

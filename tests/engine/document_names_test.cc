@@ -378,7 +378,7 @@ std::shared_ptr<const Model> ModelWithPositions(const std::string& folder, uint3
 TEST_F(NamedDocumentsTest, ADocumentThatLeavesNoRoomIsRefusedAtOnce) {
   constexpr uint32_t kPositions = 1200;
   const auto model = ModelWithPositions(dir_ / "model", kPositions);
-  const uint64_t room = *LeastRoom(*model, "");
+  const uint64_t room = *LeastRoom(model->chat_template(), model->tokenizer(), "");
   EXPECT_GT(room, 8u);
   const std::string all = InventedText(4000, 1);
   const auto tokens = [&](size_t bytes) {
