@@ -94,14 +94,15 @@ bool IsTemporary(const std::string& name) {
 }
 
 // A store has a directory of its own: whoever gives another one by mistake loses nothing there.
-Status CheckDirectory(Env& env, const std::string& store) {
+// False: there is no store yet.
+Result<bool> CheckDirectory(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto names, ListIfThere(env, store));
   bool has_others = false;
   for (const std::string& name : names) {
-    if (name == kLockFile || name == "catalog.db") return {};
+    if (name == kLockFile || name == "catalog.db") return true;
     has_others = has_others || name != "lost+found";  // of a file system's root
   }
-  if (!has_others) return {};
+  if (!has_others) return false;
   return Status(Code::kInvalidArgument,
                 store +
                     " is no store and not empty; a store needs a directory of its own: give one "
@@ -177,10 +178,11 @@ std::string LayerFile(uint32_t layer) {
 
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) {
   const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
-    LECTERN_RETURN_IF_ERROR(CheckDirectory(env, store));
+    LECTERN_ASSIGN(const bool is_store, CheckDirectory(env, store));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store));
-    // First of all: by this file a store is known.
+    // First of all, and durable before anything lies beside it: by this file a store is known.
     LECTERN_ASSIGN(auto held, env.Lock(store + "/" + kLockFile, kLockTimeoutMs));
+    if (!is_store) LECTERN_RETURN_IF_ERROR(env.SyncDirectory(store));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/docs"));
     LECTERN_ASSIGN(const bool sealed, env.Exists(SealPath(store)));

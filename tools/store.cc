@@ -125,7 +125,7 @@ std::string NameLines(const api::Document& document) {
   std::string text;
   for (const api::DocumentName& name : document.names) {
     const bool has_path = !name.source.empty() && name.source != name.name;
-    text += "\nname         " + name.name + (has_path ? "  from " + name.source : "");
+    text += "\nname         " + name.name + (has_path ? "\nfrom         " + name.source : "");
   }
   return text;
 }

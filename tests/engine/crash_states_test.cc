@@ -433,6 +433,18 @@ TEST(CrashStatesTest, TheSameHoldsWithClustersAndChangedPlans) {
   EXPECT_EQ(totals.violations, 0u) << totals.first;
 }
 
+// The lock file, by which a store is known, is the first of its files to be durable: otherwise what
+// is left of a new store would be taken for a folder of other things, and refused.
+TEST(CrashStatesTest, ANewStoreIsKnownWhateverIsLeftOfIt) {
+  const Step begin = {"begin a store",
+                      [](Env& env) { return LockStore(env, kStore).status(); }};
+  const Recording recording = Record({begin}, DiskImage());
+  Totals totals;
+  Checker(recording, /*seed=*/1, totals).Run(/*random_states=*/200, 0, /*stop_at_first=*/false);
+  EXPECT_GT(totals.different, 4u);
+  EXPECT_EQ(totals.violations, 0u) << totals.first;
+}
+
 TEST(CrashStatesTest, NamesMoveWholeOrNotAtAll) {
   const auto start = std::chrono::steady_clock::now();
   const uint64_t wanted = FromEnvironment("LECTERN_CRASH_STATES", 10000) / 4;
