@@ -118,7 +118,8 @@ class Planner {
         "as document " + ToHex(holder.id()));
   }
 
-  // Of our names the one to go by: of the same bytes, else made from the path, else of the newest.
+  // The name of ours to go by: one of the same bytes, else one made from the path, else the newest
+  // document's.
   const Named* BestOwn() const {
     const auto rank = [&](const Named* own) {
       return std::tuple(own->id() == id_, IsEndOfPath(own->name, path_), own->row->generation);
@@ -164,7 +165,7 @@ class Planner {
     });
     std::string name = found == ends.end() ? "" : *found;
     for (int number = 2; name.empty(); ++number) {
-      // Of a path that is too long, what fits.
+      // A base name that is too long is cut, with room for the number.
       const std::string base = NameForm(ends.front().substr(0, kMaxNameBytes - 32));
       const std::string numbered = base + " (" + std::to_string(number) + ")";
       if (IsFree(numbered, taken)) name = numbered;

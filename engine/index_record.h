@@ -31,7 +31,7 @@ void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
 // the same source. The caller holds the store's lock.
 Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
                              const PreparedDocument& prepared, const IndexOptions& options);
-// The same without the lock: only whether there is a change is worth something.
+// The same without the lock. Only IsChange() may be relied on: another process may be writing.
 Result<NamePlan> PlanNamesOf(const IndexContext& context, const PreparedDocument& prepared,
                              const IndexOptions& options);
 

@@ -47,7 +47,7 @@ std::string CollectedJson(const Collected& collected);
 std::string RemovedJson(const Removed& removed);
 std::string RecoveredJson(const Recovered& recovered);
 std::string ImportedJson(const Imported& imported);
-// Of the name that the row was found by; empty: it has none, or it is not known.
+// Where the text under the row's `name` came from; empty: it has no name, or that is not known.
 std::string SourceOf(const DocumentRow& row);
 std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
 // {"error":{"message","type","param","code","request_id","retryable"}}

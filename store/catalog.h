@@ -47,7 +47,7 @@ struct DocumentRow {
   std::string report_json;      // the result of index-document, for `existed` runs; informative
 };
 
-// What a transaction does to names and to what they pointed to before.
+// How a transaction changes names, and the documents that it takes them from.
 struct NameChange {
   std::vector<DocumentName> names;      // point to the document afterwards, whoever had them
   std::vector<DocumentId> replaced;     // documents that go, unless a name is left to them

@@ -402,7 +402,7 @@ TEST_F(NamedDocumentsTest, ADocumentThatLeavesNoRoomIsRefusedAtOnce) {
       << refused.status().message();
   EXPECT_EQ(IndexDocument(context, longer, {}).status().message(), refused.status().message());
   EXPECT_FALSE(std::filesystem::exists(store_)) << "before anything was done";
-  // What is let in can be asked.
+  // A document that leaves just the room is indexed.
   EXPECT_TRUE(IndexDocument(context, all.substr(0, bytes), {}).ok());
   EXPECT_EQ(EstimateIndex(context, all, {}).status().code(), Code::kContextTooLong);
 }

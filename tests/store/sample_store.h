@@ -28,7 +28,7 @@ inline NameChange Named(const std::string& name) {
   return change;
 }
 
-// Of ImportDocument: the document's own name, or this one.
+// Names an imported document: this name, or the one that it was exported with.
 inline NameImport KeepName(const std::string& name = "") {
   return [name](const DocumentRow& row) -> Result<ImportNames> {
     const std::string given = name.empty() ? row.name : name;
