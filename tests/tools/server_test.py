@@ -435,6 +435,47 @@ class ServerTest(ServerCase):
         self.assertEqual(status, 202, job)
         return self.server.events("GET", headers["Location"] + "/events")[-1][1]
 
+    def test_names_of_uploads(self):
+        def names():
+            return {name["name"]: document["document"]
+                    for document in self.server.call("GET", "/v1/documents")[2]["documents"]
+                    for name in document["names"]}
+        first = self.indexed(b"Mills stand in Osk. " * 20, "mill.txt")["report"]
+        second = self.indexed(b"Mills stand in Tal. " * 20, "mill.txt")["report"]
+        self.assertEqual((second["name"], second["source"], second["replaced"]),
+                         ("mill.txt", "mill.txt", first["document"]))
+        self.assertEqual(names()["mill.txt"], second["document"])
+        self.assert_error(self.server.call("GET", "/v1/documents/" + first["document"]), 404,
+                          "not_found", "document")
+        copy = self.indexed(b"Mills stand in Tal. " * 20, "2024%2Fmill.txt")["report"]
+        self.assertEqual((copy["existed"], copy["document"]), (True, second["document"]))
+        for name in ("mill.txt", "2024/mill.txt", "2024%2Fmill.txt", second["document"]):
+            shown = self.server.call("GET", "/v1/documents/" + name)[2]
+            self.assertEqual(shown["document"], second["document"], name)
+            self.assertEqual([n["name"] for n in shown["names"]], ["2024/mill.txt", "mill.txt"])
+            self.assertIn("Tal", self.server.call("GET", f"/v1/documents/{name}/text")[2])
+        status, _, removed = self.server.call("DELETE", "/v1/documents/2024%2Fmill.txt")
+        self.assertEqual((status, removed), (200, {
+            "removed": "2024/mill.txt", "document": second["document"], "document_gone": False,
+            "names": ["2024/mill.txt"], "left": ["mill.txt"]}))
+        self.assertEqual(self.server.ask(document="mill.txt", question="Where?")[0], 200)
+        removed = self.server.call("DELETE", "/v1/documents/" + second["document"])[2]
+        self.assertEqual((removed["document_gone"], removed["names"]), (True, ["mill.txt"]))
+        # The forms of Unicode are one; a document that another has put there keeps its name.
+        nfd = self.indexed(b"It is open.", "Cafe%CC%81.txt")["report"]
+        nfc = self.indexed(b"It is shut.", "Caf%C3%A9.txt")["report"]
+        self.assertEqual((nfc["name"], nfc["replaced"]), ("Caf\u00e9.txt", nfd["document"]))
+        path = os.path.join(self.folder.name, "theirs.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("Theirs.")
+        subprocess.run([os.path.join(BIN, "index-document"), "--store", self.store, "--model", MODEL,
+                        "--progress", "none", path], check=True, capture_output=True)
+        ours = self.indexed(b"Ours.", "theirs.txt")["report"]
+        self.assertEqual(ours["name"], "theirs.txt (2)")
+        self.assertIn('as "theirs.txt" is', ours["note"])
+        for name in ("theirs.txt", "theirs.txt%20(2)", "Caf%C3%A9.txt"):
+            self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200, name)
+
     def test_upload_of_a_pdf_and_of_html(self):
         pages = [["The report is about mills."], ["The Fethol bridge was designed by Mara Tolvin."]]
         last = self.indexed(make_pdf(pages + [[]]), "report")

@@ -16,6 +16,7 @@ namespace lectern::server {
 namespace {
 
 constexpr char kDocuments[] = "/v1/documents";  // where uploads go
+constexpr std::string_view kDocumentsFolder = "/v1/documents/", kText = "/text";
 
 // What {id} stands for where `path` fits `pattern`; nothing where it does not.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
@@ -25,6 +26,11 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
   if (!path.starts_with(before)) return std::nullopt;
   path.remove_prefix(before.size());
+  if (before == kDocumentsFolder) {  // names have folders in them: "2024/invoice.txt"
+    if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
+    if (after.empty() && path.ends_with(kText)) return std::nullopt;  // a name that ends so has its id
+    return std::string(path.substr(0, path.size() - after.size()));
+  }
   const size_t end = std::min(path.find('/'), path.size());
   if (end == 0 || path.substr(end) != after) return std::nullopt;
   return std::string(path.substr(0, end));
@@ -73,7 +79,13 @@ HttpResponse StatusResponse(const Status& status, const HttpRequest& request) {
 
 Service::Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options)
     : engine_(engine), answering_(engine, options.answering) {
-  if (indexer) jobs_ = std::make_unique<IndexJobs>(*indexer, options.index);
+  if (!indexer) return;
+  IndexJobs::Options of_jobs = options.index;
+  of_jobs.on_replaced = [this, indexer](const std::string& id) {
+    answering_.sessions().Close(id);  // so that its files can go
+    (void)indexer->Collect();         // of conversations that go on a later collection does
+  };
+  jobs_ = std::make_unique<IndexJobs>(*indexer, std::move(of_jobs));
 }
 
 const std::vector<Service::Route>& Service::Routes() {
@@ -284,9 +296,18 @@ HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::stri
   auto found = engine_.Find(id);
   if (found.ok()) answering_.sessions().Close(found->id);  // so that its files can go
   auto removed = engine_.Remove(id);
-  if (!removed.ok()) return answering_.ErrorResponse(removed.error(), request);
-  if (found.ok()) answering_.sessions().EndOf(found->id);
-  return JsonResponse(Json(Json::Object{{"removed", id}}).Dump());
+  if (!removed.ok()) {
+    api::Error error = removed.error();
+    if (error.code == LECTERN_LOCKED) {
+      error.message = "the store is being changed, as while a document is indexed; try again later";
+    }
+    return answering_.ErrorResponse(error, request);
+  }
+  if (found.ok() && removed->is_document_gone) answering_.sessions().EndOf(found->id);
+  auto document = api::GetString(removed->json, "removed");
+  auto json = api::SetString(removed->json, "removed", id);
+  if (document.ok() && json.ok()) json = api::SetString(*json, "document", *document);
+  return json.ok() ? JsonResponse(std::move(*json)) : answering_.ErrorResponse(json.error(), request);
 }
 
 HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {
