@@ -133,6 +133,9 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   if (!prefill.empty()) options.prefill = prefill;
   if (read.prefill_budget != 0) options.prefill_budget = read.prefill_budget;
   LECTERN_ASSIGN(options.pages, ReadPages(read.pages, read.num_pages));
+  LECTERN_ASSIGN(options.source, Copy(read.source, read.source_len, "source"));
+  LECTERN_ASSIGN(options.path, Copy(read.path, read.path_len, "path"));
+  options.keep_versions = read.keep_versions != 0;
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
@@ -245,6 +248,11 @@ lectern_collected ToC(const Collected& collected) {
           collected.unknown.size()};
 }
 
+lectern_removed ToC(const Removed& removed) {
+  return {sizeof(lectern_removed), removed.names.size(), removed.is_document_gone,
+          removed.left.size()};
+}
+
 lectern_evidence ToC(const Evidence& evidence) {
   return {sizeof(lectern_evidence), evidence.begin,       evidence.end,
           evidence.text.c_str(),    evidence.text.size(), evidence.mass,
@@ -284,14 +292,20 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
                     fingerprint = ToHex(row.fingerprint);
   const Retention retention = RetentionOf(row);
   const std::string method = retention.keeps_all() ? "" : retention.method;
-  const std::string weights = WeightsOf(row);
+  const std::string weights = WeightsOf(row), source = SourceOf(row);
+  std::vector<lectern_name> names;
+  for (const DocumentName& name : row.names) {
+    names.push_back(
+        {name.name.c_str(), name.name.size(), name.source.c_str(), name.source.size()});
+  }
   const lectern_document document = {
       sizeof(lectern_document), id.c_str(),          id.size(),          row.name.c_str(),
       row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
       row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
       row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
       method.c_str(),           method.size(),       weights.c_str(),    weights.size(),
-      PrefillBudgetOf(row)};
+      PrefillBudgetOf(row),     source.c_str(),      source.size(),     names.data(),
+      names.size()};
   on_document(&document, user);
 }
 

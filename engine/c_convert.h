@@ -25,6 +25,7 @@ IndexEstimate FromC(const lectern_index_estimate& read);
 lectern_counts ToC(const Engine::Counts& counts);
 lectern_index_numbers ToC(const IndexReport& report);
 lectern_collected ToC(const Collected& collected);
+lectern_removed ToC(const Removed& removed);
 lectern_evidence ToC(const Evidence& evidence);
 lectern_receipt ReceiptOf(const Answer& answer);
 

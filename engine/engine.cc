@@ -14,12 +14,14 @@
 #include "engine/chat_template.h"
 #include "engine/device_plan.h"
 #include "engine/document.h"
+#include "engine/document_names.h"
+#include "engine/find_document.h"
 #include "engine/index_document.h"
 #include "engine/json.h"
 #include "engine/model.h"
 #include "engine/model_source.h"
 #include "engine/ollama.h"
-#include "engine/text.h"
+#include "engine/text_file.h"
 
 namespace lectern {
 namespace {
@@ -33,17 +35,6 @@ std::string Absolute(const std::string& path) {
   std::string text = absolute.lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
-}
-
-std::string NameOf(const DocumentRow& row) {
-  return row.name.empty() ? ToHex(row.id) : "\"" + row.name + "\"";
-}
-
-// The name that a document will have when it is ready: names of building rows are in their report.
-std::string BuildingName(const DocumentRow& row) {
-  const Result<Json> json = ParseJson(row.report_json);
-  const Json* name = json.ok() ? json->Find("name") : nullptr;
-  return name != nullptr && name->string() != nullptr ? *name->string() : "";
 }
 
 // A model at `path`: its files are opened by the first who looks into them, for all who do before
@@ -112,6 +103,18 @@ class LocalEngine : public Engine {
     return report;
   }
 
+  Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) override {
+    if (path.empty()) {
+      return Status(Code::kInvalidArgument, "no file given: path is empty").WithParam("path");
+    }
+    const std::string absolute = Absolute(path);
+    LECTERN_ASSIGN(TextFile file, ReadTextFile(env_, absolute));
+    IndexOptions of_file = options;
+    of_file.source = std::move(file.source);
+    of_file.path = absolute;
+    return Index(file.bytes, of_file);
+  }
+
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
@@ -173,7 +176,7 @@ class LocalEngine : public Engine {
 
   Result<DocumentRow> Find(std::string_view name) override {
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
-    return FindIn(*catalog, name);
+    return FindDocument(env_, store_, *catalog, name);
   }
 
   Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) override {
@@ -220,11 +223,11 @@ class LocalEngine : public Engine {
     return lectern::ChangePlan(Context(*model), row.id, change);
   }
 
-  Status Remove(std::string_view name) override {
-    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+  Result<Removed> Remove(std::string_view name) override {
+    LECTERN_RETURN_IF_ERROR(OpenCatalog(Catalog::Mode::kReadOnly).status());  // there is a store
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadWrite));
-    return RemoveDocument(env_, store_, *catalog, row.id);
+    return RemoveNamed(env_, store_, *catalog, name);
   }
 
   Result<Collected> Collect() override {
@@ -258,15 +261,21 @@ class LocalEngine : public Engine {
   }
 
   Result<Imported> Import(const std::string& path, const std::string& name) override {
-    if (ParseDocumentId(name) || name.size() > 1024 || CleanUtf8(name).text != name) {
-      return Status(Code::kInvalidArgument,
-                    "a name is valid UTF-8 of at most 1024 bytes and not 32 hexadecimal digits")
-          .WithParam("name");
-    }
+    LECTERN_RETURN_IF_ERROR(CheckName(name));
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog,
                    Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
-    return ImportDocument(env_, store_, *catalog, Absolute(path), name, quota_bytes_);
+    const std::string file = Absolute(path);
+    const auto name_it = [&](const DocumentRow& row) -> Result<ImportNames> {
+      LECTERN_ASSIGN(const auto there, catalog->FindReady(row.id));
+      if (name.empty() && there && !there->names.empty()) return ImportNames{{}, there->name, ""};
+      if (name.empty() && row.name.empty()) return ImportNames();
+      LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog->List());
+      NamePlan plan =
+          PlanNames(rows, {.name = name, .source = file, .path = row.name}, row.id);
+      return ImportNames{std::move(plan.change), plan.name, plan.note};
+    };
+    return ImportDocument(env_, store_, *catalog, file, name_it, quota_bytes_);
   }
 
  private:
@@ -323,55 +332,6 @@ class LocalEngine : public Engine {
     return Catalog::Open(env_, path, mode);
   }
 
-  static Result<DocumentRow> FindIn(Catalog& catalog, std::string_view name) {
-    if (name.empty()) return OnlyDocument(catalog);
-    LECTERN_ASSIGN(auto row, catalog.FindReadyByName(std::string(name)));
-    if (!row) {
-      if (const auto id = ParseDocumentId(name)) {
-        LECTERN_ASSIGN(row, catalog.FindReady(*id));
-      }
-    }
-    if (row) return *std::move(row);
-    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
-    for (const DocumentRow& other : rows) {
-      if (other.state != DocumentState::kBuilding) continue;
-      if (BuildingName(other) == name || ToHex(other.id) == name) {
-        return Status(Code::kNotReady, "document \"" + std::string(name) +
-                                           "\" is not indexed to the end; run index-document with "
-                                           "the same file again, it goes on where it stopped")
-            .WithParam("document");
-      }
-    }
-    return Status(Code::kNotFound,
-                  "no document \"" + std::string(name) + "\" in this store; " + Listing(rows))
-        .WithParam("document");
-  }
-
-  static Result<DocumentRow> OnlyDocument(Catalog& catalog) {
-    LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog.List());
-    std::erase_if(rows, [](const DocumentRow& row) { return row.state != DocumentState::kReady; });
-    if (rows.size() == 1) return std::move(rows.front());
-    if (rows.empty()) {
-      return Status(Code::kNotFound, "the store has no document; index one first")
-          .WithParam("document");
-    }
-    return Status(Code::kAmbiguous, "which document? " + Listing(rows)).WithParam("document");
-  }
-
-  static std::string Listing(const std::vector<DocumentRow>& rows) {
-    std::string names;
-    size_t count = 0;
-    for (const DocumentRow& row : rows) {
-      if (row.state != DocumentState::kReady) continue;
-      if (++count > 20) {
-        names += ", …";
-        break;
-      }
-      names += (names.empty() ? "" : ", ") + NameOf(row);
-    }
-    return names.empty() ? "it has none" : "it has " + names;
-  }
-
   // Sessions share an open document while any of them lives.
   Result<std::shared_ptr<const Document>> OpenDocument(const DocumentRow& row) {
     std::lock_guard lock(mutex_);
@@ -410,9 +370,16 @@ class LocalEngine : public Engine {
   // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
   // none was given.
   Result<std::string> ModelPath() {
-    if (model_.empty() || ollama_models_.empty() || !IsOllamaName(given_model_)) return model_;
+    if (model_.empty() || !IsOllamaName(given_model_)) return model_;
     LECTERN_ASSIGN(const bool is_path, env_.Exists(model_));
     if (is_path) return model_;
+    if (ollama_models_.empty()) {
+      return Status(Code::kNotFound, "there is no folder or file " + model_ + "; if \"" +
+                                         given_model_ +
+                                         "\" is a name of Ollama's, set ollama_models to Ollama's "
+                                         "folder of models, in which it is looked up")
+          .WithParam("model");
+    }
     return FindOllamaModel(env_, ollama_models_, given_model_);
   }
 

@@ -82,7 +82,9 @@ struct IndexProgress {
 std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", …
 
 struct IndexOptions {
-  std::string name;  // points to the document afterwards; empty: none
+  // Points to the document afterwards; empty: one made from `source`, or none where that is empty,
+  // too. In NFC (engine/document_names.h).
+  std::string name;
   Dtype kv_dtype = Dtype::kF16;
   float kv_budget = 0.1f;   // (0, 1]: the default of later asks; thresholds serve any budget
   uint32_t num_levels = 2;  // 1, 2 or 3
@@ -120,6 +122,12 @@ struct IndexOptions {
   // there with other pages is indexed once more, from its own rows; without any given it keeps its
   // own.
   std::vector<PageMapEntry> pages = {};
+  // Where the text comes from: a file's real path, any bytes; empty: `name`. A text from the same
+  // source is the next version of the same document: it takes over that one's names. Another source
+  // with the same base name has a name with folders in it.
+  std::string source = {};
+  std::string path = {};       // that the user gave, absolute, where it is a link; else empty
+  bool keep_versions = false;  // the version before stays, reachable by its id
 };
 
 // How asks of a document that name nothing share out its budget, and what policies know of it.
@@ -169,7 +177,13 @@ struct IndexReport {
   std::string device = "cpu";         // that computed the keys and values: "cuda:0"
   std::string gpu;                    // its name, or empty
   std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted"
-  std::string note;                   // warnings in words, and the assumptions; or empty
+  std::string note;  // what became of names, warnings in words, and the assumptions; or empty
+  std::string source;                 // IndexOptions::source
+  // Id of the version before, which had the name and has it no more; empty: there was none. It goes
+  // when nobody reads it, but where another name is left to it, or its text is the same, or it shall
+  // stay (is_replaced_kept).
+  std::string replaced;
+  bool is_replaced_kept = false;
   // Sentences about what was assumed where the model's files do not say, such as how an unnamed
   // vocabulary cuts words; and what of the text the model cannot see.
   std::vector<std::string> assumptions;
@@ -310,6 +324,13 @@ class Session {
 
 // --- the engine -------------------------------------------------------------------------------
 
+struct Removed {
+  std::string document;            // id
+  std::vector<std::string> names;  // that are gone
+  bool is_document_gone = false;   // else it has other names
+  std::vector<std::string> left;   // these
+};
+
 // Thread-safe: sessions ask concurrently, those of one model share passes over its weights; one
 // Index at a time, others get kLocked.
 class Engine {
@@ -323,9 +344,13 @@ class Engine {
   // again is a no-op (`existed`). kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly, kLocked,
   // kCancelled, model errors.
   virtual Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) = 0;
+  // The same of a text file, which is read here: codes of ReadTextFile (engine/text_file.h), too.
+  // `source` and `path` of the options are its own.
+  virtual Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) = 0;
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
 
-  // `document`: id, name, or empty: the only one (kAmbiguous lists them, kNotFound when none).
+  // `document`: id, name, the end of a source's path with a folder in it that fits one document, or
+  // empty: the only one (kAmbiguous lists them, kNotFound when none).
   // kModelMismatch names both sides; kMissingFile, kTruncated, kChecksumMismatch, kCorrupt;
   // kCancelled while a model is read.
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document,
@@ -355,8 +380,10 @@ class Engine {
   // also where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch,
   // kNoSpace, kReadOnly, kLocked, errors of Open.
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
-  // Gone for readers at once; files are deleted when nobody reads them.
-  virtual Status Remove(std::string_view document) = 0;
+  // By id: the document with all its names. By name: the name alone; the document goes with its last
+  // one. What goes is gone for readers at once; files are deleted when nobody reads them. Also what
+  // is not indexed to the end.
+  virtual Result<Removed> Remove(std::string_view document) = 0;
   // store/store.h and store/bundle.h say what these do.
   virtual Result<Collected> Collect() = 0;
   virtual Result<Recovered> Recover() = 0;

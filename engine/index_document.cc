@@ -40,7 +40,8 @@ std::string Processor(const std::string& gpu) { return gpu.empty() ? "the CPU" :
 class Indexer {
  public:
   Indexer(const IndexContext& context, IndexDevice device, const IndexOptions& options,
-          const PreparedDocument& prepared, Catalog& catalog, IndexProgressMeter& progress)
+          const PreparedDocument& prepared, Catalog& catalog, IndexProgressMeter& progress,
+          const NamePlan& names)
       : context_(context),
         device_(std::move(device)),
         config_(context.model.config()),
@@ -48,6 +49,7 @@ class Indexer {
         prepared_(prepared),
         catalog_(catalog),
         progress_(progress),
+        names_(names),
         temp_dir_(context.store + "/tmp"),
         rope_(MakeRopeTable(config_.rope, prepared.tokens.ids.size())) {
     const uint64_t tokens = prepared.tokens.ids.size();
@@ -59,11 +61,13 @@ class Indexer {
                .dtype = options.kv_dtype,
                .retention = prepared.retention};
     report_.document = ToHex(prepared.id);
-    report_.name = options.name;
+    report_.name = names.name;
+    report_.source = names.source;
     report_.tokens = tokens;
     report_.replaced_bytes = prepared.clean.replaced_bytes;
     report_.fingerprint = ToHex(context.model.fingerprint());
     report_.weights = WeightsName(context.model.weights().type());
+    AddNames(names, options.keep_versions, &report_);
     AddAssumptions(context.model, prepared, &report_);
     report_.retention = prepared.retention;
     report_.prefill_budget = prepared.prefill_budget;
@@ -161,7 +165,7 @@ class Indexer {
     }
     const bool found = row_.generation != 0;
     row_.id = prepared_.id;
-    row_.name = options_.name;
+    row_.name = names_.name;
     row_.fingerprint = context_.model.fingerprint();
     row_.model_path = context_.model.folder();
     row_.num_tokens = layout_.num_tokens;
@@ -240,12 +244,12 @@ class Indexer {
     return spill_->Checkpoint();
   }
 
-  // What the document that has this name now begins with alike need not be computed. An older
-  // document that cannot be read is no reason to fail.
+  // What the version before begins with alike need not be computed. An older document that cannot
+  // be read is no reason to fail.
   Status ReuseOlder() {
-    if (options_.again || options_.name.empty()) return {};
+    if (options_.again) return {};
     if (options_.stats == "full") return {};  // the older one's rows do not tell these sums
-    LECTERN_ASSIGN(const auto row, catalog_.FindReadyByName(options_.name));
+    LECTERN_ASSIGN(const auto row, RowToReuse());
     if (!row || row->fingerprint != row_.fingerprint) return {};
     if (PrefillBudgetOf(*row) != prepared_.prefill_budget) return {};
     if (GpuOf(*row) != report_.gpu) return {};
@@ -258,6 +262,16 @@ class Indexer {
     if (!reused.ok()) return spill_->StartOver();
     report_.reused_tokens = *reused;
     return *reused > 0 ? spill_->Checkpoint() : Status();
+  }
+
+  // The version before; this document itself, which is indexed once more with other pages; or one
+  // from another file of the same base name, which may be a copy of a version.
+  Result<std::optional<DocumentRow>> RowToReuse() const {
+    const std::string& name = names_.name;
+    if (names_.before || name.empty()) return names_.before;
+    LECTERN_ASSIGN(auto row, catalog_.FindReadyByName(name));
+    if (row) return row;
+    return catalog_.FindReadyByName(name.substr(name.find_last_of('/') + 1));
   }
 
   // Of what is clustered of a head at most.
@@ -472,8 +486,12 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kTokenRanges, tokens.ranges.data(),
                                 tokens.ranges.size() * sizeof(tokens.ranges[0])));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, chat.data(), chat.size()));
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, options_.name.data(), options_.name.size()));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, names_.name.data(), names_.name.size()));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
+    const std::string& source = names_.source;
+    if (!source.empty()) {
+      LECTERN_RETURN_IF_ERROR(add(SectionKind::kSource, source.data(), source.size()));
+    }
     if (!options_.pages.empty()) {
       LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, options_.pages.data(),
                                   options_.pages.size() * sizeof(PageMapEntry)));
@@ -564,7 +582,7 @@ class Indexer {
     for (const ShardSummary& shard : shards_) report_.bytes_on_disk += shard.bytes;
     row_.bytes_on_disk = report_.bytes_on_disk;
     row_.report_json = IndexReportJson(report_);
-    return catalog_.CommitDocument(row_, shards_);
+    return catalog_.CommitDocument(row_, shards_, names_.change);
   }
 
   const IndexContext& context_;
@@ -574,6 +592,7 @@ class Indexer {
   const PreparedDocument& prepared_;
   Catalog& catalog_;
   IndexProgressMeter& progress_;
+  const NamePlan& names_;
   const std::string temp_dir_;
   const RopeTable rope_;
   RowLayout layout_{};
@@ -589,6 +608,10 @@ class Indexer {
   bool says_clustered_here_ = false;
   IndexReport report_;
 };
+
+bool HasName(const DocumentRow& row, const std::string& name) {
+  return std::ranges::any_of(row.names, [&](const DocumentName& n) { return n.name == name; });
+}
 
 }  // namespace
 
@@ -636,32 +659,38 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
     report.seconds.total = SecondsSince(start);
     return report;
   };
-  // A document that is there needs no lock and no store that can be written.
+  // A document that is there under its names needs no lock and no store that can be written.
   LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
-  if (ready && !options.again && (options.name.empty() || options.name == ready->name) &&
-      HasPages(context, *ready, options)) {
-    return existed(ExistingReport(*ready));
+  const bool is_there = ready && !options.again && HasPages(context, *ready, options);
+  NamePlan planned;
+  if (is_there) {
+    LECTERN_ASSIGN(planned, PlanNamesOf(context, prepared, options));
+    if (!planned.IsChange()) return existed(ExistingReport(*ready, planned, options));
   }
-  LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
+  auto locked = LockStore(context.env, context.store);
+  // All that is new may be where a name comes from; a store that cannot be written does without.
+  if (is_there && locked.status().code() == Code::kReadOnly && HasName(*ready, planned.name)) {
+    return existed(ExistingReport(*ready, planned, options));
+  }
+  LECTERN_ASSIGN(const auto lock, std::move(locked));
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
+  LECTERN_ASSIGN(const NamePlan names, PlanNamesIn(context, *catalog, prepared, options));
   if (existing && !options.again && HasPages(context, *existing, options)) {
-    DocumentRow row = *existing;
-    if (!options.name.empty() && row.name != options.name) {
-      LECTERN_RETURN_IF_ERROR(catalog->MoveName(options.name, row.id));
-      row.name = options.name;
+    if (names.IsChange()) {
+      LECTERN_RETURN_IF_ERROR(catalog->ChangeNames(prepared.id, names.change));
+      (void)CollectGarbage(context.env, context.store, *catalog);
     }
-    return existed(ExistingReport(row));
+    return existed(ExistingReport(*existing, names, options));
   }
   IndexOptions chosen = options;
-  if (existing && chosen.name.empty()) chosen.name = existing->name;
   if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
   IndexDevice device;
   if (context.find_device) {
     LECTERN_ASSIGN(device, context.find_device());
   }
-  Indexer indexer(context, std::move(device), chosen, prepared, *catalog, progress);
+  Indexer indexer(context, std::move(device), chosen, prepared, *catalog, progress, names);
   indexer.report().seconds.read = read_seconds;
   LECTERN_ASSIGN(IndexReport report, indexer.Run());
   report.seconds.total = SecondsSince(start);

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/document_names.h"
 #include "engine/index_cost.h"
 #include "engine/index_document.h"
 #include "engine/kept_rows.h"
 #include "engine/kv_spill.h"
 #include "engine/layer_shard.h"
+#include "engine/measure_missed.h"
 #include "engine/page_map.h"
 #include "engine/prefill.h"
 #include "engine/sha256.h"
@@ -51,13 +53,31 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
     return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
                                 std::to_string(model.config().head_dim) + "; use f16");
   }
-  if (CleanUtf8(options.name).text != options.name || options.name.size() > 1024) {
-    return wrong("name", "a name is valid UTF-8 of at most 1024 bytes");
+  return CheckName(options.name);
+}
+
+std::string Grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
+  constexpr char kWayOut[] =
+      "; nothing is cut off: split the document or use a model with more positions";
+  const uint64_t limit = model.config().max_positions;
+  if (tokens >= limit) {
+    return Status(Code::kContextTooLong, "the document has " + Grouped(tokens) +
+                                             " tokens, the model's positions end at " +
+                                             Grouped(limit) + kWayOut);
   }
-  if (ParseDocumentId(options.name)) {
-    return wrong("name", "a name of 32 hexadecimal digits would look like a document id");
-  }
-  return {};
+  LECTERN_ASSIGN(const uint64_t least, LeastRoom(model.chat_template(), model.tokenizer(), date));
+  if (limit - tokens >= least) return {};
+  return Status(Code::kContextTooLong,
+                "the document's " + Grouped(tokens) + " tokens leave " + Grouped(limit - tokens) +
+                    " of " + Grouped(limit) +
+                    " positions for a question and its answer, a short one of which takes " +
+                    Grouped(least) + kWayOut);
 }
 
 // Of the shards that a sparse prefill reads, and of one that takes the place of another.
@@ -88,6 +108,18 @@ std::string PrefillText(double budget) {
 
 }  // namespace
 
+// Indexing asks each document a few plain questions. Where the longest of them and its answer do not
+// fit, indexing would fail in the end, and so would every question of a user.
+Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                           std::string_view date) {
+  uint64_t least = 0;
+  for (const char* question : GenericQuestions()) {
+    LECTERN_ASSIGN(const auto ids, chat.EncodeQuestion(tokenizer, question, {}, date));
+    least = std::max<uint64_t>(least, ids.size() + kGenericAnswerTokens);
+  }
+  return least;
+}
+
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options) {
   LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));
@@ -98,7 +130,10 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
   PreparedDocument prepared;
   prepared.clean = CleanUtf8(bytes);
   if (prepared.clean.text.find_first_not_of(" \t\r\n") == std::string::npos) {
-    return Status(Code::kEmptyDocument, "the document is empty; give a file with text in it");
+    return Status(Code::kEmptyDocument,
+                  bytes.empty() ? "the text that was given has no bytes: nothing was read, or what "
+                                  "was read is empty"
+                                : "the document is empty: it has only white space");
   }
   if (!options.pages.empty()) {
     if (prepared.clean.text.size() != bytes.size() || prepared.clean.replaced_bytes > 0) {
@@ -113,13 +148,7 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
   }
   if (model.chat_template().has_date()) prepared.date = Today();
   LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text, prepared.date));
-  const uint64_t limit = model.config().max_positions;
-  if (prepared.tokens.ids.size() + 1 >= limit) {
-    return Status(Code::kContextTooLong,
-                  "the document has " + std::to_string(prepared.tokens.ids.size()) +
-                      " tokens, the model's positions end at " + std::to_string(limit) +
-                      "; nothing is cut off: split the document or use a model with more");
-  }
+  LECTERN_RETURN_IF_ERROR(CheckRoom(model, prepared.tokens.ids.size(), prepared.date));
   const auto tokens = static_cast<uint32_t>(prepared.tokens.ids.size());
   if (tokens >= kMinClusteredTokens) {
     const ModelConfig& config = model.config();

@@ -26,6 +26,10 @@ struct PreparedDocument {
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options);
 
+// Positions that a plain question and its answer take at least: without them a document is refused.
+Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                           std::string_view date);
+
 struct DiskCost {
   uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/document_names.h"
 #include "engine/index_document.h"
 #include "engine/index_input.h"
 #include "store/catalog.h"
@@ -23,7 +24,19 @@ bool HasOptions(const DocumentRow& building, const IndexOptions& options, const 
 // Adds to a report what was assumed of the model and the text.
 void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report);
 
-IndexReport ExistingReport(const DocumentRow& row);
+// Adds what becomes of names. `keeps`: IndexOptions::keep_versions.
+void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
+
+// The names that a text gets, and what they take the place of: also begun runs of other texts from
+// the same source. The caller holds the store's lock.
+Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
+                             const PreparedDocument& prepared, const IndexOptions& options);
+// The same without the lock. Only IsChange() may be relied on: another process may be writing.
+Result<NamePlan> PlanNamesOf(const IndexContext& context, const PreparedDocument& prepared,
+                             const IndexOptions& options);
+
+IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
+                           const IndexOptions& options);
 // Without the store's lock, and where there is no store yet.
 Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id);
 // Of a ready document; empty: it has none, or they cannot be read.

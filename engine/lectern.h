@@ -71,7 +71,8 @@ struct Progress {            // lectern_progress
 };
 
 struct IndexOptions {          // lectern_index_options
-  std::string_view name = {};  // points to the document afterwards; empty: none
+  // Points to the document afterwards; empty: one made from `source`, or none.
+  std::string_view name = {};
   lectern_kv_type kv_type = LECTERN_KV_DEFAULT;
   float kv_budget = 0;      // (0, 1]: the default of later asks; 0: 0.1
   uint32_t num_levels = 0;  // of clusters: 1, 2 or 3; 0: 2
@@ -88,6 +89,11 @@ struct IndexOptions {          // lectern_index_options
   double prefill_budget = 0;                              // [0.02, 1] of "sparse"; 0: 0.1
   std::span<const lectern_page> pages = {};               // of the source
   std::stop_token stop = {};  // cancels, as Engine::Cancel does: every call of the engine
+  // Where the text comes from: a file's real path; empty: `name`. The same source again is the next
+  // version of the same document.
+  std::string_view source = {};
+  std::string_view path = {};  // that the user gave, where it is a link to `source`
+  bool keep_versions = false;  // the version before stays, reachable by its id
 };
 
 // What an Index did. Views are valid until the report is destroyed.
@@ -97,6 +103,8 @@ class IndexReport {
   std::string_view name() const;
   std::string_view json() const;  // what `index-document --json` prints
   std::string_view note() const;  // something to tell the user, or empty
+  std::string_view source() const;
+  std::string_view replaced() const;  // id of the version before, or empty
   lectern_index_numbers numbers() const;
 
  private:
@@ -177,6 +185,9 @@ class Session {
 // --- the store ----------------------------------------------------------------------------------
 // `json`: all of it as the tools print it.
 
+struct DocumentName {
+  std::string name, source;  // source: empty: not known
+};
 struct Document {     // lectern_document
   std::string id;     // 32 hex digits
   std::string name;   // empty: reachable by id only
@@ -188,6 +199,8 @@ struct Document {     // lectern_document
   std::string retention;      // which of them; empty: all
   std::string weights;        // EngineOptions; empty: not known
   double prefill_budget = 1;  // below 1: it was prefilled sparsely
+  std::string source;         // of `name`
+  std::vector<DocumentName> names;  // all that point to it
 };
 struct DocumentList {
   std::vector<Document> documents;
@@ -221,6 +234,12 @@ struct DamageList {
 };
 struct Collected {  // lectern_collected
   uint64_t generations = 0, files = 0, in_use = 0, unknown = 0;
+  std::string json;
+};
+struct Removed {  // lectern_removed
+  uint64_t names = 0;
+  bool is_document_gone = false;
+  uint64_t left = 0;  // names that the document has still
   std::string json;
 };
 struct Refused {
@@ -260,8 +279,8 @@ struct EngineOptions {          // lectern_engine_options
   uint64_t device_memory_bytes = 0;     // of the GPU; 0: nearly what is free
 };
 
-// A store and the models that its documents need. `document` is an id, a name, or empty for the
-// only one: kNotFound, kAmbiguous (the message lists them).
+// A store and the models that its documents need. `document` is an id, a name, the end of a source's
+// path that fits one document ("b/x.txt"), or empty for the only one: kNotFound, kAmbiguous (the message lists them).
 class Engine {
  public:
   // Opens nothing yet: the store and models are opened when they are needed. kInvalidArgument.
@@ -271,6 +290,9 @@ class Engine {
   // on error the store is as before, except for a checkpoint from which the same call goes on.
   // kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly, kLocked, kCancelled, model errors.
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options = {});
+  // The same of a text file, which is read here: kNotFound, kInvalidArgument (a folder, a PDF),
+  // kEmptyDocument, kIoError say which it is. It is its own source.
+  Result<IndexReport> IndexFile(std::string_view path, const IndexOptions& options = {});
   // What Index would cost. Changes nothing. Codes as Index.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
   void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
@@ -294,7 +316,8 @@ class Engine {
   Result<DamageList> Verify(std::string_view document, Depth depth);
 
   // What changes the store, as lectern_engine_*: kReadOnly, kLocked.
-  Result<Done> Remove(std::string_view document);  // for readers at once
+  // By id the document with all its names, by name the name; a document goes with its last one.
+  Result<Removed> Remove(std::string_view document);
   Result<Collected> Collect();                     // files that no reader can reach
   Result<Recovered> Recover();                     // the catalog, from the documents' shards
   Result<Done> Seal();                             // refuses changes from here on

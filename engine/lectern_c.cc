@@ -132,6 +132,24 @@ lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, siz
   });
 }
 
+lectern_code lectern_engine_index_file(lectern_engine* engine, const char* path, size_t path_len,
+                                       const lectern_index_options* options,
+                                       lectern_index_report** report, lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_RETURN_IF_ERROR(Clear(report));
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string file, Copy(path, path_len, "path"));
+    LECTERN_ASSIGN(IndexOptions read, ReadIndexOptions(options));
+    const RunningCalls::Scope scope(object->running);
+    read.cancel = scope.cancel();
+    auto result = std::make_shared<IndexReportObject>();
+    LECTERN_ASSIGN(result->report, object->engine->IndexFile(file, read));
+    result->json = IndexReportJson(result->report);
+    *report = Issue<lectern_index_report>(std::move(result));
+    return Status();
+  });
+}
+
 lectern_code lectern_engine_estimate(lectern_engine* engine, const char* bytes, size_t len,
                                      const lectern_index_options* options,
                                      lectern_index_estimate* estimate, lectern_error** error) {
@@ -163,6 +181,14 @@ const char* lectern_index_report_document(const lectern_index_report* report, si
 const char* lectern_index_report_name(const lectern_index_report* report, size_t* len) {
   const auto object = Find(report);
   return Give(object ? &object->report.name : nullptr, len);
+}
+const char* lectern_index_report_source(const lectern_index_report* report, size_t* len) {
+  const auto object = Find(report);
+  return Give(object ? &object->report.source : nullptr, len);
+}
+const char* lectern_index_report_replaced(const lectern_index_report* report, size_t* len) {
+  const auto object = Find(report);
+  return Give(object ? &object->report.replaced : nullptr, len);
 }
 const char* lectern_index_report_json(const lectern_index_report* report, size_t* len) {
   const auto object = Find(report);
@@ -389,7 +415,21 @@ lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
   return Call(error, [&]() -> Status {
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
-    return object->engine->Remove(name);
+    return object->engine->Remove(name).status();
+  });
+}
+
+lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* document,
+                                         size_t document_len, lectern_removed* removed,
+                                         lectern_text** json, lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    if (json) *json = nullptr;
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    if (removed) LECTERN_RETURN_IF_ERROR(CheckStructSize(removed->struct_size));
+    LECTERN_ASSIGN(const Removed done, object->engine->Remove(name));
+    if (removed) LECTERN_RETURN_IF_ERROR(WriteStruct(ToC(done), removed));
+    return json ? GiveText(RemovedJson(done), json) : Status();
   });
 }
 

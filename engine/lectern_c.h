@@ -229,7 +229,7 @@ typedef struct lectern_page { /* never grows: it comes in arrays */
 
 typedef struct lectern_index_options {
   size_t struct_size;
-  const char* name; /* points to the document afterwards; empty: none */
+  const char* name; /* points to the document afterwards; empty: made from `source`, or none */
   size_t name_len;
   lectern_kv_type kv_type;
   float kv_budget;                 /* (0, 1]: the default of later asks; 0: 0.1 */
@@ -274,6 +274,17 @@ typedef struct lectern_index_options {
    * indexed once more, taking over its own rows; without any given it keeps its own. */
   const lectern_page* pages;
   size_t num_pages;
+  /* Where the text comes from, the same each time: a file's real path (any bytes); empty: `name`. A
+   * text from the same source is the next version of the same document: it takes over that one's
+   * names, and that one goes when nobody reads it and no name is left to it. A file without `name` is
+   * named after its base name; where another source has that, after as many of its folders as tell
+   * the two apart, which the note says. Names are stored and compared in Unicode's form NFC. */
+  const char* source;
+  size_t source_len;
+  const char* path; /* that the user gave, absolute, where it is a link to the source; empty: none */
+  size_t path_len;
+  uint32_t keep_versions; /* 1: the version before stays, reachable by its id */
+  uint32_t reserved;      /* 0 */
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -307,6 +318,15 @@ typedef struct lectern_index_estimate {
 LECTERN_API lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                               const lectern_index_options* options,
                                               lectern_index_report** report, lectern_error** error);
+/* The same of a text file, in UTF-8 or near it, which is read here: LECTERN_NOT_FOUND (it is not
+ * there), LECTERN_INVALID_ARGUMENT (a folder, or a PDF, whose text the program has to give),
+ * LECTERN_EMPTY_DOCUMENT, LECTERN_IO_ERROR (it may not be read), each with param "path". `source` and
+ * `path` of the options are set here, from the file's. */
+LECTERN_API lectern_code lectern_engine_index_file(lectern_engine* engine, const char* path,
+                                                   size_t path_len,
+                                                   const lectern_index_options* options,
+                                                   lectern_index_report** report,
+                                                   lectern_error** error);
 /* What indexing would cost. *estimate: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_engine_estimate(lectern_engine* engine, const char* bytes,
                                                  size_t len, const lectern_index_options* options,
@@ -320,12 +340,19 @@ LECTERN_API lectern_code lectern_index_estimate_json(const lectern_index_estimat
 LECTERN_API const char* lectern_index_report_document(const lectern_index_report* report,
                                                       size_t* len);
 LECTERN_API const char* lectern_index_report_name(const lectern_index_report* report, size_t* len);
+/* lectern_index_options; "": none was given. */
+LECTERN_API const char* lectern_index_report_source(const lectern_index_report* report,
+                                                    size_t* len);
+/* Id of the version before, whose names this one has now; "": there was none. The note says where it
+ * stays. */
+LECTERN_API const char* lectern_index_report_replaced(const lectern_index_report* report,
+                                                      size_t* len);
 /* The object that `index-document --json` prints. */
 LECTERN_API const char* lectern_index_report_json(const lectern_index_report* report, size_t* len);
 /* *numbers: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report* report,
                                                       lectern_index_numbers* numbers);
-/* Sentences for the user, or empty: the CPU did the work of a GPU, an interrupted run began anew, and
+/* Sentences for the user, or empty: what became of names, the CPU did the work of a GPU, an interrupted run began anew, and
  * the assumptions that were made where the model's files do not say. */
 LECTERN_API const char* lectern_index_report_note(const lectern_index_report* report, size_t* len);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
@@ -441,7 +468,9 @@ enum lectern_offset_units {
   LECTERN_OFFSET_CODEPOINT = 2
 };
 
-/* `document`: id, name, or empty: the only one (LECTERN_AMBIGUOUS lists them). The first session of
+/* `document`: id; name; the end of a source's path, with a folder in it, that fits one document ("b/x.txt"
+ * of "/a/b/x.txt"); or empty: the only one (LECTERN_AMBIGUOUS lists them). One that is just being
+ * indexed is LECTERN_NOT_READY, whose message says what to wait for. The first session of
  * a model takes as long as opening it does, and, where it is new to the store, hashing it. A document
  * stays open, verified where it was read and on its GPU, while one of its sessions lives: where each
  * question has a session of its own, another one that is never asked keeps it. */
@@ -514,6 +543,13 @@ LECTERN_API lectern_code lectern_answer_free(lectern_answer* answer);
 
 /* --- the store ------------------------------------------------------------------------------- */
 
+typedef struct lectern_name { /* never grows: it comes in arrays */
+  const char* name;
+  size_t name_len;
+  const char* source; /* lectern_index_options; empty: not known */
+  size_t source_len;
+} lectern_name;
+
 typedef struct lectern_document {
   size_t struct_size;
   const char* id; /* 32 hex digits; this and all strings: valid during the callback */
@@ -536,6 +572,10 @@ typedef struct lectern_document {
   const char* weights; /* lectern_engine_options; empty: a recovered catalog cannot tell */
   size_t weights_len;
   double prefill_budget; /* lectern_index_options; below 1: it was prefilled sparsely */
+  const char* source;    /* of `name`; empty: not known */
+  size_t source_len;
+  const lectern_name* names; /* [num_names]: all that point to it, by byte order */
+  size_t num_names;
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 
@@ -612,9 +652,21 @@ LECTERN_API lectern_code lectern_engine_plan(lectern_engine* engine, const char*
                                              size_t document_len,
                                              const lectern_plan_options* options,
                                              lectern_error** error);
-/* Gone for readers at once; files are deleted when nobody reads them. */
+/* By id: the document with all its names. By name: this name alone; the document goes with its last
+ * one. What goes is gone for readers at once; files are deleted when nobody reads them. */
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);
+typedef struct lectern_removed {
+  size_t struct_size;
+  uint64_t names;            /* that are gone */
+  uint64_t is_document_gone; /* 1: the document is */
+  uint64_t left;             /* names that it has still */
+} lectern_removed;
+/* The same, and says what it did. *removed: may be NULL, else set its struct_size before; unchanged on
+ * failure. `json`, may be NULL: {"removed":id,"names":[…],"document_gone","left":[…]}. */
+LECTERN_API lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* document,
+                                                     size_t document_len, lectern_removed* removed,
+                                                     lectern_text** json, lectern_error** error);
 
 typedef struct lectern_collected {
   size_t struct_size;
@@ -656,9 +708,10 @@ LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_err
 LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
                                                size_t document_len, const char* path,
                                                size_t path_len, lectern_error** error);
-/* Takes such a file in and calls back with the document; `name` empty: the name it had. All or
- * nothing. The store is made where there is none. *existed, may be NULL: 1 when the document was
- * there. `json`, may be NULL: {"document","name","existed"}. */
+/* Takes such a file in and calls back with the document; `name` empty: the name it had, with a number
+ * where another document has that. The file is its source. All or nothing. The store is made where
+ * there is none. *existed, may be NULL: 1 when the document was there. `json`, may be NULL:
+ * {"document","name","existed","note"}. */
 LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const char* path,
                                                size_t path_len, const char* name, size_t name_len,
                                                lectern_document_fn on_document, void* user,

@@ -136,6 +136,9 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   Put(options.prefill, c.prefill, c.prefill_len);
   c.prefill_budget = options.prefill_budget;
   c.pages = options.pages.data(), c.num_pages = options.pages.size();
+  internal::Put(options.source, c.source, c.source_len);
+  internal::Put(options.path, c.path, c.path_len);
+  c.keep_versions = options.keep_versions;
   c.progress_user = &callback;
   if (callback.is_needed()) {
     c.on_progress = [](const lectern_progress* item, void* user) {
@@ -180,6 +183,14 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
 }
 
 // What comes back per item of a list.
+inline std::vector<DocumentName> NamesOf(const lectern_document& item) {
+  std::vector<DocumentName> names;
+  for (size_t i = 0; i < item.num_names; ++i) {
+    const lectern_name& name = item.names[i];
+    names.push_back({{name.name, name.name_len}, {name.source, name.source_len}});
+  }
+  return names;
+}
 inline Document FromC(const lectern_document& item) {
   return {{item.id, item.id_len},
           {item.name, item.name_len},
@@ -193,7 +204,9 @@ inline Document FromC(const lectern_document& item) {
           item.keep,
           {item.retention, item.retention_len},
           {item.weights, item.weights_len},
-          item.prefill_budget};
+          item.prefill_budget,
+          {item.source, item.source_len},
+          NamesOf(item)};
 }
 inline DocumentPlan FromC(const lectern_document_plan& item) {
   const auto numbers = [](const double* first, uint64_t count) {
@@ -256,6 +269,12 @@ inline std::string_view IndexReport::document() const {
 }
 inline std::string_view IndexReport::name() const {
   return internal::View(lectern_index_report_name, handle_.get());
+}
+inline std::string_view IndexReport::source() const {
+  return internal::View(lectern_index_report_source, handle_.get());
+}
+inline std::string_view IndexReport::replaced() const {
+  return internal::View(lectern_index_report_replaced, handle_.get());
 }
 inline std::string_view IndexReport::json() const {
   return internal::View(lectern_index_report_json, handle_.get());
@@ -387,6 +406,19 @@ inline Result<IndexReport> Engine::Index(std::string_view bytes, const IndexOpti
   if (!report.ok()) return report.error();
   return IndexReport(std::move(*report));
 }
+inline Result<IndexReport> Engine::IndexFile(std::string_view path, const IndexOptions& options) {
+  if (options.stop.stop_requested()) return internal::Stopped();
+  internal::Callback<decltype(options.on_progress)> callback{options.on_progress, options.stop};
+  const lectern_index_options c = internal::ToC(options, callback);
+  const std::stop_callback cancel(options.stop, [this] { Cancel(); });
+  auto report =
+      internal::Take<lectern_index_report>([&](lectern_index_report** out, lectern_error** error) {
+        return lectern_engine_index_file(handle_.get(), path.data(), path.size(), &c, out, error);
+      });
+  callback.Rethrow();
+  if (!report.ok()) return report.error();
+  return IndexReport(std::move(*report));
+}
 inline Result<lectern_index_estimate> Engine::Estimate(std::string_view bytes,
                                                        const IndexOptions& options) {
   if (options.stop.stop_requested()) return internal::Stopped();
@@ -472,10 +504,14 @@ inline Result<DamageList> Engine::Verify(std::string_view document, Depth depth)
   });
 }
 
-inline Result<Done> Engine::Remove(std::string_view document) {
-  return internal::Run([&](lectern_error** error) {
-    return lectern_engine_remove(handle_.get(), document.data(), document.size(), error);
+inline Result<Removed> Engine::Remove(std::string_view document) {
+  auto c = internal::Sized<lectern_removed>();
+  auto json = internal::TakeText([&](lectern_text** out, lectern_error** error) {
+    return lectern_engine_remove_named(handle_.get(), document.data(), document.size(), &c, out,
+                                       error);
   });
+  if (!json.ok()) return json.error();
+  return Removed{c.names, c.is_document_gone != 0, c.left, std::move(*json)};
 }
 inline Result<Collected> Engine::Collect() {
   auto c = internal::Sized<lectern_collected>();

@@ -9,7 +9,6 @@ namespace {
 constexpr const char* kQuestions[] = {"What is this document about?", "Who is responsible for it?",
                                       "How much does it cost, and when does it end?",
                                       "What is the name of the second one?"};
-constexpr uint32_t kAnswerTokens = 8;
 constexpr double kBudgets[] = {0.2, 0.1, 0.05, 0.02};
 
 }  // namespace
@@ -71,7 +70,7 @@ Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document
   for (size_t i = 0; i < std::size(kQuestions); ++i) {
     if (stopped()) return Status(Code::kCancelled, "measuring was cancelled");
     LECTERN_RETURN_IF_ERROR(LookUpBeside(
-        *session, kQuestions[i], kAnswerTokens, /*bound=*/false,
+        *session, kQuestions[i], kGenericAnswerTokens, /*bound=*/false,
         [&](double kv_budget, const LayerStep& step, const DocumentRead& read) {
           samples.push_back({.truth = TrulyMissed(read, step.lse, step.weights),
                              .estimate = read.uncalibrated_missed,

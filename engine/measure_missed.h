@@ -27,6 +27,7 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
 
 // Of the kinds that documents are asked, but about none of them.
 std::span<const char* const> GenericQuestions();
+inline constexpr uint32_t kGenericAnswerTokens = 8;  // of the answers to them that are measured
 
 // Document::missed_calibration of a document, by the plan that it has, on what generic questions
 // miss, which are asked at `device`. Not measured where there are no clusters, or none of the

@@ -95,10 +95,22 @@ Json KvValue(const KvReceipt& kv) {
   };
 }
 
+// Every name with its source.
+Json NamesValue(const DocumentRow& row) {
+  Json::Array names;
+  for (const DocumentName& name : row.names) {
+    names.emplace_back(
+        Json::Object{{"name", name.name}, {"source", StringOrNull(name.source)}});
+  }
+  return names;
+}
+
 Json::Object DocumentObject(const DocumentRow& row) {
   Json::Object object = {
       {"document", ToHex(row.id)},
       {"name", StringOrNull(row.name)},
+      {"names", NamesValue(row)},
+      {"source", StringOrNull(SourceOf(row))},
       {"state", StateName(row.state)},
       {"generation", row.generation},
       {"tokens", row.num_tokens},
@@ -119,6 +131,11 @@ bool IsRetryable(Code code) {
 }
 
 }  // namespace
+
+std::string SourceOf(const DocumentRow& row) {
+  const auto named = std::ranges::find(row.names, row.name, &DocumentName::name);
+  return named == row.names.end() ? "" : named->source;
+}
 
 std::string_view StateName(DocumentState state) {
   switch (state) {
@@ -249,6 +266,8 @@ std::string IndexReportJson(const IndexReport& report) {
                                {"write", Time(seconds.write)},
                                {"total", Time(seconds.total)}}},
       {"existed", report.existed},
+      {"source", StringOrNull(report.source)},
+      {"replaced", StringOrNull(report.replaced)},
       {"reused_tokens", report.reused_tokens},
       {"warnings", Names(report.warnings)},
       {"note", StringOrNull(report.note)},
@@ -346,6 +365,14 @@ std::string CollectedJson(const Collected& collected) {
       .Dump();
 }
 
+std::string RemovedJson(const Removed& removed) {
+  return Json(Json::Object{{"removed", removed.document},
+                           {"names", Names(removed.names)},
+                           {"document_gone", removed.is_document_gone},
+                           {"left", Names(removed.left)}})
+      .Dump();
+}
+
 std::string RecoveredJson(const Recovered& recovered) {
   Json::Array documents, refused;
   for (const DocumentRow& row : recovered.documents) documents.emplace_back(DocumentObject(row));
@@ -363,7 +390,8 @@ std::string RecoveredJson(const Recovered& recovered) {
 std::string ImportedJson(const Imported& imported) {
   return Json(Json::Object{{"document", ToHex(imported.row.id)},
                            {"name", StringOrNull(imported.row.name)},
-                           {"existed", imported.existed}})
+                           {"existed", imported.existed},
+                           {"note", StringOrNull(imported.note)}})
       .Dump();
 }
 

@@ -44,8 +44,11 @@ std::string DamageJson(const std::vector<Engine::Damage>& damaged);
 // {"generations","files","in_use","unknown":[…]}, {"documents":[…],"refused":[{"directory","code",
 // "message"}],"replaced"}, {"document","name","existed"}.
 std::string CollectedJson(const Collected& collected);
+std::string RemovedJson(const Removed& removed);
 std::string RecoveredJson(const Recovered& recovered);
 std::string ImportedJson(const Imported& imported);
+// Where the text under the row's `name` came from; empty: it has no name, or that is not known.
+std::string SourceOf(const DocumentRow& row);
 std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
 // {"error":{"message","type","param","code","request_id","retryable"}}
 std::string ErrorJson(const Status& status, std::string_view request_id = {});

@@ -147,16 +147,17 @@ class Importer {
            uint64_t quota_bytes)
       : env_(env), store_(store), catalog_(catalog), path_(path), quota_bytes_(quota_bytes) {}
 
-  Result<Imported> Run(const std::string& name) {
+  Result<Imported> Run(const NameImport& names) {
     LECTERN_RETURN_IF_ERROR(ReadHead());
-    if (!name.empty()) row_.name = name;
     LECTERN_ASSIGN(auto there, catalog_.FindReady(row_.id));
+    LECTERN_ASSIGN(names_, names(row_));
+    row_.name = names_.name;
     if (there) {
-      if (!name.empty() && there->name != name) {
-        LECTERN_RETURN_IF_ERROR(catalog_.MoveName(name, row_.id));
-        there->name = name;
+      if (!names_.change.names.empty()) {
+        LECTERN_RETURN_IF_ERROR(catalog_.ChangeNames(row_.id, names_.change));
       }
-      return Imported{*std::move(there), /*existed=*/true};
+      there->name = names_.name;
+      return Imported{*std::move(there), /*existed=*/true, names_.note};
     }
     LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env_, store_, header_.file_bytes));
     LECTERN_RETURN_IF_ERROR(CheckQuota(env_, store_, quota_bytes_, header_.file_bytes));
@@ -166,7 +167,7 @@ class Importer {
       (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection does
       return written;
     }
-    return Imported{row_, /*existed=*/false};
+    return Imported{row_, /*existed=*/false, names_.note};
   }
 
  private:
@@ -283,7 +284,7 @@ class Importer {
       summaries.push_back(std::move(summary));
     }
     row_.state = DocumentState::kReady;
-    return catalog_.CommitDocument(row_, summaries);
+    return catalog_.CommitDocument(row_, summaries, names_.change);
   }
 
   Env& env_;
@@ -296,6 +297,7 @@ class Importer {
   std::vector<BundleEntry> entries_;
   std::vector<std::unique_ptr<ShardReader>> shards_;
   DocumentRow row_;
+  ImportNames names_;
 };
 
 }  // namespace
@@ -306,9 +308,9 @@ Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row
 }
 
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
-                                const std::string& path, const std::string& name,
+                                const std::string& path, const NameImport& names,
                                 uint64_t quota_bytes) {
-  return Importer(env, store, catalog, path, quota_bytes).Run(name);
+  return Importer(env, store, catalog, path, quota_bytes).Run(names);
 }
 
 }  // namespace lectern

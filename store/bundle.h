@@ -2,6 +2,7 @@
 #ifndef LECTERN_STORE_BUNDLE_H_
 #define LECTERN_STORE_BUNDLE_H_
 
+#include <functional>
 #include <string>
 
 #include "store/catalog.h"
@@ -53,12 +54,20 @@ Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row
 struct Imported {
   DocumentRow row;
   bool existed = false;  // nothing was done: the same document was there
+  std::string note;      // ImportNames::note
 };
-// Takes the document of a bundle into the store under `name` (empty: the one it had). All or
-// nothing. For the one who holds the store's lock. `quota_bytes` of the store; 0: none. kTruncated,
+struct ImportNames {
+  NameChange change;
+  std::string name;  // that the document has then; empty: none
+  std::string note;
+};
+// Names the document of this row, whose `name` is the one that it was exported with.
+using NameImport = std::function<Result<ImportNames>(const DocumentRow&)>;
+
+// Takes the document of a bundle into the store. All or nothing, names included. For the one who holds the store's lock. `quota_bytes` of the store; 0: none. kTruncated,
 // kChecksumMismatch, kCorrupt, kUnsupportedVersion, kLimitExceeded, kNoSpace.
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
-                                const std::string& path, const std::string& name,
+                                const std::string& path, const NameImport& names,
                                 uint64_t quota_bytes = 0);
 
 }  // namespace lectern

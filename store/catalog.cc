@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "store/catalog_rows.h"
+#include "store/catalog_schema.h"
 #include "store/sqlite.h"
 
 namespace lectern {
@@ -43,19 +44,12 @@ struct Catalog::Impl {
   Statement Prepare(const char* sql) const { return Statement(db, path, sql); }
   Status Execute(const char* sql) const { return Prepare(sql).Run(); }
 
-  Status Corrupt(const std::string& what) const {
-    return Status(Code::kCorrupt, path + ": " + what + WayOut(Code::kCorrupt, 0));
-  }
+  Status Corrupt(const std::string& what) const { return CorruptCatalog(path, what); }
   Status CorruptRow(const char* table, const std::string& row) const {
     return Corrupt(std::string("checksum mismatch in table ") + table + ", row " + row);
   }
 
-  Result<int64_t> Number(const char* sql) const {
-    Statement s = Prepare(sql);
-    const int64_t value = s.Step() ? s.Int(0) : 0;
-    LECTERN_RETURN_IF_ERROR(s.status());
-    return value;
-  }
+  Result<int64_t> Number(const char* sql) const { return NumberOf(db, path, sql); }
 
   // -- Opening --
 
@@ -96,33 +90,6 @@ struct Catalog::Impl {
     return {};
   }
 
-  Status CheckIsOurs() const {
-    LECTERN_ASSIGN(const int64_t application, Number("PRAGMA application_id"));
-    if (application != kApplicationId) return Corrupt("not a catalog of Lectern");
-    LECTERN_ASSIGN(const int64_t version, Number("PRAGMA user_version"));
-    if (version > kSchemaVersion) {
-      return Status(Code::kUnsupportedVersion,
-                    path + ": catalog " + std::to_string(version) + ", this build reads " +
-                        std::to_string(kSchemaVersion) + "; use a newer Lectern");
-    }
-    if (version != kSchemaVersion) return Corrupt("catalog version " + std::to_string(version));
-    return {};
-  }
-
-  // Our tables and nothing else: no view or trigger of someone else ever runs.
-  Status CheckSchema() const {
-    Statement s = Prepare("SELECT name, sql FROM sqlite_schema ORDER BY name");
-    size_t i = 0;
-    bool same = true;
-    for (; s.Step(); ++i) {
-      same = same && i < std::size(kTables) && s.Bytes(0) == kTables[i].name &&
-             s.Bytes(1) == kTables[i].sql;
-    }
-    LECTERN_RETURN_IF_ERROR(s.status());
-    if (!same || i != std::size(kTables)) return Corrupt("its tables are not Lectern's");
-    return {};
-  }
-
   // SQLite keeps no page checksums. Row CRCs find changed values; this finds lost rows.
   Status QuickCheck() const {
     Statement s = Prepare("PRAGMA quick_check(1)");
@@ -131,7 +98,6 @@ struct Catalog::Impl {
     return found == "ok" ? Status() : Corrupt(found);
   }
 
-  Status CreateSchema() const;
   Status Load() const;
 
   // -- Reading --
@@ -144,18 +110,39 @@ struct Catalog::Impl {
     return documents;
   }
 
+  // A reader's file may be of version 1, and may be brought up to date while it is open.
   Result<std::vector<StoredName>> Names() const {
+    LECTERN_ASSIGN(const int64_t version, Number("PRAGMA user_version"));
     std::vector<StoredName> names;
-    Statement s = Prepare("SELECT name, id, crc FROM names ORDER BY name");
+    Statement s = Prepare(version == 1 ? "SELECT name, id, crc, '' FROM names ORDER BY name"
+                                       : "SELECT name, id, crc, source FROM names ORDER BY name");
     while (s.Step()) {
       StoredName& stored = names.emplace_back();
       stored.name = s.Bytes(0);
       CopyTo(s.Bytes(1), stored.id);
-      stored.intact =
-          s.Bytes(1).size() == stored.id.size() && s.Int(2) == NameCrc(stored.name, s.Bytes(1));
+      stored.source = s.Bytes(3);
+      const uint32_t crc = version == 1 ? NameCrc1(stored.name, s.Bytes(1))
+                                        : NameCrc(stored.name, s.Bytes(1), stored.source);
+      stored.intact = s.Bytes(1).size() == stored.id.size() && s.Int(2) == crc;
     }
     LECTERN_RETURN_IF_ERROR(s.status());
     return names;
+  }
+
+  static std::vector<DocumentName> NamesOf(const std::vector<StoredName>& names,
+                                           const DocumentId& id) {
+    std::vector<DocumentName> of_id;
+    for (const StoredName& name : names) {
+      if (name.intact && name.id == id) of_id.push_back({name.name, name.source});
+    }
+    return of_id;
+  }
+
+  // Gives a ready document's row the names that point to it.
+  static void AddNames(const std::vector<StoredName>& names, DocumentRow& row) {
+    if (row.state != DocumentState::kReady) return;
+    row.names = NamesOf(names, row.id);
+    if (!row.names.empty()) row.name = row.names.front().name;
   }
 
   Result<std::vector<ShardSummary>> Shards(int64_t generation) const {
@@ -220,16 +207,14 @@ struct Catalog::Impl {
     return std::optional<DocumentId>();
   }
 
-  // The first name by byte order; empty when there is none.
-  Result<std::string> NameOfId(const DocumentId& id) const {
+  // As FindReady. Damage is an error where no name is left: one of the damaged may be its own.
+  Result<std::vector<DocumentName>> NamesOfId(const DocumentId& id) const {
     LECTERN_ASSIGN(const auto names, Names());
-    const StoredName* damaged = nullptr;
-    for (const StoredName& stored : names) {
-      if (stored.intact && stored.id == id) return stored.name;
-      if (!stored.intact) damaged = &stored;
-    }
-    if (damaged != nullptr) return NameError(*damaged);
-    return std::string();
+    std::vector<DocumentName> of_id = NamesOf(names, id);
+    const auto damaged = std::find_if(names.begin(), names.end(),
+                                      [](const StoredName& name) { return !name.intact; });
+    if (of_id.empty() && damaged != names.end()) return NameError(*damaged);
+    return of_id;
   }
 
   // -- Writing --
@@ -259,11 +244,12 @@ struct Catalog::Impl {
         .Run();
   }
 
-  Status PutName(const std::string& name, const DocumentId& id) const {
-    return Prepare("INSERT OR REPLACE INTO names(name, id, crc) VALUES(?,?,?)")
-        .Bind(name)
+  Status PutName(const DocumentName& name, const DocumentId& id) const {
+    return Prepare("INSERT OR REPLACE INTO names(name, id, source, crc) VALUES(?,?,?,?)")
+        .Bind(name.name)
         .Bind(id)
-        .Bind(int64_t{NameCrc(name, View(id))})
+        .Bind(name.source)
+        .Bind(int64_t{NameCrc(name.name, View(id), name.source)})
         .Run();
   }
 
@@ -313,6 +299,29 @@ struct Catalog::Impl {
     return num_marked;
   }
 
+  // Within a transaction. `id` has its new generation already.
+  Status MakeChange(const DocumentId& id, const NameChange& change) const {
+    for (const DocumentName& name : change.names) {
+      if (name.name.empty()) {
+        return Status(Code::kInvalidArgument, "a document's name must not be empty");
+      }
+      LECTERN_RETURN_IF_ERROR(PutName(name, id));
+    }
+    for (const auto& [name, other] : change.others) LECTERN_RETURN_IF_ERROR(PutName(name, other));
+    for (const DocumentId& replaced : change.replaced) {
+      LECTERN_ASSIGN(const auto names, NamesOfId(replaced));
+      if (replaced == id || !names.empty()) continue;
+      LECTERN_RETURN_IF_ERROR(MarkDead(replaced, std::numeric_limits<uint64_t>::max()).status());
+    }
+    for (const uint64_t generation : change.abandoned) {
+      LECTERN_ASSIGN(StoredDocument document, ByGeneration(generation));
+      if (document.row.state != DocumentState::kBuilding) continue;
+      document.row.state = DocumentState::kDead;
+      LECTERN_RETURN_IF_ERROR(PutDocument(document.row, document.num_shards));
+    }
+    return {};
+  }
+
   // The row must be there and being built, or someone removed the document meanwhile.
   Status CheckBuilding(const DocumentRow& row) const {
     LECTERN_ASSIGN(const StoredDocument document, ByGeneration(row.generation));
@@ -322,35 +331,19 @@ struct Catalog::Impl {
   }
 };
 
-// In one transaction, and only if no other process was faster.
-Status Catalog::Impl::CreateSchema() const {
-  Transaction transaction(db, path, Transaction::Kind::kWrite);
-  LECTERN_RETURN_IF_ERROR(transaction.begun());
-  LECTERN_ASSIGN(const int64_t application, Number("PRAGMA application_id"));
-  LECTERN_ASSIGN(const int64_t version, Number("PRAGMA user_version"));
-  LECTERN_ASSIGN(const int64_t num_objects, Number("SELECT count(*) FROM sqlite_schema"));
-  if (application != 0 || version != 0 || num_objects != 0) return {};
-  for (const Table& table : kTables) LECTERN_RETURN_IF_ERROR(Execute(table.sql));
-  LECTERN_RETURN_IF_ERROR(PutCounter("generation", 0));
-  LECTERN_RETURN_IF_ERROR(
-      Execute(("PRAGMA application_id=" + std::to_string(kApplicationId)).c_str()));
-  LECTERN_RETURN_IF_ERROR(
-      Execute(("PRAGMA user_version=" + std::to_string(kSchemaVersion)).c_str()));
-  return transaction.Commit();
-}
-
 Status Catalog::Impl::Load() const {
   LECTERN_RETURN_IF_ERROR(Configure());
   LECTERN_ASSIGN(const int64_t num_pages, Number("PRAGMA page_count"));
   if (num_pages == 0) {
     if (!writes) return Status(Code::kNotFound, path + ": the store is empty");
     LECTERN_RETURN_IF_ERROR(SetJournalMode());
-    LECTERN_RETURN_IF_ERROR(CreateSchema());
+    LECTERN_RETURN_IF_ERROR(CreateSchema(db, path));
   }
-  LECTERN_RETURN_IF_ERROR(CheckIsOurs());
+  LECTERN_RETURN_IF_ERROR(CheckIsOurs(db, path));
   LECTERN_RETURN_IF_ERROR(SetJournalMode());
-  LECTERN_RETURN_IF_ERROR(CheckSchema());
-  return QuickCheck();
+  LECTERN_RETURN_IF_ERROR(CheckSchema(db, path));
+  LECTERN_RETURN_IF_ERROR(QuickCheck());
+  return writes ? UpgradeSchema(db, path) : Status();
 }
 
 Catalog::Catalog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -382,7 +375,8 @@ Result<uint64_t> Catalog::BeginDocument(const DocumentRow& row) {
   return building.generation;
 }
 
-Status Catalog::CommitDocument(const DocumentRow& row, const std::vector<ShardSummary>& shards) {
+Status Catalog::CommitDocument(const DocumentRow& row, const std::vector<ShardSummary>& shards,
+                               const NameChange& change) {
   LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
   LECTERN_RETURN_IF_ERROR(CheckRange(row));
   Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
@@ -395,19 +389,34 @@ Status Catalog::CommitDocument(const DocumentRow& row, const std::vector<ShardSu
     LECTERN_RETURN_IF_ERROR(impl_->PutShard(static_cast<int64_t>(row.generation), shard));
   }
   LECTERN_RETURN_IF_ERROR(impl_->MarkDead(row.id, row.generation).status());
-  if (!row.name.empty()) LECTERN_RETURN_IF_ERROR(impl_->PutName(row.name, row.id));
+  LECTERN_RETURN_IF_ERROR(impl_->MakeChange(row.id, change));
   return transaction.Commit();
 }
 
-Status Catalog::MoveName(const std::string& name, const DocumentId& id) {
+Status Catalog::ChangeNames(const DocumentId& id, const NameChange& change) {
   LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
-  if (name.empty()) return Status(Code::kInvalidArgument, "a document's name must not be empty");
   Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
   LECTERN_RETURN_IF_ERROR(transaction.begun());
   LECTERN_ASSIGN(const auto document, impl_->FindReady(id));
   if (!document) return Status(Code::kNotFound, ToHex(id) + ": no such document");
-  LECTERN_RETURN_IF_ERROR(impl_->PutName(name, id));
+  LECTERN_RETURN_IF_ERROR(impl_->MakeChange(id, change));
   return transaction.Commit();
+}
+
+Result<bool> Catalog::RemoveName(const std::string& name) {
+  LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
+  Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
+  LECTERN_RETURN_IF_ERROR(transaction.begun());
+  LECTERN_ASSIGN(const auto id, impl_->IdOfName(name));
+  if (!id) return Status(Code::kNotFound, "no document \"" + name + "\"");
+  LECTERN_RETURN_IF_ERROR(impl_->Prepare("DELETE FROM names WHERE name=?").Bind(name).Run());
+  LECTERN_ASSIGN(const auto left, impl_->NamesOfId(*id));
+  if (left.empty()) {
+    LECTERN_RETURN_IF_ERROR(
+        impl_->MarkDead(*id, std::numeric_limits<uint64_t>::max()).status());
+  }
+  LECTERN_RETURN_IF_ERROR(transaction.Commit());
+  return left.empty();
 }
 
 Status Catalog::MarkDead(const DocumentId& id) {
@@ -439,9 +448,10 @@ Status Catalog::Adopt(const std::vector<CatalogEntry>& entries) {
     for (const ShardSummary& shard : entry.shards) {
       LECTERN_RETURN_IF_ERROR(impl_->PutShard(generation, shard));
     }
-    if (entry.row.name.empty()) continue;
-    LECTERN_ASSIGN(const auto taken, impl_->IdOfName(entry.row.name));
-    if (!taken) LECTERN_RETURN_IF_ERROR(impl_->PutName(entry.row.name, entry.row.id));
+    for (const DocumentName& name : entry.row.names) {
+      LECTERN_ASSIGN(const auto taken, impl_->IdOfName(name.name));
+      if (!taken) LECTERN_RETURN_IF_ERROR(impl_->PutName(name, entry.row.id));
+    }
   }
   LECTERN_RETURN_IF_ERROR(impl_->PutCounter("generation", next - 1));
   return transaction.Commit();
@@ -460,10 +470,7 @@ Result<Catalog::Salvaged> Catalog::Salvage() const {
     salvaged.damaged |= !document.intact || !shards.ok() ||
                         static_cast<int64_t>(shards->size()) != document.num_shards;
     if (!document.intact) continue;
-    DocumentRow& row = salvaged.documents.emplace_back(document.row);
-    const auto name = std::find_if(names.begin(), names.end(),
-                                   [&](const StoredName& n) { return n.intact && n.id == row.id; });
-    if (row.state == DocumentState::kReady && name != names.end()) row.name = name->name;
+    Impl::AddNames(names, salvaged.documents.emplace_back(document.row));
   }
   return salvaged;
 }
@@ -500,11 +507,7 @@ Result<std::vector<DocumentRow>> Catalog::List() const {
   std::vector<DocumentRow> rows;
   for (const StoredDocument& document : documents) {
     if (!document.intact) return impl_->DocumentError(document);
-    DocumentRow& row = rows.emplace_back(document.row);
-    if (row.state != DocumentState::kReady) continue;
-    const auto name = std::find_if(names.begin(), names.end(),
-                                   [&](const StoredName& n) { return n.id == row.id; });
-    if (name != names.end()) row.name = name->name;
+    Impl::AddNames(names, rows.emplace_back(document.row));
   }
   return rows;
 }
@@ -514,7 +517,8 @@ Result<std::optional<DocumentRow>> Catalog::FindReady(const DocumentId& id) cons
   LECTERN_RETURN_IF_ERROR(transaction.begun());
   LECTERN_ASSIGN(auto document, impl_->FindReady(id));
   if (document) {
-    LECTERN_ASSIGN(document->name, impl_->NameOfId(id));
+    LECTERN_ASSIGN(document->names, impl_->NamesOfId(id));
+    if (!document->names.empty()) document->name = document->names.front().name;
   }
   return document;
 }
@@ -525,7 +529,10 @@ Result<std::optional<DocumentRow>> Catalog::FindReadyByName(const std::string& n
   LECTERN_ASSIGN(const auto id, impl_->IdOfName(name));
   if (!id) return std::optional<DocumentRow>();
   LECTERN_ASSIGN(auto document, impl_->FindReady(*id));
-  if (document) document->name = name;
+  if (document) {
+    LECTERN_ASSIGN(document->names, impl_->NamesOfId(*id));
+    document->name = name;
+  }
   return document;
 }
 

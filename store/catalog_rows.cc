@@ -44,7 +44,11 @@ uint32_t DocumentCrc(const DocumentRow& row, std::string_view id, std::string_vi
       .value();
 }
 
-uint32_t NameCrc(std::string_view name, std::string_view id) {
+uint32_t NameCrc(std::string_view name, std::string_view id, std::string_view source) {
+  return RowCrc("names").Add(name).Add(id).Add(source).value();
+}
+
+uint32_t NameCrc1(std::string_view name, std::string_view id) {
   return RowCrc("names").Add(name).Add(id).value();
 }
 

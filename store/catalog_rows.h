@@ -1,4 +1,4 @@
-// The catalog's tables and rows: FORMAT.md. Internal to store/.
+// The rows of the catalog's tables: FORMAT.md. Internal to store/.
 #ifndef LECTERN_STORE_CATALOG_ROWS_H_
 #define LECTERN_STORE_CATALOG_ROWS_H_
 
@@ -9,36 +9,6 @@
 #include "store/sqlite.h"
 
 namespace lectern {
-
-// The text is normative (FORMAT.md) and compared with what a file holds.
-inline constexpr int kApplicationId = 0x4C454354;  // "LECT"
-inline constexpr int kSchemaVersion = 1;
-
-struct Table {
-  const char* name;
-  const char* sql;
-};
-
-inline constexpr Table kTables[] = {
-    // by name
-    {"counters",
-     "CREATE TABLE counters(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL, "
-     "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
-    {"documents",
-     "CREATE TABLE documents(generation INTEGER PRIMARY KEY, id BLOB NOT NULL, "
-     "state INTEGER NOT NULL, fingerprint BLOB NOT NULL, model_path TEXT NOT NULL, "
-     "num_tokens INTEGER NOT NULL, text_bytes INTEGER NOT NULL, replaced_bytes INTEGER NOT NULL, "
-     "bytes_on_disk INTEGER NOT NULL, report_json TEXT NOT NULL, num_shards INTEGER NOT NULL, "
-     "crc INTEGER NOT NULL) STRICT"},
-    {"names",
-     "CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, "
-     "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
-    {"shards",
-     "CREATE TABLE shards(generation INTEGER NOT NULL REFERENCES documents(generation), "
-     "file TEXT NOT NULL, bytes INTEGER NOT NULL, table_crc INTEGER NOT NULL, "
-     "header_crc INTEGER NOT NULL, crc INTEGER NOT NULL, "
-     "PRIMARY KEY(generation, file)) STRICT, WITHOUT ROWID"},
-};
 
 template <size_t N>
 std::string_view View(const std::array<uint8_t, N>& bytes) {
@@ -59,7 +29,7 @@ struct StoredDocument {
 };
 
 struct StoredName {
-  std::string name;
+  std::string name, source;
   DocumentId id{};
   bool intact = false;
 };
@@ -68,7 +38,8 @@ struct StoredName {
 // integers as i64, little-endian.
 uint32_t DocumentCrc(const DocumentRow& row, std::string_view id, std::string_view fingerprint,
                      int64_t num_shards);
-uint32_t NameCrc(std::string_view name, std::string_view id);
+uint32_t NameCrc(std::string_view name, std::string_view id, std::string_view source);
+uint32_t NameCrc1(std::string_view name, std::string_view id);  // of version 1
 uint32_t CounterCrc(std::string_view name, int64_t value);
 uint32_t ShardCrc(int64_t generation, const ShardSummary& shard);
 

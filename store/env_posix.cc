@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <chrono>
 #include <cstdlib>
 #include <limits>
@@ -71,6 +72,24 @@ Result<uint64_t> RegularFileSize(int fd, const std::string& path, const char* ac
     return Status(Code::kIoError, path + ": not a regular file; move it away and try again");
   }
   return static_cast<uint64_t>(info.st_size);
+}
+
+// Whether a lock of flock on this file is this process's own, by the kernel's list of locks; false
+// where that cannot be read. "1: FLOCK  ADVISORY  WRITE 4711 08:02:1311 0 EOF"
+bool IsLockedHere(int fd) {
+  struct stat info;
+  std::FILE* const list = ::fstat(fd, &info) == 0 ? std::fopen("/proc/locks", "re") : nullptr;
+  if (list == nullptr) return false;
+  bool is_here = false;
+  char line[256];
+  while (!is_here && std::fgets(line, sizeof line, list) != nullptr) {
+    long pid = 0;
+    unsigned long long inode = 0;
+    is_here = std::sscanf(line, "%*s FLOCK %*s %*s %ld %*x:%*x:%llu", &pid, &inode) == 2 &&
+              pid == ::getpid() && inode == info.st_ino;
+  }
+  std::fclose(list);
+  return is_here;
 }
 
 bool FitsOffset(uint64_t offset, uint64_t bytes) {
@@ -441,9 +460,11 @@ class PosixEnv : public Env {
     while (Retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
       if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock", path);
       if (std::chrono::steady_clock::now() >= deadline) {
-        return Status(Code::kLocked, path +
-                                         ": another process holds this lock; try again when it "
-                                         "is done");
+        return Status(Code::kLocked,
+                      path + (IsLockedHere(fd.get())
+                                  ? ": another engine of this program is changing the store; wait "
+                                    "until that is done, or use one engine for a store"
+                                  : ": another process holds this lock; try again when it is done"));
       }
       std::this_thread::sleep_for(kLockPoll);
     }

@@ -57,6 +57,7 @@ enum class SectionKind : uint32_t {
   kPlainBlockScores = 1031,  // the same by plain attention
   kFullBlockScores = 1032,   // by squared attention of all tokens, where they were asked for
   kCosineSums = 1040,        // f64[whole chunks of 512 tokens][layers], in document.shard
+  kSource = 1041,            // bytes: where the text under the name of kName came from
 };
 
 struct ShardHeader {

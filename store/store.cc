@@ -94,14 +94,15 @@ bool IsTemporary(const std::string& name) {
 }
 
 // A store has a directory of its own: whoever gives another one by mistake loses nothing there.
-Status CheckDirectory(Env& env, const std::string& store) {
+// False: there is no store yet.
+Result<bool> CheckDirectory(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto names, ListIfThere(env, store));
   bool has_others = false;
   for (const std::string& name : names) {
-    if (name == kLockFile || name == "catalog.db") return {};
+    if (name == kLockFile || name == "catalog.db") return true;
     has_others = has_others || name != "lost+found";  // of a file system's root
   }
-  if (!has_others) return {};
+  if (!has_others) return false;
   return Status(Code::kInvalidArgument,
                 store +
                     " is no store and not empty; a store needs a directory of its own: give one "
@@ -177,10 +178,11 @@ std::string LayerFile(uint32_t layer) {
 
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) {
   const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
-    LECTERN_RETURN_IF_ERROR(CheckDirectory(env, store));
+    LECTERN_ASSIGN(const bool is_store, CheckDirectory(env, store));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store));
-    // First of all: by this file a store is known.
+    // First of all, and durable before anything lies beside it: by this file a store is known.
     LECTERN_ASSIGN(auto held, env.Lock(store + "/" + kLockFile, kLockTimeoutMs));
+    if (!is_store) LECTERN_RETURN_IF_ERROR(env.SyncDirectory(store));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/docs"));
     LECTERN_ASSIGN(const bool sealed, env.Exists(SealPath(store)));
@@ -192,6 +194,10 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
   return Status(Code::kReadOnly, result.status().message() +
                                      "; documents in it can be asked, but not changed: make it "
                                      "writable or give another --store");
+}
+
+bool IsLocked(Env& env, const std::string& store) {
+  return env.Lock(store + "/" + kLockFile, 0).status().code() == Code::kLocked;
 }
 
 bool IsOpenStore(Env& env, const std::string& store) {
@@ -333,6 +339,11 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
   const ShardHeader& header = document->header();
   LECTERN_ASSIGN(const std::string text, TextOf(*document, SectionKind::kText));
   LECTERN_ASSIGN(entry.row.name, TextOf(*document, SectionKind::kName));
+  std::string source;
+  if (document->Find(SectionKind::kSource, 0, 0) != nullptr) {
+    LECTERN_ASSIGN(source, TextOf(*document, SectionKind::kSource));
+  }
+  if (!entry.row.name.empty()) entry.row.names = {{entry.row.name, std::move(source)}};
   // What it was made by; what index-document printed is lost.
   LECTERN_ASSIGN(entry.row.report_json, TextOf(*document, SectionKind::kModel));
   entry.row.id = id;
@@ -461,6 +472,7 @@ class Recovery {
       if (!first && seen->second > entry.row.generation) {
         entry.row.state = DocumentState::kDead;
         entry.row.name.clear();
+        entry.row.names.clear();
       } else {
         recovered_.documents.push_back(entry.row);
       }

@@ -29,6 +29,8 @@ inline constexpr const char* kCheckpointFile = "checkpoint";
 // Makes the store's folders and keeps other writers out, waiting up to 2 s for them. kLocked;
 // kReadOnly: also when the store is sealed; kInvalidArgument: the directory holds other things.
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store);
+// Whether someone holds its lock now. False also where that cannot be told. Needs no lock.
+bool IsLocked(Env& env, const std::string& store);
 // There is one that is not sealed.
 bool IsOpenStore(Env& env, const std::string& store);
 

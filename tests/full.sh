@@ -27,6 +27,9 @@
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
+#   clients       programs and libraries of the field ask the server, stream, cancel and read errors:
+#                 curl, wget, Java, Go, Node, Chromium, nginx, haproxy, and those of PyPI in a virtual
+#                 environment in build-clients; the table goes where that of `fuzz` does
 #   openai        the server through OpenAI's Python client (PYTHON with openai)
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
@@ -63,7 +66,8 @@ declare -A parsers=(
   [bundle]=store/bundle.cc [checkpoint]=engine/kv_spill.cc
   [catalog]='store/catalog.cc store/catalog_rows.cc store/sqlite.cc'
   [config]='engine/config.cc engine/config_rope.cc' [gguf]='engine/gguf.cc engine/gguf_tokenizer.cc' [json]=engine/json.cc
-  [jinja]="$(echo engine/jinja_*.cc)" [request_head]=tools/server/request_head.cc
+  [jinja]="$(echo engine/jinja_*.cc)" [chunked_body]=tools/server/chunked_body.cc
+  [request_head]='tools/server/access_rules.cc tools/server/request_head.cc'
   [safetensors]=engine/safetensors.cc
   [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
   [tokenizer_json]='engine/tokenizer_json.cc engine/tokenizer_json_rules.cc engine/bpe_model.cc'
@@ -301,6 +305,25 @@ avx512() {
   grep -qa '^exit status 0' "$work/serial.txt"
 }
 
+clients() {
+  local venv=$PWD/build-clients/venv
+  install_packages curl wget default-jdk-headless golang-go nodejs chromium nginx-light \
+    haproxy python3-venv
+  if [ ! -e "$venv/ready" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install -q openai litellm langchain-openai llama-index-llms-openai-like llm \
+      requests httpx aiohttp
+    touch "$venv/ready"
+  fi
+  build release lectern-server index-document
+  mkdir -p build-checked/trust
+  {
+    echo "**clients, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: each asks, streams, cancels and reads an error"
+    CLIENTS=all LECTERN_BIN=$PWD/build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+      "$venv/bin/python" -W ignore::ResourceWarning tests/tools/clients_test.py
+  } | tee build-checked/trust/clients.md
+}
+
 openai() {
   build release lectern-server index-document
   LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
@@ -420,7 +443,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

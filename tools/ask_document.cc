@@ -9,6 +9,7 @@
 
 #include "engine/lectern.h"
 #include "tools/command_line.h"
+#include "tools/document_argument.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
 #include "tools/questions.h"
@@ -103,7 +104,8 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
   AddDeviceFlags(app, flags.engine);
-  app.AddOption("--document", flags.document, "Name or id (else the only one of the store)")
+  app.AddOption("--document", flags.document,
+                "Name, id or path of the file (else the only one of the store)")
       .TypeName("NAME");
   AddReadingFlags(app, flags);
   AddAnswerFlags(app, flags);
@@ -294,7 +296,7 @@ class AskDocument {
   bool is_output_gone_ = false;
 };
 
-int Run(const AskFlags& flags) {
+int Run(AskFlags flags) {
   const auto fail = [&](const api::Error& error) {
     return PrintError(kTool, error, flags.engine.style);
   };
@@ -310,6 +312,10 @@ int Run(const AskFlags& flags) {
   }
   auto engine = api::Engine::Create(flags.engine.options());
   if (!engine.ok()) return fail(engine.error());
+  auto document = FindArgument(*engine, flags.document);
+  if (!document.ok()) return fail(document.error());
+  if (!document->note.empty()) PrintNote(kTool, document->note);
+  flags.document = document->document;
   AskDocument ask(flags, interrupts, std::move(*engine));
   if (!flags.questions.empty()) return ask.AskAll(questions);
   return flags.question ? ask.AskOne(*flags.question) : ask.Converse();

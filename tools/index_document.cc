@@ -1,9 +1,9 @@
 // index-document: reads a document once and stores what questions about it need.
-#include <filesystem>
 #include <string>
 
 #include "engine/lectern.h"
 #include "tools/command_line.h"
+#include "tools/document_argument.h"
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/interrupts.h"
@@ -31,7 +31,7 @@ Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or 
 
 struct IndexFlags {
   EngineFlags engine;
-  std::string file, name, format = "auto";
+  std::string file, name, source, path, format = "auto";
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
   std::string layer_budget, head_budget, cluster_keys = "stored", stats = "window";
@@ -40,7 +40,7 @@ struct IndexFlags {
   std::string prefill = "exact";
   double prefill_budget = 0;
   uint32_t num_levels = 0;
-  bool again = false, estimate = false, yes = false;
+  bool again = false, keep_versions = false, estimate = false, yes = false;
 
   api::IndexOptions options() const {
     return {.name = name,
@@ -56,7 +56,10 @@ struct IndexFlags {
             .representatives = representatives,
             .stats = stats,
             .prefill = prefill,
-            .prefill_budget = prefill_budget};
+            .prefill_budget = prefill_budget,
+            .source = source,
+            .path = path,
+            .keep_versions = keep_versions};
   }
 };
 
@@ -65,7 +68,8 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddQuotaFlag(app, flags.engine);
   AddModelFlags(app, flags.engine);
   AddDeviceFlags(app, flags.engine);
-  app.AddOption("--name", flags.name, "Name of the document (else the file's name)");
+  app.AddOption("--name", flags.name,
+                "Name of the document (else the file's name, with folders where another file has it)");
   app.AddOption("--format", flags.format,
                 "Of the file: auto (default: by its content, else its name), text, markdown, "
                 "html, pdf")
@@ -126,6 +130,8 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
       .Check(OneOf({"stored", "unrotated"}));
   app.AddFlag("--again", flags.again,
               "Index it anew also when it is there; asks see the old one until it is done");
+  app.AddFlag("--keep-versions", flags.keep_versions,
+              "Keep the version of the file that was indexed before, reachable by its id");
   app.AddFlag("--estimate", flags.estimate, "Say what it would cost, and stop");
   app.AddFlag("--yes", flags.yes, "Do not ask before a run of more than 10 minutes");
   app.AddOption("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")
@@ -155,7 +161,11 @@ std::string ReportText(const api::IndexReport& report) {
   std::string text = did + NameOrId(report) + ", " + Grouped(numbers.tokens) + " tokens, " +
                      Bytes(numbers.bytes_on_disk) + " on disk";
   if (!numbers.existed) text += ", in " + Duration(numbers.seconds);
-  return text + "\ndocument " + std::string(report.document()) + "\n";
+  text += "\ndocument " + std::string(report.document()) + "\n";
+  if (!report.replaced().empty()) {
+    text += "before   " + std::string(report.replaced()) + " (the version that this one replaces)\n";
+  }
+  return text;
 }
 
 void PrintNotes(const api::IndexReport& report) {
@@ -309,8 +319,9 @@ int Main(int argc, char** argv) {
     if (!reader.ok()) return PrintError(kTool, reader.error(), flags.engine.style);
     flags.engine.model = *reader;
   }
-  if (flags.name.empty() && flags.file != "-") {
-    flags.name = std::filesystem::path(flags.file).filename().string();
+  if (flags.file != "-") {
+    flags.source = RealPath(flags.file);
+    flags.path = AbsolutePath(flags.file);
   }
   Interrupts interrupts;
   return IndexDocument(flags, interrupts).Run();

@@ -29,10 +29,13 @@ class InputDescriptor {
 };
 
 api::Error SystemError(const std::string& name, int error) {
-  const lectern_code code = error == ENOENT || error == ENOTDIR ? LECTERN_NOT_FOUND
-                            : error == EISDIR                   ? LECTERN_INVALID_ARGUMENT
-                                                                : LECTERN_IO_ERROR;
-  return {code, "read " + name + ": " + std::strerror(error), "file"};
+  if (error == ENOENT) return {LECTERN_NOT_FOUND, name + " is not there", "file"};
+  if (error == EISDIR) return {LECTERN_INVALID_ARGUMENT, name + " is a directory; give a file", "file"};
+  if (error == EACCES) return {LECTERN_IO_ERROR, name + " may not be read: permission denied", "file"};
+  if (error == ENOTDIR) {
+    return {LECTERN_NOT_FOUND, name + " is not there: a part of its path is a file", "file"};
+  }
+  return {LECTERN_IO_ERROR, "read " + name + ": " + std::strerror(error), "file"};
 }
 
 api::Error TooLarge(const std::string& name) {

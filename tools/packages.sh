@@ -5,7 +5,6 @@
 product_packages=(
   g++ cmake ninja-build pkg-config
   libcli11-dev          # command lines
-  libcpp-httplib-dev    # the server, behind our guard
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD

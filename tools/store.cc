@@ -5,6 +5,7 @@
 
 #include "engine/lectern.h"
 #include "tools/command_line.h"
+#include "tools/document_argument.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
 #include "tools/terminal.h"
@@ -52,16 +53,16 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       app.AddCommand("show", "One document and its files"),
       app.AddCommand("verify", "Check the files of one document, or of all"),
       app.AddCommand("plan", "Change how asks share out the budget, without indexing again"),
-      app.AddCommand("remove", "Delete a document"),
+      app.AddCommand("remove", "Delete a document by its id, or a name; it goes with its last one"),
       app.AddCommand("gc", "Delete files that nothing refers to any more"),
       app.AddCommand("recover", "Rebuild a damaged or lost catalog from the documents' files"),
       app.AddCommand("seal", "Refuse changes: ready for read-only media"),
       app.AddCommand("export", "Write a document to a single file"),
       app.AddCommand("import", "Add a document from such a file")};
-  AddDocument(*commands.show, flags, "Name or id", true);
-  AddDocument(*commands.verify, flags, "Name or id (else all)", false);
-  AddDocument(*commands.plan, flags, "Name or id", true);
-  AddDocument(*commands.remove, flags, "Name or id", true);
+  AddDocument(*commands.show, flags, "Name, id or path of the file", true);
+  AddDocument(*commands.verify, flags, "Name, id or path (else all)", false);
+  AddDocument(*commands.plan, flags, "Name, id or path of the file", true);
+  AddDocument(*commands.remove, flags, "Name, id or path of the file", true);
   commands.plan
       ->AddOption("--layer-budget", flags.layer_budget,
                   "Over layers: uniform, pyramid, squeeze, kv-compress, kv-compress-plain, "
@@ -78,7 +79,7 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       .TypeName("F")
       .Check(Share());
   AddModelFlags(*commands.plan, flags.engine);  // which is asked what estimates are worth
-  AddDocument(*commands.export_document, flags, "Name or id", true);
+  AddDocument(*commands.export_document, flags, "Name, id or path of the file", true);
   for (CommandLine* command : {commands.export_document, commands.import_document}) {
     command->AddOption("FILE", flags.file, "The file").TypeName("").Required();
   }
@@ -108,12 +109,33 @@ std::string PrefillText(const api::Document& document) {
   return std::string("sparse, reading ") + percent + " %";
 }
 
+// All of them, or the one that it will have.
+std::string NamesText(const api::Document& document) {
+  if (document.names.empty()) return document.name;
+  std::string text;
+  for (const api::DocumentName& name : document.names) {
+    text += (text.empty() ? "" : ", ") + name.name;
+  }
+  return text;
+}
+
+// A line for each, with the file that it came from.
+std::string NameLines(const api::Document& document) {
+  if (document.names.empty()) return "\nname         " + document.name;
+  std::string text;
+  for (const api::DocumentName& name : document.names) {
+    const bool has_path = !name.source.empty() && name.source != name.name;
+    text += "\nname         " + name.name + (has_path ? "\nfrom         " + name.source : "");
+  }
+  return text;
+}
+
 std::string ListText(const api::DocumentList& list) {
   std::string text;
   for (const api::Document& document : list.documents) {
     const std::string kept = KeptText(document);
     text += document.id + "  " + Grouped(document.tokens) + " tokens  " +
-            Bytes(document.bytes_on_disk) + "  " + document.state + "  " + document.name +
+            Bytes(document.bytes_on_disk) + "  " + document.state + "  " + NamesText(document) +
             (kept.empty() ? "" : "  (" + kept + ")") +
             (document.prefill_budget < 1 ? "  (" + PrefillText(document) + ")" : "") + "\n";
   }
@@ -123,7 +145,7 @@ std::string ListText(const api::DocumentList& list) {
 std::string ShowText(const api::DocumentDetails& details) {
   const api::Document& document = details.document;
   std::string text =
-      "document     " + document.id + "\nname         " + document.name + "\nstate        " +
+      "document     " + document.id + NameLines(document) + "\nstate        " +
       document.state + "\ntokens       " + Grouped(document.tokens) + "\ntext         " +
       Bytes(document.text_bytes) + "\non disk      " + Bytes(document.bytes_on_disk) +
       "\nmodel        " + document.model +
@@ -247,19 +269,20 @@ class Store {
   }
 
   int Remove() {
-    auto details = engine_.Show(flags_.document);
-    if (!details.ok()) return Fail(details.error());
-    const api::Document& document = details->document;
-    const std::string name = NameOrId(document.name, document.id);
     if (!flags_.yes && !CanConfirm()) {
       return Fail({LECTERN_INVALID_ARGUMENT, "there is no terminal to ask on: give --yes", "yes"});
     }
-    const std::string question = "Remove " + name + " (" + Grouped(document.tokens) + " tokens, " +
-                                 Bytes(document.bytes_on_disk) + ")?";
-    if (!flags_.yes && !Confirm(question)) return 1;
-    auto removed = engine_.Remove(document.id);
+    auto found = engine_.Find(flags_.document);
+    if (!found.ok() && found.error().code != LECTERN_NOT_READY) return Fail(found.error());
+    if (!flags_.yes && !Confirm(RemoveQuestion(found.ok() ? &*found : nullptr))) return 1;
+    auto removed = engine_.Remove(flags_.document);
     if (!removed.ok()) return Fail(removed.error());
-    return Print("{\"removed\":\"" + document.id + "\"}", "removed " + name + "\n");
+    const std::string what = removed->is_document_gone
+                                 ? "removed " + flags_.document + "\n"
+                                 : "removed the name " + flags_.document +
+                                       "; the document stays, as it has " +
+                                       (removed->left == 1 ? "another name" : "other names") + "\n";
+    return Print(removed->json, what);
   }
 
   int Collect() {
@@ -281,6 +304,8 @@ class Store {
     if (!imported.ok()) return Fail(imported.error());
     const api::Document& document = imported->document;
     const std::string did = imported->existed ? "already there: " : "imported ";
+    auto note = api::GetString(imported->json, "note");
+    if (note.ok() && !flags_.engine.json()) PrintNote(kTool, *note);
     return Print(imported->json, did + NameOrId(document.name, document.id) + ", " +
                                      Grouped(document.tokens) + " tokens\n");
   }
@@ -298,6 +323,18 @@ class Store {
   }
 
  private:
+  // `found`: nullptr where it is not indexed to the end.
+  std::string RemoveQuestion(const api::Document* found) const {
+    if (!found) return "Remove " + flags_.document + ", which is not indexed to the end?";
+    const bool is_id = flags_.document == found->id;
+    if (!is_id && found->names.size() > 1) {
+      return "Remove the name " + flags_.document + "? The document stays: it is " +
+             NamesText(*found);
+    }
+    return "Remove " + NamesText(*found) + " (" + Grouped(found->tokens) + " tokens, " +
+           Bytes(found->bytes_on_disk) + ")?";
+  }
+
   int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
 
   int Print(const std::string& json, const std::string& text, int status = 0) {
@@ -310,10 +347,15 @@ class Store {
   api::Engine engine_;
 };
 
-int Run(const StoreFlags& flags, const Commands& commands) {
+int Run(StoreFlags flags, const Commands& commands) {
   const Interrupts interrupts;  // no scope: a signal ends any command at once
   auto engine = api::Engine::Create(flags.engine.options());
   if (!engine.ok()) return PrintError(kTool, engine.error(), flags.engine.style);
+  if (!flags.document.empty()) {
+    auto document = FindArgument(*engine, flags.document);
+    if (!document.ok()) return PrintError(kTool, document.error(), flags.engine.style);
+    flags.document = document->document;
+  }
   Store store(flags, std::move(*engine));
   if (commands.list->parsed()) return store.List();
   if (commands.show->parsed()) return store.Show();

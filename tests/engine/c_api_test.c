@@ -1,11 +1,12 @@
 /* The C API, compiled as C11: handle misuse, struct sizes, error paths, and one document from
  * indexing to removal. Usage: c_api_test MODEL_FOLDER (a small model that the build can run). */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* mkdtemp, realpath */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/lectern_c.h"
 
@@ -132,6 +133,12 @@ static void CheckIsNoHandle(void* handle) {
   CHECK_FAILS(expected, lectern_engine_plan(engine, "a", 1, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_show_plan(engine, "a", 1, NULL, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_remove(engine, "a", 1, &error), NULL, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_engine_remove_named(engine, "a", 1, NULL, &text, &error), text,
+              error);
+  new_report = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_engine_index_file(engine, "a", 1, NULL, &new_report, &error),
+              new_report, error);
 
   CHECK(lectern_engine_cancel(engine) == expected);
   CHECK(lectern_engine_counts(engine, &counts) == expected && counts.step_tokens == 7);
@@ -148,6 +155,8 @@ static void CheckIsNoHandle(void* handle) {
   CHECK(lectern_index_report_document(report, &len) == NULL);
   CHECK(lectern_index_report_name(report, &len) == NULL);
   CHECK(lectern_index_report_json(report, &len) == NULL);
+  CHECK(lectern_index_report_source(report, &len) == NULL);
+  CHECK(lectern_index_report_replaced(report, &len) == NULL);
   CHECK(lectern_index_report_note(report, &len) == NULL);
   CHECK(lectern_session_text(session, &len) == NULL && len == 0);
   CHECK(lectern_answer_text(answer, &len) == NULL);
@@ -267,6 +276,12 @@ static void TestBadArguments(const char* store) {
   CHECK(lectern_engine_index(engine, "text", 4, NULL, &report, &error) != LECTERN_OK);
   CHECK(report == NULL && error != NULL); /* there is no such model */
   CHECK(lectern_error_free(error) == LECTERN_OK);
+  lectern_engine* ollama = CreateEngine(store, "gemma3:4b"); /* and nobody said where these are */
+  error = NULL;
+  CHECK(lectern_engine_index(ollama, "text", 4, NULL, &report, &error) == LECTERN_NOT_FOUND);
+  CHECK(strstr(lectern_error_message(error, NULL), "set ollama_models to") != NULL);
+  CHECK(strcmp(lectern_error_param(error, NULL), "model") == 0);
+  CHECK(lectern_error_free(error) == LECTERN_OK && lectern_engine_free(ollama) == LECTERN_OK);
   CHECK(lectern_engine_list(engine, NULL, NULL, NULL, NULL) == LECTERN_NOT_FOUND);
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT, lectern_index_estimate_json(NULL, &text, &error), text,
               error);
@@ -824,9 +839,157 @@ static void TestStore(lectern_engine* engine, const char* store) {
   CHECK(count == 0);
 }
 
+/* --- names and files -------------------------------------------------------------------------- */
+
+static void WriteFile(const char* path, const char* text) {
+  FILE* const file = fopen(path, "wb");
+  CHECK(file != NULL && fwrite(text, 1, strlen(text), file) == strlen(text));
+  CHECK(file != NULL && fclose(file) == 0);
+}
+
+/* A file that has no text in it: the code, and words that say which it is. */
+static void CheckNoText(lectern_engine* engine, const char* path, lectern_code code,
+                        const char* says) {
+  lectern_index_report* report = NULL;
+  lectern_error* error = NULL;
+  CHECK(lectern_engine_index_file(engine, path, strlen(path), NULL, &report, &error) == code);
+  CHECK(report == NULL && strcmp(lectern_error_param(error, NULL), "path") == 0);
+  CHECK(strstr(lectern_error_message(error, NULL), says) != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+}
+
+typedef struct {
+  int num_documents;
+  size_t num_names;
+  char names[200]; /* "name=source;" of all */
+} named;
+
+static void OnNamed(const lectern_document* item, void* user) {
+  named* const all = user;
+  ++all->num_documents;
+  all->num_names += item->num_names;
+  CHECK(item->num_names > 0 && strcmp(item->name, item->names[0].name) == 0);
+  CHECK(strcmp(item->source, item->names[0].source) == 0);
+  for (size_t i = 0; i < item->num_names; ++i) {
+    const lectern_name* const name = &item->names[i];
+    CHECK(strlen(name->name) == name->name_len && strlen(name->source) == name->source_len);
+    strcat(strcat(all->names, strrchr(name->source, '/') + 1), "=");
+    strcat(strcat(all->names, name->name), ";");
+  }
+}
+
+static void TestNames(const char* store, const char* model) {
+  char folder[5000], path[5100], other[5100], names_store[5100];
+  snprintf(folder, sizeof folder, "%s/texts", store);
+  snprintf(names_store, sizeof names_store, "%s/names", store);
+  snprintf(path, sizeof path, "%s/texts/lease.txt", store);
+  snprintf(other, sizeof other, "%s/texts/copy.txt", store);
+  CHECK(mkdir(folder, 0700) == 0);
+  lectern_engine* engine = CreateEngine(names_store, model);
+  lectern_error* error = NULL;
+  CheckNoText(engine, path, LECTERN_NOT_FOUND, "is not there");
+  CheckNoText(engine, folder, LECTERN_INVALID_ARGUMENT, "is a folder");
+  WriteFile(path, "");
+  CheckNoText(engine, path, LECTERN_EMPTY_DOCUMENT, "is empty");
+  WriteFile(path, "%PDF-1.7");
+  CheckNoText(engine, path, LECTERN_INVALID_ARGUMENT, "is a PDF");
+  CheckNoText(engine, "", LECTERN_INVALID_ARGUMENT, "no file");
+
+  char first[33] = "";
+  for (int version = 0; version < 2; ++version) {
+    lectern_index_report* report = NULL;
+    WriteFile(path, version ? "Ada repairs the roof." : "Mara repairs the roof.");
+    CHECK_OK(lectern_engine_index_file(engine, path, strlen(path), NULL, &report, &error), error);
+    CHECK(strcmp(lectern_index_report_name(report, NULL), "lease.txt") == 0);
+    CHECK(strstr(lectern_index_report_source(report, NULL), "/texts/lease.txt") != NULL);
+    CHECK(strcmp(lectern_index_report_replaced(report, NULL), first) == 0);
+    strcpy(first, lectern_index_report_document(report, NULL));
+    CHECK(lectern_index_report_free(report) == LECTERN_OK);
+  }
+  /* The same bytes from elsewhere; and as another version that is kept beside. */
+  lectern_index_report* report = NULL;
+  WriteFile(other, "Ada repairs the roof.");
+  CHECK_OK(lectern_engine_index_file(engine, other, strlen(other), NULL, &report, &error), error);
+  CHECK(strcmp(lectern_index_report_document(report, NULL), first) == 0);
+  CHECK(lectern_index_report_free(report) == LECTERN_OK);
+  named all = {0, 0, ""};
+  CHECK_OK(lectern_engine_list(engine, OnNamed, &all, NULL, &error), error);
+  CHECK(all.num_documents == 1 && all.num_names == 2);
+  CHECK(strcmp(all.names, "copy.txt=copy.txt;lease.txt=lease.txt;") == 0);
+
+  lectern_removed removed = {.struct_size = sizeof removed};
+  lectern_text* json = NULL;
+  CHECK_OK(lectern_engine_remove_named(engine, "copy.txt", 8, &removed, &json, &error), error);
+  CHECK(removed.names == 1 && removed.left == 1 && removed.is_document_gone == 0);
+  CHECK(strstr(lectern_text_data(json, NULL), "\"left\":[\"lease.txt\"]") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  removed.struct_size = 3;
+  CHECK(lectern_engine_remove_named(engine, first, 32, &removed, NULL, NULL) ==
+        LECTERN_INVALID_ARGUMENT); /* and nothing is removed */
+
+  const char text[] = "Ben repairs the roof.";
+  const lectern_index_options options = {.struct_size = sizeof options,
+                                         .source = path,
+                                         .source_len = strlen(path),
+                                         .keep_versions = 1};
+  lectern_index_options resolved = options;
+  char real[5100];
+  CHECK(realpath(path, real) != NULL);
+  resolved.source = real, resolved.source_len = strlen(real);
+  CHECK_OK(lectern_engine_index(engine, text, strlen(text), &resolved, &report, &error), error);
+  CHECK(strcmp(lectern_index_report_replaced(report, NULL), first) == 0);
+  CHECK(strstr(lectern_index_report_note(report, NULL), "stays, as document") != NULL);
+  CHECK(lectern_index_report_free(report) == LECTERN_OK);
+  removed.struct_size = sizeof removed;
+  CHECK_OK(lectern_engine_remove_named(engine, first, 32, &removed, NULL, &error), error);
+  CHECK(removed.names == 0 && removed.left == 0 && removed.is_document_gone == 1);
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+}
+
+/* What another engine of this program meets while one indexes. */
+static int32_t MeetIndexing(const lectern_progress* progress, void* user) {
+  lectern_engine* const second = user;
+  lectern_session* session = NULL;
+  lectern_error* error = NULL;
+  if (strcmp(progress->stage, "prefill") != 0 || progress->done == 0) return 0;
+  CHECK(lectern_session_open(second, "late", 4, &session, &error) == LECTERN_NOT_READY);
+  CHECK(strstr(lectern_error_message(error, NULL), "is being indexed now; wait") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  error = NULL;
+  CHECK(lectern_engine_collect(second, NULL, NULL, &error) == LECTERN_LOCKED);
+  CHECK(strstr(lectern_error_message(error, NULL), "another engine of this program") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  return 1;
+}
+
+static void TestTwoEngines(const char* store, const char* model) {
+  char path[5100];
+  snprintf(path, sizeof path, "%s/two", store);
+  lectern_engine* engine = CreateEngine(path, model);
+  lectern_engine* second = CreateEngine(path, model);
+  lectern_index_report* report = NULL;
+  lectern_session* session = NULL;
+  lectern_error* error = NULL;
+  const lectern_index_options options = {.struct_size = sizeof options,
+                                         .name = "late",
+                                         .name_len = 4,
+                                         .on_progress = MeetIndexing,
+                                         .progress_user = second};
+  CHECK_FAILS(LECTERN_CANCELLED,
+              lectern_engine_index(engine, document, strlen(document), &options, &report, &error),
+              report, error);
+  CHECK(lectern_session_open(second, "late", 4, &session, &error) == LECTERN_NOT_READY);
+  CHECK(strstr(lectern_error_message(error, NULL), "index the same text again") != NULL);
+  CHECK(lectern_error_free(error) == LECTERN_OK);
+  error = NULL;
+  CHECK_OK(lectern_engine_remove(second, "late", 4, &error), error); /* also what was begun */
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+  CHECK(lectern_engine_free(second) == LECTERN_OK);
+}
+
 int main(int argc, char** argv) {
   const char* const temporary = getenv("TMPDIR");
-  char store[4096], command[sizeof store + 16];
+  char store[4096], command[2 * sizeof store + 32];
   snprintf(store, sizeof store, "%s/lectern_c_api_XXXXXX", temporary ? temporary : ".");
   if (!mkdtemp(store)) return 1;
   const char* const model = argc > 1 ? argv[1] : NULL;
@@ -848,10 +1011,15 @@ int main(int argc, char** argv) {
     TestIoAndMemory(store, model);
     TestStore(engine, store);
     CHECK(lectern_engine_free(engine) == LECTERN_OK);
+    char beside[sizeof store + 16]; /* the store itself holds nothing else */
+    snprintf(beside, sizeof beside, "%s.more", store);
+    CHECK(mkdir(beside, 0700) == 0);
+    TestNames(beside, model);
+    TestTwoEngines(beside, model);
   } else {
     fprintf(stderr, "SKIPPED: no model given, only the half that needs none has run\n");
   }
-  snprintf(command, sizeof command, "rm -rf '%s'", store);
+  snprintf(command, sizeof command, "rm -rf '%s' '%s.more'", store, store);
   CHECK(system(command) == 0);
   if (num_failures == 0) puts("all good");
   return num_failures == 0 ? 0 : 1;

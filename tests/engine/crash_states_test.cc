@@ -13,10 +13,12 @@
 #include <unordered_set>
 
 #include "engine/change_plan.h"
+#include "engine/find_document.h"
 #include "engine/index_document.h"
 #include "store/crc32c.h"
 #include "store/store.h"
 #include "tests/engine/test_documents.h"
+#include "tests/store/older_catalog.h"
 #include "tests/store/sample_store.h"
 #include "tests/store/simulated_disk.h"
 
@@ -67,10 +69,29 @@ Result<DocumentRow> Find(Catalog& catalog, const std::string& name) {
 
 Status RemoveNamed(Env& env, const std::string& name) {
   return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
-    const auto row = Find(catalog, name);
-    if (!row.ok()) return row.status();
-    return RemoveDocument(env, kStore, catalog, row->id);
+    return lectern::RemoveNamed(env, kStore, catalog, name).status();
   });
+}
+
+// A text from a file, under the name that this gives or one of its own.
+Status IndexFrom(Env& env, const std::string& source, uint64_t seed, const std::string& name = "") {
+  IndexOptions options;
+  options.name = name;
+  options.source = source;
+  options.checkpoint_seconds = 0;
+  return IndexDocument(ContextOf(env), InventedText(250, seed), options).status();
+}
+
+// A next version that is interrupted, so that it could go on: of more than one checkpoint.
+Status BeginFrom(Env& env, const std::string& source, uint64_t seed) {
+  IndexOptions options;
+  options.source = source;
+  options.checkpoint_seconds = 0;
+  options.on_progress = [](const IndexProgress& progress) {
+    return progress.stage != IndexProgress::Stage::kPrefill || progress.done == 0;
+  };
+  const auto report = IndexDocument(ContextOf(env), InventedText(2500, seed), options);
+  return report.status().code() == Code::kCancelled ? Status() : report.status();
 }
 
 Status ChangePlanOf(Env& env, const std::string& name, float kv_budget) {
@@ -111,6 +132,21 @@ std::vector<Step> Life() {
           {"seal", [](Env& env) { return SealStore(env, kStore); }}};
 }
 
+// Texts from files f.txt and g.txt in /w and f.txt in /v.
+std::vector<Step> LifeOfNames() {
+  return {{"index f", [](Env& env) { return IndexFrom(env, "/w/f.txt", 1); }},
+          {"the same bytes in g", [](Env& env) { return IndexFrom(env, "/w/g.txt", 1); }},
+          {"f changes, g keeps the old", [](Env& env) { return IndexFrom(env, "/w/f.txt", 2); }},
+          {"g changes, too: the old goes", [](Env& env) { return IndexFrom(env, "/w/g.txt", 2); }},
+          {"another f", [](Env& env) { return IndexFrom(env, "/v/f.txt", 3); }},
+          {"it takes the name f", [](Env& env) { return IndexFrom(env, "/v/f.txt", 3, "f.txt"); }},
+          {"one of its names goes", [](Env& env) { return RemoveNamed(env, "v/f.txt"); }, true},
+          {"begin a version of g", [](Env& env) { return BeginFrom(env, "/w/g.txt", 4); }},
+          {"index another one", [](Env& env) { return IndexFrom(env, "/w/g.txt", 5); }},
+          {"the last name of f goes", [](Env& env) { return RemoveNamed(env, "f.txt"); }, true},
+          {"collect", Collect}};
+}
+
 // With clusters, whose document.shard is written again when its margin is known.
 std::vector<Step> ClusteredLife() {
   return {{"index c", [](Env& env) { return Index(env, "c", 4, kClusteredBytes); }},
@@ -133,7 +169,8 @@ Result<Visible> LookThrough(Env& env, const Catalog& catalog, bool stable) {
     LECTERN_ASSIGN(const auto shards, catalog.Shards(row.generation));
     const std::string directory = DocumentDirectory(kStore, row.id, row.generation);
     LECTERN_ASSIGN(const auto found, ReadGeneration(env, directory, row.id, row.generation));
-    std::string seen = row.name + " " + std::to_string(found.row.text_bytes);
+    std::string seen = std::to_string(found.row.text_bytes);
+    for (const DocumentName& name : row.names) seen += " " + name.name + "=" + name.source;
     if (found.shards.size() != shards.size()) {
       return Status(Code::kCorrupt, directory + ": not the shards of the catalog");
     }
@@ -394,6 +431,60 @@ TEST(CrashStatesTest, TheSameHoldsWithClustersAndChangedPlans) {
       .Run(per_change > 4 ? per_change - 4 : 0, 400, false, per_change < 4 ? 3 : 1);
   Report("index with clusters, change plans", totals, seed, start);
   EXPECT_EQ(totals.violations, 0u) << totals.first;
+}
+
+// The lock file, by which a store is known, is the first of its files to be durable: otherwise what
+// is left of a new store would be taken for a folder of other things, and refused.
+TEST(CrashStatesTest, ANewStoreIsKnownWhateverIsLeftOfIt) {
+  const Step begin = {"begin a store",
+                      [](Env& env) { return LockStore(env, kStore).status(); }};
+  const Recording recording = Record({begin}, DiskImage());
+  Totals totals;
+  Checker(recording, /*seed=*/1, totals).Run(/*random_states=*/200, 0, /*stop_at_first=*/false);
+  EXPECT_GT(totals.different, 4u);
+  EXPECT_EQ(totals.violations, 0u) << totals.first;
+}
+
+TEST(CrashStatesTest, NamesMoveWholeOrNotAtAll) {
+  const auto start = std::chrono::steady_clock::now();
+  const uint64_t wanted = FromEnvironment("LECTERN_CRASH_STATES", 10000) / 4;
+  const uint64_t seed = FromEnvironment("LECTERN_SEED", 1);
+  const Recording recording = Record(LifeOfNames(), DiskImage());
+  ASSERT_EQ(recording.steps.size(), LifeOfNames().size());
+  // After each step: how many documents there are.
+  const size_t documents[] = {0, 1, 1, 2, 1, 2, 2, 2, 2, 2, 1, 1};
+  for (size_t i = 0; i < recording.visible.size(); ++i) {
+    EXPECT_EQ(recording.visible[i].size(), documents[i]) << i;
+  }
+  Totals totals;
+  const uint64_t per_change = wanted / recording.log.size();
+  Checker(recording, seed, totals).Run(per_change > 4 ? per_change - 4 : 0, 40, false);
+  Report("names: versions, copies, other names, removed names", totals, seed, start);
+  EXPECT_EQ(totals.violations, 0u) << totals.first;
+}
+
+// A store of an older Lectern, at the first thing that is done to it.
+TEST(CrashStatesTest, AnOlderCatalogIsBroughtUpToDateWholeOrNotAtAll) {
+  const auto start = std::chrono::steady_clock::now();
+  const uint64_t wanted = FromEnvironment("LECTERN_CRASH_STATES", 10000) / 20;
+  const uint64_t seed = FromEnvironment("LECTERN_SEED", 1);
+  SimulatedDisk older(ImageAtEnd(Record({Life()[0], Life()[1]}, DiskImage())));
+  MakeOlder(older, CatalogPath(kStore));
+  const std::vector<Step> steps = {
+      {"collect", Collect},
+      {"name a", [](Env& env) { return IndexFrom(env, "/w/a", 1); }},
+  };
+  for (size_t first = 0; first < steps.size(); ++first) {
+    const Recording recording = Record({steps[first]}, older.image());
+    ASSERT_EQ(recording.visible[0].size(), 2u);
+    ASSERT_EQ(recording.visible[1].size(), first == 0 ? 2u : 3u);
+    Totals totals;
+    const uint64_t per_change = wanted / recording.log.size();
+    Checker(recording, seed, totals).Run(per_change > 4 ? per_change - 4 : 1, 10, false);
+    Report(first == 0 ? "an older catalog, collected" : "an older catalog, indexed into", totals,
+           seed, start);
+    EXPECT_EQ(totals.violations, 0u) << totals.first;
+  }
 }
 
 // ---- The catalog rebuilt ----
@@ -781,6 +872,10 @@ TEST(CrashStatesTest, WhatAFailedCommitMadeGarbageStaysUntilTheCommitIsDurable) 
 
 TEST(CrashStatesTest, EveryFailingCallLeavesTheStoreWholeAndCanBeRepeated) {
   FailEveryCall(Life(), FromEnvironment("LECTERN_FAULT_STRIDE", 7), "");
+}
+
+TEST(CrashStatesTest, EveryFailingCallOfNamesCanBeRepeated) {
+  FailEveryCall(LifeOfNames(), FromEnvironment("LECTERN_FAULT_STRIDE", 7), " of names");
 }
 
 TEST(CrashStatesTest, EveryFailingCallOfClusteringAndPlansCanBeRepeated) {

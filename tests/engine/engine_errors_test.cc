@@ -137,7 +137,7 @@ TEST_F(EngineErrorsTest, DocumentLongerThanTheModelAllows) {
   config.replace(at, 5, "1000");
   WriteWholeFile(model.path() + "/config.json", config);
   Expect(NewEngine(model.path())->Index(InventedText(9000, 1), {}).status(), Code::kContextTooLong,
-         "1000");
+         "1,000");
   EXPECT_FALSE(fs::exists(store_.path() + "/catalog.db"));
   // A document that fits, a question that does not.
   const auto engine = NewEngine(model.path());

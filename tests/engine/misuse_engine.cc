@@ -89,6 +89,8 @@ bool Index(Tape& tape, bool is_estimate) {
   if (options.knows_all()) {
     options->name = name.data(), options->name_len = name.len();
     options->again = random.OneIn(4);
+    if (random.OneIn(3)) options->source = one.data(), options->source_len = one.len();
+    options->keep_versions = random.OneIn(4);
     options->on_progress = random.OneIn(2) ? OnProgress : nullptr;
     options->progress_user = &running;
     if (random.OneIn(few)) options->kv_type = random.Of<int32_t>({1, 2, 3, 4, 5, -1});
@@ -134,6 +136,20 @@ bool Index(Tape& tape, bool is_estimate) {
 }
 bool EngineIndex(Tape& tape) { return Index(tape, false); }
 bool EngineEstimate(Tape& tape) { return Index(tape, true); }
+bool EngineIndexFile(Tape& tape) {
+  Random& random = tape.random;
+  const auto picked = tape.handles.Pick<lectern_engine>(random);
+  const Text path = AnyText(random, {"none", "file", "store1", ""});
+  Sized<lectern_index_options> options(random);
+  options.SetUnknownField(random);
+  Error error(tape);
+  Out<lectern_index_report> report(tape);
+  const lectern_code code = lectern_engine_index_file(picked.handle, path.data(), path.len(),
+                                                      options.get(), report.place(), error.place());
+  if (lectern_index_report* const made = report.Check(code)) Keep(tape, made);
+  const bool is_wrong = path.is_wrong() || options.is_wrong();
+  return Finish(code, error, {picked.is_dead, is_wrong, report.has_place()});
+}
 
 bool EstimateJson(Tape& tape) {
   Random& random = tape.random;
@@ -160,10 +176,13 @@ Function functions[] = {
     {"engine_free", 3, FreeAny<lectern_engine>},
     {"engine_index", 10, EngineIndex},
     {"engine_estimate", 2, EngineEstimate},
+    {"engine_index_file", 4, EngineIndexFile},
     {"index_estimate_json", 4, EstimateJson},
     {"index_report_document", 4, GetString<lectern_index_report, lectern_index_report_document>},
     {"index_report_name", 4, GetString<lectern_index_report, lectern_index_report_name>},
     {"index_report_json", 4, GetString<lectern_index_report, lectern_index_report_json>},
+    {"index_report_source", 4, GetString<lectern_index_report, lectern_index_report_source>},
+    {"index_report_replaced", 4, GetString<lectern_index_report, lectern_index_report_replaced>},
     {"index_report_note", 4, GetString<lectern_index_report, lectern_index_report_note>},
     {"index_report_numbers", 6, ReportNumbers},
     {"index_report_free", 3, FreeAny<lectern_index_report>},

@@ -125,6 +125,19 @@ bool EngineRemove(Tape& tape) {
     return lectern_engine_remove(engine, name.data(), name.len(), error);
   });
 }
+bool EngineRemoveNamed(Tape& tape) {
+  const Text name = AnyText(tape.random, kNames);
+  Sized<lectern_removed> removed(tape.random);
+  const bool is_null = tape.random.OneIn(3);
+  const bool is_ok =
+      ReadStore(tape, name.is_wrong(), [&](auto* engine, void*, auto** json, auto** error) {
+        return lectern_engine_remove_named(engine, name.data(), name.len(),
+                                           is_null ? nullptr : removed.get(), json, error);
+      });
+  removed.CheckBehind();
+  REQUIRE(is_null || !is_ok || !removed.is_wrong());
+  return is_ok;
+}
 bool EngineSeal(Tape& tape) {
   const bool is_ok = ChangeStore(tape, false, [&](auto* engine, void*, auto** error) {
     return lectern_engine_seal(engine, error);
@@ -165,7 +178,7 @@ Function functions[] = {
     {"engine_plan", 6, EnginePlan},          {"engine_remove", 3, EngineRemove},
     {"engine_collect", 4, EngineCollect},    {"engine_recover", 4, EngineRecover},
     {"engine_seal", 2, EngineSeal},          {"engine_export", 6, EngineExport},
-    {"engine_import", 10, EngineImport},
+    {"engine_import", 10, EngineImport},     {"engine_remove_named", 3, EngineRemoveNamed},
 };
 
 }  // namespace

@@ -115,10 +115,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto catalog = Catalog::Open(disk, CatalogPath(kStore), Catalog::Mode::kReadWrite);
   Check(catalog.ok());
-  const auto imported = ImportDocument(disk, kStore, **catalog, kBundle, "");
+  const auto imported = ImportDocument(disk, kStore, **catalog, kBundle, KeepName());
   if (imported.ok()) {
     CheckImported(disk, **catalog, imported->row);
-    const auto again = ImportDocument(disk, kStore, **catalog, kBundle, "another name");
+    const auto again = ImportDocument(disk, kStore, **catalog, kBundle, KeepName("another name"));
     Check(again.ok() && again->existed && again->row.name == "another name");
   } else {
     Check(imported.status().code() != Code::kInternal && !imported.status().message().empty());

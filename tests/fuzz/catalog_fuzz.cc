@@ -32,6 +32,12 @@ void ReadEverything(const Catalog& catalog) {
   }
 }
 
+NameChange Points(const char* name) {
+  NameChange change;
+  change.names.push_back({name, "/source"});
+  return change;
+}
+
 void WriteSomething(Catalog& catalog) {
   DocumentRow row;
   row.id[0] = 1;
@@ -39,11 +45,13 @@ void WriteSomething(Catalog& catalog) {
   const auto generation = catalog.BeginDocument(row);
   if (!generation.ok()) return;
   row.generation = *generation;
-  if (!catalog.CommitDocument(row, {{"document.shard", 1, 2, 3}}).ok()) return;
+  if (!catalog.CommitDocument(row, {{"document.shard", 1, 2, 3}}, Points("fuzz")).ok()) return;
   const auto found = catalog.FindReadyByName("fuzz");
   if (found.ok() && (!*found || (*found)->generation != row.generation)) std::abort();
-  if (catalog.MoveName("moved", row.id).ok() && !catalog.FindReadyByName("moved").ok())
-    std::abort();
+  if (!catalog.ChangeNames(row.id, Points("moved")).ok()) return;
+  if (!catalog.FindReadyByName("moved").ok()) std::abort();
+  const auto removed = catalog.RemoveName("moved");
+  if (removed.ok() && *removed) std::abort();  // it has another name
 }
 
 void RemoveEverything(Catalog& catalog) {
@@ -68,7 +76,7 @@ void AdoptSomething(Catalog& catalog) {
   entry.row.id[0] = 2;
   entry.row.generation = 1000;
   entry.row.state = DocumentState::kReady;
-  entry.row.name = "adopted";
+  entry.row.names = {{"adopted", "/source"}};
   entry.shards = {{"document.shard", 1, 2, 3}};
   if (catalog.Adopt({entry}).ok() && !catalog.Shards(1000).ok()) std::abort();
 }

@@ -26,7 +26,7 @@ class BundleTest : public testing::Test {
     LECTERN_ASSIGN(const auto lock, LockStore(env_, to_));
     LECTERN_ASSIGN(const auto catalog,
                    Catalog::Open(env_, CatalogPath(to_), Catalog::Mode::kReadWrite));
-    return ImportDocument(env_, to_, *catalog, path_, name);
+    return ImportDocument(env_, to_, *catalog, path_, KeepName(name));
   }
   Code ImportCode(const std::string& bytes) {
     WriteBytes(path_, bytes);
@@ -60,7 +60,7 @@ TEST_F(BundleTest, WhatExceedsTheQuotaIsNotTakenIn) {
   const auto catalog = *Catalog::Open(env_, CatalogPath(to_), Catalog::Mode::kReadWrite);
   const uint64_t used = *StoreBytes(env_, to_);
   const auto import = [&](uint64_t quota) {
-    return ImportDocument(env_, to_, *catalog, path_, "", quota).status();
+    return ImportDocument(env_, to_, *catalog, path_, KeepName(), quota).status();
   };
   EXPECT_EQ(import(used + bytes_.size() - 1).code(), Code::kNoSpace);
   EXPECT_TRUE(catalog->List()->empty());

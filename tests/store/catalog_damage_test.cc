@@ -25,7 +25,7 @@ class CatalogDamageTest : public testing::Test {
       row.id = SampleId(id);
       row.name = id == 1 ? "a" : "";
       row.generation = *catalog->BeginDocument(row);
-      ASSERT_TRUE(catalog->CommitDocument(row, {{"document.shard", 1, 2, 3}}).ok());
+      ASSERT_TRUE(catalog->CommitDocument(row, {{"document.shard", 1, 2, 3}}, Named(row.name)).ok());
     }
   }
   std::unique_ptr<Catalog> Open() {
@@ -66,7 +66,7 @@ TEST_F(CatalogDamageTest, ADocumentIsNotLookedForBehindADamagedOne) {
     const auto catalog = Open();
     EXPECT_EQ(catalog->Shards(99).status().code(), Code::kCorrupt) << change;
     EXPECT_EQ(catalog->MarkDead(SampleId(9)).code(), Code::kCorrupt) << change;
-    EXPECT_EQ(catalog->MoveName("b", SampleId(9)).code(), Code::kCorrupt) << change;
+    EXPECT_EQ(catalog->ChangeNames(SampleId(9), Named("b")).code(), Code::kCorrupt) << change;
     EXPECT_EQ(catalog->Shards(2)->size(), 1u) << change;
     EXPECT_EQ(catalog->Salvage()->documents.size(), 1u) << change;
   }
@@ -103,8 +103,8 @@ TEST_F(CatalogDamageTest, ACounterThatIsLostIsFound) {
 TEST_F(CatalogDamageTest, ANameWithoutDocumentIsNone) {
   Sql("DELETE FROM documents WHERE generation=1");
   EXPECT_FALSE(*Open()->FindReadyByName("a"));
-  EXPECT_EQ(Open()->MoveName("b", SampleId(1)).code(), Code::kNotFound);
-  EXPECT_EQ(Open()->MoveName("", SampleId(2)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Open()->ChangeNames(SampleId(1), Named("b")).code(), Code::kNotFound);
+  EXPECT_EQ(Open()->ChangeNames(SampleId(2), {{{"", ""}}, {}, {}, {}}).code(), Code::kInvalidArgument);
 }
 
 TEST_F(CatalogDamageTest, SizesBeyondWhatSqliteHoldsAreRefused) {

@@ -9,6 +9,7 @@
 
 #include "store/env.h"
 #include "tests/store/sample_shard.h"
+#include "tests/store/sample_store.h"
 
 namespace lectern {
 namespace {
@@ -63,7 +64,7 @@ class CatalogTest : public testing::Test {
     const auto generation = catalog.BeginDocument(row);
     EXPECT_TRUE(generation.ok()) << generation.status().message();
     row.generation = *generation;
-    const Status status = catalog.CommitDocument(row, SampleShards());
+    const Status status = catalog.CommitDocument(row, SampleShards(), Named(row.name));
     EXPECT_TRUE(status.ok()) << status.message();
     return row.generation;
   }
@@ -105,7 +106,7 @@ TEST_F(CatalogTest, ADocumentIsInvisibleUntilItIsCommitted) {
   EXPECT_EQ(catalog->List()->front().state, DocumentState::kBuilding);
   EXPECT_TRUE(catalog->Shards(row.generation)->empty());
 
-  ASSERT_TRUE(catalog->CommitDocument(row, SampleShards()).ok());
+  ASSERT_TRUE(catalog->CommitDocument(row, SampleShards(), Named(row.name)).ok());
   row.state = DocumentState::kReady;
   for (int reopened = 0; reopened < 2; ++reopened, catalog.reset(), catalog = Open()) {
     ExpectSameRow(**catalog->FindReady(row.id), row);
@@ -150,10 +151,10 @@ TEST_F(CatalogTest, ANameMovesToTheDocumentThatTakesIt) {
   Add(*catalog, Row(2, "a"));
   EXPECT_EQ((*catalog->FindReadyByName("a"))->id, Id(2));
   EXPECT_EQ((*catalog->FindReady(Id(1)))->name, "");
-  EXPECT_TRUE(catalog->MoveName("a", Id(1)).ok());
+  EXPECT_TRUE(catalog->ChangeNames(Id(1), Named("a")).ok());
   EXPECT_EQ((*catalog->FindReadyByName("a"))->id, Id(1));
-  EXPECT_EQ(catalog->MoveName("a", Id(3)).code(), Code::kNotFound);
-  EXPECT_EQ(catalog->MoveName("", Id(1)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(catalog->ChangeNames(Id(3), Named("a")).code(), Code::kNotFound);
+  EXPECT_EQ(catalog->ChangeNames(Id(1), {{{"", ""}}, {}, {}, {}}).code(), Code::kInvalidArgument);
 }
 
 TEST_F(CatalogTest, NamesAreBytesAndNeverSql) {
@@ -191,9 +192,9 @@ TEST_F(CatalogTest, WhatWasRemovedMeanwhileCannotBeCommitted) {
   DocumentRow row = Row(1, "a");
   row.generation = *catalog->BeginDocument(row);
   EXPECT_TRUE(catalog->MarkDead(row.id).ok());
-  EXPECT_EQ(catalog->CommitDocument(row, SampleShards()).code(), Code::kNotFound);
+  EXPECT_EQ(catalog->CommitDocument(row, SampleShards(), Named(row.name)).code(), Code::kNotFound);
   row.generation = 99;
-  EXPECT_EQ(catalog->CommitDocument(row, SampleShards()).code(), Code::kNotFound);
+  EXPECT_EQ(catalog->CommitDocument(row, SampleShards(), Named(row.name)).code(), Code::kNotFound);
 }
 
 TEST_F(CatalogTest, AFailedCommitChangesNothing) {
@@ -209,7 +210,7 @@ TEST_F(CatalogTest, AFailedCommitChangesNothing) {
   row.text_bytes = ~uint64_t{0};
   EXPECT_EQ(catalog->CommitDocument(row, {}).code(), Code::kLimitExceeded);
   row.text_bytes = 1;
-  EXPECT_TRUE(catalog->CommitDocument(row, SampleShards()).ok());
+  EXPECT_TRUE(catalog->CommitDocument(row, SampleShards(), Named(row.name)).ok());
 }
 
 TEST_F(CatalogTest, TwoConnectionsSeeEachOther) {
@@ -220,7 +221,7 @@ TEST_F(CatalogTest, TwoConnectionsSeeEachOther) {
   EXPECT_TRUE((*reader->FindReadyByName("a")).has_value());
   EXPECT_EQ(reader->BeginDocument(Row(2, "b")).status().code(), Code::kReadOnly);
   EXPECT_EQ(reader->MarkDead(Id(1)).code(), Code::kReadOnly);
-  EXPECT_EQ(reader->MoveName("b", Id(1)).code(), Code::kReadOnly);
+  EXPECT_EQ(reader->ChangeNames(Id(1), Named("b")).code(), Code::kReadOnly);
   EXPECT_EQ(reader->Forget(1).code(), Code::kReadOnly);
   EXPECT_EQ(reader->CommitDocument(Row(1, "a"), {}).code(), Code::kReadOnly);
   auto second = Open();
@@ -272,10 +273,10 @@ TEST_F(CatalogTest, RefusesWhatIsNoDatabase) {
 
 TEST_F(CatalogTest, RefusesANewerVersion) {
   Open();
-  Sql("PRAGMA user_version=2");
+  Sql("PRAGMA user_version=3");
   const auto catalog = Catalog::Open(Env::Default(), path_, Catalog::Mode::kReadOnly);
   EXPECT_EQ(catalog.status().code(), Code::kUnsupportedVersion);
-  EXPECT_NE(catalog.status().message().find("catalog 2, this build reads 1"), std::string::npos);
+  EXPECT_NE(catalog.status().message().find("catalog 3, this build reads up to 2"), std::string::npos);
 }
 
 TEST_F(CatalogTest, TheSchemaIsTheOneInTheDocument) {

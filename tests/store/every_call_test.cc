@@ -15,6 +15,7 @@
 #include "store/bundle.h"
 #include "tests/store/counted_env.h"
 #include "tests/store/sample_shard.h"
+#include "tests/store/older_catalog.h"
 #include "tests/store/sample_store.h"
 #include "tests/store/simulated_disk.h"
 
@@ -105,7 +106,7 @@ Status Export(Env& env) {
 
 Status Import(Env& env, const std::string& name) {
   return AsWriter(env, kOther, [&](Catalog& catalog) {
-    return ImportDocument(env, kOther, catalog, kBundle, name, uint64_t{1} << 30).status();
+    return ImportDocument(env, kOther, catalog, kBundle, KeepName(name), uint64_t{1} << 30).status();
   });
 }
 
@@ -148,6 +149,8 @@ void DamageCatalog(SimulatedDisk& disk) {
   bytes[at] = '?';
 }
 
+void MakeCatalogOlder(SimulatedDisk& disk) { MakeOlder(disk, CatalogPath(kStore)); }
+
 struct Step {
   const char* name;
   std::function<Status(Env&)> run;
@@ -166,8 +169,14 @@ std::vector<Step> Life() {
     });
   };
   const auto move_name = [](Env& env) {
-    return AsWriter(env, kStore,
-                    [](Catalog& catalog) { return catalog.MoveName("moved", SampleId(1)); });
+    return AsWriter(env, kStore, [](Catalog& catalog) {
+      return catalog.ChangeNames(SampleId(1), Named("moved"));
+    });
+  };
+  const auto remove_name = [](Env& env) {
+    return AsWriter(env, kStore, [](Catalog& catalog) {
+      return Unless(Code::kNotFound, catalog.RemoveName("moved").status());
+    });
   };
   const auto discard = [](Env& env) {
     return AsWriter(env, kStore, [&](Catalog& catalog) -> Status {
@@ -199,6 +208,8 @@ std::vector<Step> Life() {
       {"recover without a catalog", Recover, RemoveCatalog},
       {"recover a damaged catalog", Recover, DamageCatalog},
       {"move a name", move_name},
+      {"remove a name", remove_name},
+      {"bring an older catalog up to date", collect, MakeCatalogOlder},
       {"recover what is whole", Recover},
       {"discard", discard, LeaveThings},
       {"seal", [](Env& env) { return SealStore(env, kStore); }},

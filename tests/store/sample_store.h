@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "store/bundle.h"
 #include "store/shard_writer.h"
 #include "store/store.h"
 
@@ -19,6 +20,21 @@ Status AsWriter(Env& env, const std::string& store, Action action) {
 }
 
 inline DocumentId SampleId(uint8_t first) { return DocumentId{first, 1, 2, 3}; }
+
+// The name that a test gives, from a source that nobody knows.
+inline NameChange Named(const std::string& name) {
+  NameChange change;
+  if (!name.empty()) change.names.push_back({name, ""});
+  return change;
+}
+
+// Names an imported document: this name, or the one that it was exported with.
+inline NameImport KeepName(const std::string& name = "") {
+  return [name](const DocumentRow& row) -> Result<ImportNames> {
+    const std::string given = name.empty() ? row.name : name;
+    return ImportNames{Named(given), given, ""};
+  };
+}
 
 // A document of one layer under `id`; the caller holds the store's lock.
 inline Result<CatalogEntry> AddSampleDocument(Env& env, const std::string& store, Catalog& catalog,
@@ -65,7 +81,8 @@ inline Result<CatalogEntry> AddSampleDocument(Env& env, const std::string& store
   LECTERN_RETURN_IF_ERROR(write(ShardKind::kLayer, LayerFile(0), SectionKind::kRows,
                                 std::string(24, static_cast<char>(id[0]))));
   LECTERN_RETURN_IF_ERROR(write(ShardKind::kDocument, kDocumentFile, SectionKind::kText, text));
-  LECTERN_RETURN_IF_ERROR(catalog.CommitDocument(row, entry.shards));
+  LECTERN_RETURN_IF_ERROR(catalog.CommitDocument(row, entry.shards, Named(name)));
+  row.names = Named(name).names;
   return entry;
 }
 

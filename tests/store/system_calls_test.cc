@@ -99,7 +99,7 @@ std::vector<Step> Life() {
            if (!row.ok()) return row.status();
            LECTERN_RETURN_IF_ERROR(ExportDocument(env, store, **row, bundle));
            return AsWriter(env, other, [&](Catalog& target) {
-             return ImportDocument(env, other, target, bundle, "").status();
+             return ImportDocument(env, other, target, bundle, KeepName()).status();
            });
          });
        }},

@@ -226,6 +226,12 @@ class DoctorTest(unittest.TestCase):
             self.assertEqual(found[name]["verdict"], "warn")
             self.assertIn(way, found[name]["way_out"])
 
+    def test_a_document_that_leaves_no_room_for_a_question_warns(self):
+        positions = self.examine("--model", MODEL)["context"]["values"]["max_tokens"]
+        found = self.examine("--model", MODEL, "--tokens", str(positions - 2))["context"]
+        self.assertEqual(found["verdict"], "warn")
+        self.assertIn("leaves 2 positions", found["way_out"])
+
     def test_kernels_that_are_named(self):
         found = self.examine(LECTERN_BACKEND="scalar")
         self.assertEqual(found["instructions"]["verdict"], "warn")

@@ -43,8 +43,8 @@ def percentile(values, share):
 
 def request(body):
     body = json.dumps(body).encode()
-    return (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n" % len(body)) + body
+    return (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
 
 
 class Stream:

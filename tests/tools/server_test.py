@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lectern-server as its clients meet it: the API, events, chat completions, jobs, limits, attacks.
+"""lectern-server as its clients meet it: the API, events, chat completions, jobs, limits.
 
 LECTERN_BIN         folder of the built tools
 LECTERN_TEST_MODEL  model folder to index with
@@ -33,10 +33,11 @@ LONG = {"question": "Tell me all.", "max_tokens": 4000, "temperature": 5}  # the
 class Server:
     """A running lectern-server; its address in .port."""
 
-    def __init__(self, store, *flags):
+    def __init__(self, store, *flags, environment=None):
         self.process = subprocess.Popen(
             [os.path.join(BIN, "lectern-server"), "--store", store, "--port", "0", "--json",
              "--threads", "2", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **(environment or {})},
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         line = self.process.stdout.readline()
         if not line:
@@ -80,6 +81,7 @@ class Server:
                     data = line[6:]
             if data is not None:
                 events.append((name, data if data == "[DONE]" else json.loads(data)))
+        connection.close()
         return events
 
     def raw(self, request, wait=5):
@@ -433,6 +435,47 @@ class ServerTest(ServerCase):
         self.assertEqual(status, 202, job)
         return self.server.events("GET", headers["Location"] + "/events")[-1][1]
 
+    def test_names_of_uploads(self):
+        def names():
+            return {name["name"]: document["document"]
+                    for document in self.server.call("GET", "/v1/documents")[2]["documents"]
+                    for name in document["names"]}
+        first = self.indexed(b"Mills stand in Osk. " * 20, "mill.txt")["report"]
+        second = self.indexed(b"Mills stand in Tal. " * 20, "mill.txt")["report"]
+        self.assertEqual((second["name"], second["source"], second["replaced"]),
+                         ("mill.txt", "mill.txt", first["document"]))
+        self.assertEqual(names()["mill.txt"], second["document"])
+        self.assert_error(self.server.call("GET", "/v1/documents/" + first["document"]), 404,
+                          "not_found", "document")
+        copy = self.indexed(b"Mills stand in Tal. " * 20, "2024%2Fmill.txt")["report"]
+        self.assertEqual((copy["existed"], copy["document"]), (True, second["document"]))
+        for name in ("mill.txt", "2024/mill.txt", "2024%2Fmill.txt", second["document"]):
+            shown = self.server.call("GET", "/v1/documents/" + name)[2]
+            self.assertEqual(shown["document"], second["document"], name)
+            self.assertEqual([n["name"] for n in shown["names"]], ["2024/mill.txt", "mill.txt"])
+            self.assertIn("Tal", self.server.call("GET", f"/v1/documents/{name}/text")[2])
+        status, _, removed = self.server.call("DELETE", "/v1/documents/2024%2Fmill.txt")
+        self.assertEqual((status, removed), (200, {
+            "removed": "2024/mill.txt", "document": second["document"], "document_gone": False,
+            "names": ["2024/mill.txt"], "left": ["mill.txt"]}))
+        self.assertEqual(self.server.ask(document="mill.txt", question="Where?")[0], 200)
+        removed = self.server.call("DELETE", "/v1/documents/" + second["document"])[2]
+        self.assertEqual((removed["document_gone"], removed["names"]), (True, ["mill.txt"]))
+        # The forms of Unicode are one; a document that another has put there keeps its name.
+        nfd = self.indexed(b"It is open.", "Cafe%CC%81.txt")["report"]
+        nfc = self.indexed(b"It is shut.", "Caf%C3%A9.txt")["report"]
+        self.assertEqual((nfc["name"], nfc["replaced"]), ("Caf\u00e9.txt", nfd["document"]))
+        path = os.path.join(self.folder.name, "theirs.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("Theirs.")
+        subprocess.run([os.path.join(BIN, "index-document"), "--store", self.store, "--model", MODEL,
+                        "--progress", "none", path], check=True, capture_output=True)
+        ours = self.indexed(b"Ours.", "theirs.txt")["report"]
+        self.assertEqual(ours["name"], "theirs.txt (2)")
+        self.assertIn('as "theirs.txt" is', ours["note"])
+        for name in ("theirs.txt", "theirs.txt%20(2)", "Caf%C3%A9.txt"):
+            self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200, name)
+
     def test_upload_of_a_pdf_and_of_html(self):
         pages = [["The report is about mills."], ["The Fethol bridge was designed by Mara Tolvin."]]
         last = self.indexed(make_pdf(pages + [[]]), "report")
@@ -540,6 +583,7 @@ class ServerTest(ServerCase):
         self.assertEqual(self.server.call("GET", "/page.js")[1]["Content-Type"],
                          "text/javascript; charset=utf-8")
         self.assertEqual(self.server.call("GET", "/health")[2], {"status": "ok"})
+        self.assertEqual(self.server.call("GET", "/ready")[2], {"status": "ready"})
         self.assertTrue(self.server.call("GET", "/version")[2]["index_allowed"])
         self.server.ask(question="Who pays?")
         for line in self.server.call("GET", "/metrics")[2].splitlines():
@@ -549,14 +593,14 @@ class ServerTest(ServerCase):
         self.assert_error(self.server.call("GET", "/v1/none"), 404, "not_found")
         refused = self.server.call("DELETE", "/v1/ask")
         self.assert_error(refused, 405, "method_not_allowed")
-        self.assertEqual(refused[1]["Allow"], "POST")
+        self.assertEqual(refused[1]["Allow"], "POST, OPTIONS")
         refused = self.server.call("POST", "/v1/documents/none", {})
-        self.assertEqual((refused[0], refused[1]["Allow"]), (405, "GET, DELETE"))
+        self.assertEqual((refused[0], refused[1]["Allow"]), (405, "GET, HEAD, DELETE, OPTIONS"))
         for path in ("/health", "/v1/documents/none"):  # before what is wrong with its body
             self.assertEqual(self.server.call("POST", path, "x", {"Content-Type": "text/plain"})[0],
                              405)
         refused = self.server.call("PUT", "/v1/ask")
-        self.assertEqual((refused[0], refused[1]["Allow"]), (405, "POST"))
+        self.assertEqual((refused[0], refused[1]["Allow"]), (405, "POST, OPTIONS"))
         self.assertEqual(self.server.call("DELETE", "/v1/ask", "x")[0], 405)
 
     def test_request_ids(self):
@@ -596,123 +640,6 @@ class ServerTest(ServerCase):
         # A token of an answer, but its first, is a step; fewer passes than that took place.
         self.assertEqual(tokens, sum(a[2]["tokens"]["answer"] for a in answers))
         self.assertLess(passes, tokens)
-
-    # --- attacks: refused, cheaply, and others are answered meanwhile ---
-
-    ATTACKS = {
-        # name: (bytes, status)
-        "no http": (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
-        "http 1.0": (b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n", 400),
-        "http 2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
-        "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
-        "two hosts": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n", 400),
-        "foreign host": (b"GET /v1/documents HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
-        "rebinding with port": (b"GET / HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", 403),
-        "host in user info": (b"GET / HTTP/1.1\r\nHost: localhost@evil\r\n\r\n", 403),
-        "foreign origin": (b"GET /v1/documents HTTP/1.1\r\nHost: localhost\r\n"
-                           b"Origin: http://evil.example\r\n\r\n", 403),
-        "null origin": (b"GET /v1/documents HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", 403),
-        "cross site": (b"GET /v1/documents HTTP/1.1\r\nHost: localhost\r\n"
-                       b"Sec-Fetch-Site: cross-site\r\n\r\n", 403),
-        "form": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
-                 b"Content-Length: 16\r\n\r\n{\"question\":\"x\"}", 415),
-        "multipart": (b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\n"
-                      b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 1\r\n\r\nx",
-                      415),
-        "octets elsewhere": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
-                             b"Content-Type: application/octet-stream\r\n"
-                             b"Content-Length: 1\r\n\r\nx", 415),
-        "no type": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx", 415),
-        "chunked": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
-                    b"Content-Type: application/json\r\n\r\nfffffff\r\n", 411),
-        "chunked and length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
-                               b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
-        "gzip": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
-                 b"Content-Length: 2\r\n\r\n\x1f\x8b", 415),
-        "expect": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
-                   b"Content-Length: 2\r\n\r\n{}", 415),
-        "upgrade": (b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\n\r\n", 415),
-        "no length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n\r\n", 411),
-        "negative length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-                            400),
-        "letters as length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
-                              b"Content-Length: abc\r\n\r\n", 400),
-        "hex length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x10\r\n\r\n",
-                       400),
-        "plus length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n\r\n",
-                        400),
-        "two lengths": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
-                        b"Content-Length: 2\r\n\r\n{}", 400),
-        "length list": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2, 2\r\n\r\n{}",
-                        400),
-        "huge length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
-                        b"99999999999999999999\r\n\r\n", 400),
-        "large length": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
-                         b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
-                         413),
-        "body on get": (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello", 400),
-        "pipelined": (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-                      b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "longer than it says": (b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
-                                b"Content-Type: application/json\r\n\r\n{}", 400),
-        "put": (b"PUT / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
-        "trace": (b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
-        "connect": (b"CONNECT evil:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "options": (b"OPTIONS /v1/ask HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil\r\n\r\n",
-                    403),
-        "absolute target": (b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "long target": (b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
-        "traversal": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
-        "encoded traversal": (b"GET /v1/documents/%2e%2e%2f%2e%2e%2fetc HTTP/1.1\r\n"
-                              b"Host: localhost\r\n\r\n", 404),
-        "encoded nul": (b"GET /health%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "bad percent": (b"GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "control in target": (b"GET /\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "space in target": (b"GET / x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        "nul in header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n", 400),
-        "bare line feed": (b"GET / HTTP/1.1\nHost: localhost\n\n", 408),
-        "folded header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400),
-        "space before colon": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX : a\r\n\r\n", 400),
-        "nameless header": (b"GET / HTTP/1.1\r\nHost: localhost\r\n: a\r\n\r\n", 400),
-        "many headers": (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 200 + b"\r\n", 431),
-        "long header": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 60000000, 431),
-        "endless headers": (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 2000000, 431),
-    }
-
-    def test_attacks_are_refused(self):
-        before = self.server.peak_kilobytes()
-        self.assertGreaterEqual(len(self.ATTACKS), 40)
-        for name, (request, status) in self.ATTACKS.items():
-            with self.subTest(name):
-                answers = []
-                attacker = threading.Thread(
-                    target=lambda: answers.append(self.server.raw(request, wait=15)))
-                attacker.start()
-                self.assertEqual(self.server.call("GET", "/v1/documents", timeout=5)[0], 200)
-                attacker.join()
-                [answer] = answers
-                self.assertTrue(answer.startswith(b"HTTP/1.1 %d " % status), (name, answer[:200]))
-                self.assertEqual(answer.count(b"HTTP/1.1 "), 1, name)
-                self.assertNotIn(b"Access-Control-Allow", answer)
-        self.assertLess(self.server.peak_kilobytes() - before, 16 * 1024)
-
-    def test_slow_clients_do_not_hold_up_others(self):
-        slow = [socket.create_connection(("127.0.0.1", self.server.port)) for _ in range(100)]
-        try:
-            for s in slow:
-                s.sendall(b"GET /hea")
-            self.assertEqual(self.server.call("GET", "/health", timeout=5)[0], 200)
-            self.assertEqual(self.server.ask(question="Who pays?")[0], 200)
-        finally:
-            for s in slow:
-                s.close()
-
-    def test_spoofed_headers_change_nothing(self):
-        answer = self.server.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nREMOTE_ADDR: 6.6.6.6\r\n"
-                                 b"Range: bytes=0-0,0-0,0-0\r\nX-A: %0d%0aSet-Cookie: a=b\r\n\r\n")
-        self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
-        self.assertNotIn(b"Set-Cookie", answer)
-        self.assertTrue(answer.endswith(b'{"status":"ok"}'), answer)
 
 
 class SessionTest(ServerCase):
@@ -1050,9 +977,9 @@ class StartTest(unittest.TestCase):
         self.assertEqual(server.call("GET", "/v1/documents")[2], {"documents": []})
         self.assertEqual(server.call("DELETE", "/v1/documents/x")[2]["error"]["code"],
                          "index_not_allowed")
-        status = server.call("POST", "/v1/documents", b"x",
-                             {"Content-Type": "application/octet-stream"})[0]
-        self.assertIn(status, (403, 415))
+        for kind in ("application/octet-stream", "application/json"):  # before its bytes are read
+            refused = server.call("POST", "/v1/documents", b"x", {"Content-Type": kind})
+            self.assertEqual((refused[0], refused[2]["error"]["code"]), (403, "index_not_allowed"))
 
     def test_port_in_use(self):
         server = Server(self.path("store"))

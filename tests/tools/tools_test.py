@@ -231,6 +231,17 @@ class BadInputTest(ToolsTest):
             os.chmod(secret, 0)
             self.index_error(1, "secret.txt.*denied", secret)
 
+    def test_each_kind_of_file_without_text_is_told(self):
+        for status, says, path in [
+                (3, "is not there", self.path("missing.txt")),
+                (3, "is not there: a part of its path is a file", self.lease + "/"),
+                (2, "is a directory", self.folder.name),
+                (2, "is empty", self.write("empty.txt", "")),
+                (2, "only white space", self.write("white.txt", " \n\t\n"))]:
+            with self.subTest(says):
+                self.index_error(status, says, path)
+                self.index_error(status, says, "--estimate", path)
+
     def test_a_file_of_more_than_one_gib(self):
         with open(self.path("large.txt"), "wb") as file:
             file.truncate((1 << 30) + 1)
@@ -343,7 +354,7 @@ class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
               "weights", "generation", "levels", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
-              "warnings", "note"}
+              "warnings", "note", "source", "replaced"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
@@ -807,6 +818,169 @@ class AskTest(ToolsTest):
             self.assertEqual(err, "")
 
 
+class NamesTest(ToolsTest):
+    """Each test has a store and a folder of its own."""
+
+    def setUp(self):
+        self.home = tempfile.mkdtemp(dir=self.folder.name)
+        self.flags = ("--store", os.path.join(self.home, "store"))
+
+    def put(self, name, text):
+        path = os.path.join(self.home, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(text.encode())
+        return path
+
+    def index(self, *args, **options):
+        out, _ = self.check(0, "index-document", *self.flags, "--json", "--progress", "none", *args,
+                            **options)
+        return json.loads(out)
+
+    def names(self):
+        out, _ = self.check(0, "lectern-store", *self.flags, "--json", "list")
+        return sorted([name["name"] for name in document["names"]]
+                      for document in json.loads(out)["documents"])
+
+    def asked(self, document, **options):
+        """The id of the document that this text stands for, and what is said about it."""
+        out, err = self.check(0, "ask-document", *self.flags, "--json", "--max-tokens", "1",
+                              "--document", document, "Who?", **options)
+        return json.loads(out)["document"], err
+
+    def remove(self, *args, status=0):
+        return self.check(status, "lectern-store", *self.flags, "remove", "--yes", *args)
+
+    def test_two_files_of_a_name_both_stay(self):
+        first = self.index(self.put("2024/invoice.txt", "twelve euros"))
+        second = self.index(self.put("2025/invoice.txt", "thirteen euros"))
+        self.assertEqual((first["name"], second["name"]), ("invoice.txt", "2025/invoice.txt"))
+        self.assertIn('as "invoice.txt" is ' + first["source"], second["note"])
+        third = self.index(self.put("old/2025/invoice.txt", "fourteen euros"))
+        self.assertEqual(third["name"], "old/2025/invoice.txt")
+        for name, report in [("invoice.txt", first), ("2024/invoice.txt", first),
+                             ("2025/invoice.txt", second), ("old/2025/invoice.txt", third),
+                             (os.path.join(self.home, "2025/invoice.txt"), second)]:
+            self.assertEqual(self.asked(name)[0], report["document"], name)
+        _, said = self.asked("invoice.txt")
+        for report in (second, third):
+            self.assertIn('"%s" (%s)' % (report["name"], report["source"]), said)
+        # Where the file of that name is another one, nobody guesses.
+        self.check_error(2, 'which "invoice.txt".*2025/invoice.txt', "ask-document", *self.flags,
+                         "--document", "invoice.txt", "Who?", cwd=os.path.join(self.home, "2025"))
+        self.remove("invoice.txt")
+        self.check_error(2, "2025/invoice.txt.*old/2025/invoice.txt", "ask-document", *self.flags,
+                         "--document", "invoice.txt", "Who?")
+
+    def test_a_copy_is_another_name(self):
+        lease = self.put("lease.txt", "Mara repairs the roof.")
+        first = self.index(lease)
+        copy = self.index(self.put("zz.txt", "Mara repairs the roof."))
+        self.assertTrue(copy["existed"])
+        self.assertEqual((copy["document"], copy["name"]), (first["document"], "zz.txt"))
+        out, _ = self.remove("zz.txt")
+        self.assertIn("the document stays", out)
+        self.assertEqual(self.names(), [["lease.txt"]])
+        self.index(os.path.join(self.home, "zz.txt"))
+        out, _ = self.check(0, "lectern-store", *self.flags, "--json", "remove", "--yes",
+                            first["document"])
+        self.assertEqual(json.loads(out), {"removed": first["document"], "document_gone": True,
+                                           "names": ["lease.txt", "zz.txt"], "left": []})
+        self.assertEqual(self.names(), [])
+
+    def test_a_changed_file_is_the_next_version(self):
+        reports = [self.index(self.put("log.txt", f"reads {i}")) for i in range(3)]
+        self.assertEqual([report["replaced"] for report in reports],
+                         [None, reports[0]["document"], reports[1]["document"]])
+        self.assertEqual(self.names(), [["log.txt"]])
+        self.assertEqual(os.listdir(os.path.join(self.flags[1], "docs")), [reports[2]["document"]])
+        out, _ = self.check(0, "index-document", *self.flags, "--progress", "none",
+                            self.put("log.txt", "reads 4"))
+        self.assertIn(reports[2]["document"] + " (the version", out)
+        kept = self.index("--keep-versions", self.put("log.txt", "reads 5"))
+        self.assertIn("stays, as document " + kept["replaced"], kept["note"])
+        self.assertEqual(self.asked(kept["replaced"])[0], kept["replaced"])
+
+    def test_unicode_forms_of_a_name_are_one(self):
+        nfd, nfc = "Cafe\u0301.txt", "Caf\u00e9.txt"
+        report = self.index(self.put(nfd, "It is open."))
+        self.assertEqual(report["name"], nfc)
+        for name in (nfd, nfc):
+            self.assertEqual(self.asked(name)[0], report["document"])
+        self.remove(nfd)
+        self.assertEqual(self.names(), [])
+
+    def test_ways_to_write_a_path(self):
+        text = self.put("a b/our lease.txt", "Mara repairs the roof.")
+        report = self.index(text)
+        self.assertEqual(report["name"], "our lease.txt")
+        os.symlink(text, os.path.join(self.home, "current"))
+        os.symlink("a b", os.path.join(self.home, "link"))
+        for path in ("./a b//our lease.txt", "a b/../a b/our lease.txt", "link/our lease.txt"):
+            again = self.index(path, cwd=self.home)
+            self.assertEqual((again["existed"], again["source"]), (True, report["source"]), path)
+            self.assertEqual(self.asked(path, cwd=self.home)[0], report["document"])
+        self.assertEqual(self.names(), [["our lease.txt"]])
+        self.assertEqual(self.index("current", cwd=self.home)["name"], "current")
+        self.put("a b/our lease.txt", "Ada repairs the roof.")
+        changed = self.index("current", cwd=self.home)
+        self.assertEqual(changed["replaced"], report["document"])
+        self.assertEqual(self.names(), [["current", "our lease.txt"]])
+
+    def test_a_name_that_is_not_utf8(self):
+        path = os.fsdecode(os.fsencode(self.home) + b"/caf\xe9.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("It is open.")
+        report = self.index(path)
+        self.assertEqual(report["name"], "caf\ufffd.txt")
+        self.assertTrue(self.index(path)["existed"])
+        self.assertEqual(self.asked(path)[0], report["document"])
+
+    def test_a_name_that_is_given_is_taken(self):
+        first = self.index("--name", "contract", self.put("v1.txt", "one"))
+        second = self.index("--name", "contract", self.put("v2.txt", "two"))
+        self.assertIn('which is named "v1.txt" now', second["note"])
+        self.assertEqual(self.names(), [["contract"], ["v1.txt"]])
+        self.assertEqual(self.asked("contract")[0], second["document"])
+        self.assertEqual(self.asked("v1.txt")[0], first["document"])
+        piped = self.index("--name", "v1.txt", "-", stdin=b"three")
+        self.assertEqual(piped["name"], "v1.txt (2)")
+        again = self.index("--name", "v1.txt", "-", stdin=b"four")
+        self.assertEqual((again["name"], again["replaced"]), ("v1.txt (2)", piped["document"]))
+
+    def test_a_bundle_takes_no_name_from_another_document(self):
+        mine = self.index(self.put("lease.txt", "Mara repairs the roof."))
+        other = ("--store", os.path.join(self.home, "other"))
+        self.check(0, "index-document", *other, "--progress", "none",
+                   self.put("b/lease.txt", "Ada repairs the roof."))
+        bundle = os.path.join(self.home, "lease.lectern")
+        self.check(0, "lectern-store", *other, "export", "lease.txt", bundle)
+        out, err = self.check(0, "lectern-store", *self.flags, "import", bundle)
+        self.assertIn("imported lease.txt (2)", out)
+        self.assertIn('named "lease.txt (2)", as "lease.txt" is', err)
+        self.assertEqual(self.asked("lease.txt")[0], mine["document"])
+
+    def test_a_document_that_fills_the_context_is_refused_at_once(self):
+        model = os.path.join(self.home, "model")
+        reader = json.loads(self.check(0, "lectern-store", *self.flags, "--json", "show",
+                                       self.index(self.lease)["document"])[0])["model"]
+        shutil.copytree(reader, model)
+        with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        text = self.put("long.txt", self.text)
+        out, _ = self.check(0, "index-document", *self.flags, "--json", "--estimate", text)
+        tokens = json.loads(out)["tokens"]
+        for positions, said in [(tokens + 2, f"{tokens:,} tokens leave 2 of {tokens + 2:,} positions "
+                                             "for a question and its answer"),
+                                (tokens, "positions end at")]:
+            config["max_position_embeddings"] = positions
+            with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            for args in (["--estimate"], []):
+                self.check_error(2, re.escape(said), "index-document", *self.flags, "--model", model,
+                                 "--progress", "none", *args, text)
+
+
 class FileSystemTest(ToolsTest):
     """On a file system of its own; needs the right to mount one."""
 
@@ -892,7 +1066,7 @@ class StoreTest(ToolsTest):
         self.assertRegex(out, r"^imported copy, [\d,]+ tokens\n$")
         out, _ = self.check(0, "lectern-store", *other, "--json", "import", bundle)
         self.assertEqual(json.loads(out), {"document": self.report["document"], "name": "copy",
-                                           "existed": True})
+                                           "existed": True, "note": None})
         out, _ = self.check(0, "lectern-store", *other, "import", bundle)
         self.assertTrue(out.startswith("already there: copy, "), out)
         self.check(0, "lectern-store", *other, "verify", "--full")

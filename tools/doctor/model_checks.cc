@@ -5,6 +5,7 @@
 #include <map>
 
 #include "engine/index_cost.h"
+#include "engine/index_input.h"
 #include "engine/model_source.h"
 #include "engine/ollama.h"
 #include "engine/seconds.h"
@@ -186,6 +187,7 @@ class ModelChecks {
     if (question_.tokens == 0) {
       question_.tokens = std::clamp<uint64_t>(config.max_positions / 8 * 7, 1, kUsualTokens);
     }
+    max_positions_ = config.max_positions;
     findings_.push_back(DescribeContext(config, question_.tokens));
     stage_ = "tokenizer";
     LECTERN_ASSIGN(const auto tokenizer, source->MakeTokenizer());
@@ -224,6 +226,7 @@ class ModelChecks {
                                           "plain, by --chat-template"));
       return false;
     }
+    CheckRoom(*made, tokenizer);
     const bool is_own = made->name() == kOwnTemplate;
     Finding finding{.name = "chat template",
                     .text = is_own ? "the model's own, a Jinja program of " +
@@ -237,6 +240,19 @@ class ModelChecks {
     if (!made->thinking().begin.empty()) finding.values["thinking"] = made->thinking().begin;
     findings_.push_back(std::move(finding));
     return true;
+  }
+
+  // Whether the document leaves positions for a question and its answer, without which it is refused.
+  void CheckRoom(const ChatTemplate& chat, const Tokenizer& tokenizer) {
+    const auto room = LeastRoom(chat, tokenizer, chat.has_date() ? Today() : "");
+    const auto context = std::ranges::find(findings_, "context", &Finding::name);
+    if (!room.ok() || context == findings_.end() || question_.tokens >= max_positions_) return;
+    const uint64_t left = max_positions_ - question_.tokens;
+    if (left >= *room) return;
+    context->Worsen(Verdict::kWarn, "a document of " + Grouped(question_.tokens) + " tokens leaves " +
+                                        Grouped(left) + " positions and is refused: a question and "
+                                        "its answer take " + Grouped(*room) +
+                                        "; take a shorter one, or a model with a longer context");
   }
 
   // The one that was asked for, or the model's own, or "plain".
@@ -313,6 +329,7 @@ class ModelChecks {
   const Backend& backend_;
   ThreadPool& threads_;
   const char* stage_ = "model";
+  uint64_t max_positions_ = 0;
   uint64_t weights_bytes_ = 0;  // of all layers
   Findings findings_;
 };

@@ -1,4 +1,4 @@
-/* Indexes a text file (its first MiB) and asks about it: ask MODEL_FOLDER STORE FILE QUESTION */
+/* Indexes a text file and asks about it: ask MODEL_FOLDER STORE FILE QUESTION */
 #include <lectern/lectern_c.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +11,7 @@ static int Fail(lectern_error* error) { /* says what is wrong and the way out */
 }
 
 int main(int argc, char** argv) {
-  static char text[1 << 20];
-  FILE* file = argc == 5 ? fopen(argv[3], "rb") : NULL;
-  if (!file) return fprintf(stderr, "ask MODEL_FOLDER STORE FILE QUESTION\n"), 2;
-  const size_t len = fread(text, 1, sizeof text, file);
-  fclose(file);
+  if (argc != 5) return fprintf(stderr, "ask MODEL_FOLDER STORE FILE QUESTION\n"), 2;
   lectern_error* error = NULL;
   lectern_engine_options options = {.struct_size = sizeof options};
   options.model = argv[1], options.model_len = strlen(argv[1]);
@@ -23,7 +19,8 @@ int main(int argc, char** argv) {
   lectern_engine* engine = NULL;
   if (lectern_engine_create(&options, &engine, &error)) return Fail(error);
   lectern_index_report* report = NULL; /* the same text again: nothing is done */
-  if (lectern_engine_index(engine, text, len, NULL, &report, &error)) return Fail(error);
+  const size_t path = strlen(argv[3]);
+  if (lectern_engine_index_file(engine, argv[3], path, NULL, &report, &error)) return Fail(error);
   size_t id_len;
   const char* id = lectern_index_report_document(report, &id_len);
   lectern_session* session = NULL;

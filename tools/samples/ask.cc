@@ -1,9 +1,7 @@
 // Indexes a text file, asks about it, shows the answer as it comes: ask MODEL STORE FILE QUESTION
 #include <lectern/lectern.h>
 
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 static int Fail(const lectern::api::Error& error) {
   return std::cerr << error.message << "\n", lectern_exit_status(error.code);
@@ -11,11 +9,9 @@ static int Fail(const lectern::api::Error& error) {
 
 int main(int argc, char** argv) {
   if (argc != 5) return std::cerr << "ask MODEL_FOLDER STORE FILE QUESTION\n", 2;
-  std::ifstream file(argv[3], std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
   auto engine = lectern::api::Engine::Create({.store = argv[2], .model = argv[1]});
   if (!engine.ok()) return Fail(engine.error());
-  auto report = engine->Index(text);  // the same text again: nothing is done
+  auto report = engine->IndexFile(argv[3]);  // the same text again: nothing is done
   if (!report.ok()) return Fail(report.error());
   auto session = engine->Open(report->document());
   if (!session.ok()) return Fail(session.error());

@@ -21,13 +21,17 @@ struct Refusal {
   uint32_t retry_after = 0;  // seconds; 0: not said
 };
 
-// Request line and headers of HTTP/1.1, by the rules of ParseHead.
+// Request line and headers of HTTP/1.0 or 1.1, by the rules of ParseHead.
 struct RequestHead {
   std::string method;  // any token
-  std::string path;    // decoded, begins with '/'
+  std::string path;    // decoded, begins with '/'; "*" of OPTIONS alone
   std::map<std::string, std::string, std::less<>> query;
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case, each once
-  uint64_t content_length = 0;
+  int minor_version = 1;        // 0 or 1: clients of HTTP/1.0 know no chunks and no 1xx
+  uint64_t content_length = 0;  // 0 also for a body in chunks
+  bool is_chunked = false;
+  bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
+  bool keeps_alive = true;        // the client may send another request on this connection
 
   std::string_view Header(std::string_view name) const {
     const auto found = headers.find(name);
@@ -39,6 +43,8 @@ struct RequestHead {
 class Peer {
  public:
   virtual ~Peer() = default;
+  // Whether nobody will read the answer. A client that only says that it sends no more (it shut
+  // down its writing side) is not gone.
   virtual bool IsGone() const = 0;
 };
 

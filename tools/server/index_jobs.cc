@@ -203,6 +203,9 @@ void IndexJobs::Run(Job& job) {
 
 void IndexJobs::Finish(Job& job, api::Result<api::IndexReport>& report) {
   std::remove(job.file.c_str());
+  if (report.ok() && !report->replaced().empty() && options_.on_replaced) {
+    options_.on_replaced(std::string(report->replaced()));
+  }
   Set(job, [&] {
     if (report.ok()) {
       job.report = report->json();

@@ -26,6 +26,8 @@ class IndexJobs {
     uint32_t max_kept = 64;     // of those done
     uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of reading a page; 0: any
     std::string store, model;   // replaced in messages
+    // Told the id of a version that a job has replaced, on the jobs' thread; may be empty.
+    std::function<void(const std::string&)> on_replaced = {};
   };
   IndexJobs(api::Engine& engine, Options options);
   ~IndexJobs();

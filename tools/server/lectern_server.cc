@@ -1,13 +1,16 @@
 // lectern-server: the REST endpoint and its page.
+#include <arpa/inet.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "engine/lectern.h"
@@ -23,7 +26,9 @@ namespace {
 
 constexpr char kTool[] = "lectern-server";
 constexpr uint16_t kPort = 8017;
-constexpr auto kGrace = std::chrono::seconds(5);  // for what runs when the server is to stop
+// When the server is to stop: for what runs to end by itself, then for what it was cut short with to
+// reach its client. Together below a second, which is what whoever stops a service may wait.
+constexpr auto kGrace = std::chrono::milliseconds(500), kFarewell = std::chrono::milliseconds(250);
 
 constexpr char kExamples[] = R"(
 Examples:
@@ -31,7 +36,7 @@ Examples:
   lectern-server --port 0 --json                     any free port, printed
   lectern-server --host 0.0.0.0 --token-file token   for other machines, behind a TLS proxy
 
-GET /openapi.json says what there is. Ctrl-C ends: what runs has 5 seconds.)";
+GET /openapi.json says what there is. Ctrl-C ends: what runs has half a second.)";
 
 struct Flags {
   tools::EngineFlags engine;
@@ -42,7 +47,7 @@ struct Flags {
   uint64_t index_device_memory_bytes = 0;  // `index_device_memory`, of Complete
   bool allow_index = false;
   uint32_t parallel = 0;  // 0: by the number of cores
-  std::vector<std::string> hosts;
+  std::vector<std::string> hosts, origins;
 
   Flags() { guard.port = kPort; }
 };
@@ -52,17 +57,20 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
   tools::AddQuotaFlag(app, flags.engine);
   tools::AddModelFlags(app, flags.engine);
   tools::AddDeviceFlags(app, flags.engine);
-  app.AddOption("--host", flags.guard.host, "Address to listen on (else 127.0.0.1)")
+  app.AddOption("--host", flags.guard.host, "Address to listen on (else localhost: 127.0.0.1 and ::1)")
       .TypeName("ADDRESS");
   app.AddOption("--port", flags.guard.port, "Port (else 8017); 0: any free one").TypeName("N");
   app.AddOption("--token-file", flags.token_file,
-                "Every request but /health must bring this file's first line as Bearer token; "
-                "needed where --host is not of this machine alone")
+                "Every request but /health and /ready must bring this file's first line as Bearer "
+                "token; needed where --host is not of this machine alone")
       .TypeName("FILE");
-  app.AddOption("--allow-host", flags.hosts, "Another name that clients may call this server by")
+  app.AddOption("--allow-host", flags.hosts,
+                "Another name that clients may call this server by, beside its addresses and "
+                "localhost; with --token-file also *: any")
       .TypeName("NAME");
-  app.AddOption("--allow-origin", flags.guard.access.origins,
-                "Another site whose pages may ask, as https://example.org")
+  app.AddOption("--allow-origin", flags.origins,
+                "Another site whose pages may ask, as https://example.org; with --token-file also "
+                "*: any")
       .TypeName("ORIGIN");
   app.AddFlag("--allow-index", flags.allow_index,
               "Clients may add documents to the store and remove them");
@@ -106,9 +114,14 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
       .Check(tools::NumberBetween(1, 100000));
 }
 
+// That no other machine can reach.
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  in_addr address;
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") && ::inet_pton(AF_INET, host.c_str(), &address) == 1);
 }
+
+bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 api::Error Wrong(std::string message, std::string param) {
   return {LECTERN_INVALID_ARGUMENT, std::move(message), std::move(param)};
@@ -120,6 +133,7 @@ api::Result<std::string> ReadToken(const std::string& path) {
   if (!file || !std::getline(file, token)) {
     return Wrong("cannot read a token from " + path, "token-file");
   }
+  token.erase(token.find_last_not_of(" \t\r") + 1);  // of an editor that ends lines with CR and LF
   if (token.size() < 16) {
     return Wrong(path +
                      ": a token of fewer than 16 characters can be guessed; "
@@ -132,9 +146,20 @@ api::Result<std::string> ReadToken(const std::string& path) {
 // A folder for uploads, deleted with what is in it.
 class UploadFolder {
  public:
-  UploadFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "lectern-upload-XXXXXX").string();
-    if (::mkdtemp(path.data())) path_ = path;
+  // Nothing, or why there is none.
+  std::optional<api::Error> Make() {
+    const char* const given = std::getenv("TMPDIR");
+    const std::string parent = given && *given ? given : "/tmp";
+    std::string path = parent + "/lectern-upload-XXXXXX";
+    if (!::mkdtemp(path.data())) {
+      return api::Error{LECTERN_IO_ERROR,
+                        "cannot make a folder for uploads in " + parent + ": " +
+                            std::generic_category().message(errno) +
+                            "; set TMPDIR to a folder that can be written",
+                        "allow-index"};
+    }
+    path_ = path;
+    return std::nullopt;
   }
   ~UploadFolder() {
     std::error_code ignored;
@@ -157,24 +182,55 @@ uint32_t DefaultParallel(uint64_t num_threads) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 4, 16));
 }
 
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+// Who may ask: names of this server, sites, the token.
+std::optional<api::Error> CompleteAccess(Flags& flags) {
+  AccessRules& access = flags.guard.access;
+  std::string& host = flags.guard.host;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  access.hosts = {NormalHost(IsWildcard(host) ? HostName() : host)};
+  if (IsWildcard(host)) access.hosts.push_back(access.hosts.front() + ".local");  // multicast DNS
+  for (const std::string& name : flags.hosts) {
+    access.hosts.push_back(NormalHost(name));
+    if (access.hosts.back().empty()) return Wrong(name + " is no name of a host", "allow-host");
+  }
+  for (const std::string& origin : flags.origins) {
+    access.origins.push_back(NormalOrigin(origin));
+    if (access.origins.back().empty()) {
+      return Wrong(origin + " is no origin like https://example.org", "allow-origin");
+    }
+    // Any page can have the origin "null".
+    if (flags.token_file.empty() && (origin == "*" || origin == "null")) {
+      return Wrong("any page could ask: give --token-file, or name the site", "allow-origin");
+    }
+  }
+  if (flags.token_file.empty() && std::count(flags.hosts.begin(), flags.hosts.end(), "*") > 0) {
+    return Wrong("any page could ask, under a name of its own: give --token-file, or name the host",
+                 "allow-host");
+  }
+  if (!flags.token_file.empty()) {
+    auto token = ReadToken(flags.token_file);
+    if (!token.ok()) return token.error();
+    access.token = *token;
+  } else if (!IsLoopback(host)) {
+    return Wrong("--host " + host +
+                     " lets other machines in: give --token-file, or listen on 127.0.0.1",
+                 "token-file");
+  }
+  return std::nullopt;
+}
+
 api::Result<Flags> Complete(Flags flags) {
   auto engine = tools::WithEnvironment(flags.engine);
   if (!engine.ok()) return engine.error();
   flags.engine = *engine;
   flags.service.answering.num_slots =
       flags.parallel > 0 ? flags.parallel : DefaultParallel(flags.engine.num_threads);
-  AccessRules& access = flags.guard.access;
-  access.hosts = {"127.0.0.1", "localhost", "[::1]"};
-  access.hosts.insert(access.hosts.end(), flags.hosts.begin(), flags.hosts.end());
-  if (!flags.token_file.empty()) {
-    auto token = ReadToken(flags.token_file);
-    if (!token.ok()) return token.error();
-    access.token = *token;
-  } else if (!IsLoopback(flags.guard.host)) {
-    return Wrong("--host " + flags.guard.host +
-                     " lets other machines in: give --token-file, or listen on 127.0.0.1",
-                 "token-file");
-  }
+  if (const auto error = CompleteAccess(flags)) return *error;
   const auto max_upload = tools::ParseBytes(flags.max_upload);
   if (!max_upload) return Wrong(flags.max_upload + " is not a size like 64MiB", "max-upload");
   flags.guard.max_upload_bytes = *max_upload;
@@ -202,6 +258,27 @@ api::Result<api::Engine> Indexer(const Flags& flags) {
   return api::Engine::Create(engine.options());
 }
 
+void PrintAddress(const Flags& flags, uint16_t port) {
+  const std::string& given = flags.guard.host;
+  const std::string host = given == "localhost"              ? "127.0.0.1"
+                           : given.find(':') != given.npos ? "[" + given + "]"
+                                                             : given;
+  const std::string url = "http://" + host + ":" + std::to_string(port) + "/";
+  std::cout << (flags.engine.json() ? "{\"url\":\"" + url + "\"}" : "listening on " + url)
+            << std::endl;
+  if (!IsWildcard(given) || !flags.hosts.empty()) return;
+  const std::vector<std::string>& names = flags.guard.access.hosts;
+  std::cerr << kTool << ": clients may call it by any address of this machine, as " << names[0]
+            << " or as " << names[1] << "; another name needs --allow-host" << std::endl;
+}
+
+void WaitForConnections(const HttpGuard& guard, std::chrono::milliseconds most) {
+  const auto deadline = std::chrono::steady_clock::now() + most;
+  while (guard.num_connections() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 int Serve(Flags flags) {
   const auto fail = [&](const api::Error& error) {
     return tools::PrintError(kTool, error, flags.engine.style);
@@ -209,12 +286,13 @@ int Serve(Flags flags) {
   tools::Interrupts interrupts;
   auto engine = api::Engine::Create(flags.engine.options());
   if (!engine.ok()) return fail(engine.error());
-  const UploadFolder uploads;
+  UploadFolder uploads;
   std::optional<api::Engine> indexer;
   if (flags.allow_index) {
     auto made = Indexer(flags);
     if (!made.ok()) return fail(made.error());
     indexer = std::move(*made);
+    if (const auto error = uploads.Make()) return fail(*error);
     flags.guard.upload_path = "/v1/documents";
     flags.guard.upload_folder = flags.service.index.folder = uploads.path();
   }
@@ -232,20 +310,16 @@ int Serve(Flags flags) {
   service.num_connections = [&] { return guard.num_connections(); };
 
   const tools::Interrupts::Scope scope(interrupts, [] {});
-  const std::string host = flags.guard.host == "::1" ? "[::1]" : flags.guard.host;
-  const std::string url = "http://" + host + ":" + std::to_string(guard.port()) + "/";
-  std::cout << (flags.engine.json() ? "{\"url\":\"" + url + "\"}" : "listening on " + url)
-            << std::endl;
+  PrintAddress(flags, guard.port());
   std::jthread ender([&](std::stop_token over) {
     while (!over.stop_requested() && !interrupts.requested()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     guard.Stop();
-    const auto deadline = std::chrono::steady_clock::now() + kGrace;
-    while (guard.num_connections() > 0 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+    WaitForConnections(guard, kGrace);
     service.EndAll();
+    WaitForConnections(guard, kFarewell);
+    guard.EndAll();
   });
   guard.Run();
   return 0;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "tools/server/ascii.h"
+
 namespace lectern::server {
 namespace {
 
@@ -12,25 +14,13 @@ bool IsTokenCharacter(char c) {
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
 
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = Lower(c);
-  return lower;
+bool IsToken(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenCharacter);
 }
 
-std::string_view Trim(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = Lower(c);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
+bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 // Nothing where a code is broken or hides a NUL.
 std::optional<std::string> Decode(std::string_view text, bool plus_is_space) {
@@ -49,21 +39,48 @@ std::optional<std::string> Decode(std::string_view text, bool plus_is_space) {
   return decoded;
 }
 
+// Removes "http://" or "https://" from the front of `target`.
+bool TakeScheme(std::string_view& target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (Lower(target.substr(0, scheme.size())) != scheme) continue;
+    target.remove_prefix(scheme.size());
+    return true;
+  }
+  return false;
+}
+
+// Clients send an empty line after a body (RFC 9112, 2.2).
+void SkipEmptyLines(std::string_view& bytes) {
+  while (bytes.starts_with("\r\n")) bytes.remove_prefix(2);
+}
+
+template <size_t n>
+bool IsOneOf(std::string_view text, const std::string_view (&list)[n]) {
+  return std::find(std::begin(list), std::end(list), text) != std::end(list);
+}
+
+// A second one decides nothing where it says the same.
+constexpr std::string_view kDeciding[] = {"authorization", "content-type", "origin"};
+constexpr std::string_view kLists[] = {"connection", "expect", "transfer-encoding"};
+// Two of these are refused even where they agree: which one counts is what attacks play with.
+constexpr std::string_view kSingle[] = {"host", "content-length"};
+
 class Parser {
  public:
   Parser(std::string_view bytes, const HeadLimits& limits) : rest_(bytes), limits_(limits) {}
 
   std::variant<RequestHead, Refusal> Parse() {
     if (rest_.size() > limits_.max_bytes) return TooLarge("the headers are too large");
+    SkipEmptyLines(rest_);
     std::string_view line;
-    if (!TakeLine(line)) return Bad("the request line does not end");
+    if (!TakeLine(line)) return Bad("the request line does not end with CR and LF");
     if (!ParseRequestLine(line)) return refusal_;
     for (size_t count = 0; TakeLine(line);) {
       if (line.empty()) return rest_.empty() ? Finish() : Bad("bytes follow the headers");
       if (++count > limits_.max_headers) return TooLarge("there are too many headers");
       if (!ParseHeader(line)) return refusal_;
     }
-    return Bad("the headers do not end");
+    return Bad("the headers do not end with an empty line of CR and LF");
   }
 
  private:
@@ -87,40 +104,57 @@ class Parser {
   bool ParseRequestLine(std::string_view line) {
     const size_t first = line.find(' '), last = line.rfind(' ');
     const bool has_three = first != line.npos && first != last && line.find(' ', first + 1) == last;
-    if (!has_three || line.substr(last + 1) != "HTTP/1.1") {
+    if (!has_three || std::any_of(line.begin(), line.end(), IsControl)) {
       return Refuse(Bad("the request line is not METHOD /path HTTP/1.1"));
     }
-    const bool is_visible =
-        std::all_of(line.begin(), line.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
-    if (!is_visible) return Refuse(Bad("the request line has other than visible ASCII"));
     head_.method = line.substr(0, first);
-    if (head_.method.empty() ||
-        !std::all_of(head_.method.begin(), head_.method.end(), IsTokenCharacter)) {
-      return Refuse(Bad("the method is no token"));
+    if (!IsToken(head_.method)) return Refuse(Bad("the method is no token"));
+    return ParseVersion(line.substr(last + 1)) &&
+           ParseTarget(line.substr(first + 1, last - first - 1));
+  }
+
+  // A later HTTP/1 is answered as 1.1 (RFC 9110, 2.5).
+  bool ParseVersion(std::string_view version) {
+    const bool is_version = version.size() == 8 && version.starts_with("HTTP/") &&
+                            IsDigit(version[5]) && version[6] == '.' && IsDigit(version[7]);
+    if (!is_version) return Refuse(Bad("the request line is not METHOD /path HTTP/1.1"));
+    if (version[5] != '1') {
+      return Refuse({505, "version_not_supported", "this server speaks HTTP/1.1 and HTTP/1.0"});
     }
-    return ParseTarget(line.substr(first + 1, last - first - 1));
+    head_.minor_version = version[7] == '0' ? 0 : 1;
+    return true;
   }
 
   bool ParseTarget(std::string_view target) {
     if (target.size() > limits_.max_target) {
       return Refuse({414, "target_too_long", "the path is too long"});
     }
-    if (!target.starts_with('/')) return Refuse(Bad("the path does not begin with /"));
-    const size_t question = target.find('?');
-    auto path = Decode(target.substr(0, question), false);
-    if (!path) return Refuse(Bad("the path has a bad percent code"));
-    head_.path = std::move(*path);
-    return question == target.npos || ParseQuery(target.substr(question + 1));
+    target = target.substr(0, target.find('#'));  // a browser's own business
+    if (target == "*" && head_.method == "OPTIONS") {
+      head_.path = target;
+      return true;
+    }
+    if (TakeScheme(target)) {
+      const size_t end = std::min(target.find_first_of("/?"), target.size());
+      authority_ = target.substr(0, end);
+      if (authority_.empty()) return Refuse(Bad("the address has no host"));
+      target.remove_prefix(end);
+    }
+    const bool is_path = target.starts_with('/') || !authority_.empty();
+    if (!is_path) return Refuse(Bad("the path does not begin with /"));
+    const std::string_view path = TakeUntil(target, '?');
+    auto decoded = Decode(path.empty() ? "/" : path, false);
+    if (!decoded) return Refuse(Bad("the path has a bad percent code"));
+    head_.path = std::move(*decoded);
+    return ParseQuery(target);
   }
 
   bool ParseQuery(std::string_view query) {
     while (!query.empty()) {
-      const size_t end = std::min(query.find('&'), query.size());
-      const std::string_view pair = query.substr(0, end);
-      query.remove_prefix(std::min(end + 1, query.size()));
-      const size_t equals = std::min(pair.find('='), pair.size());
-      auto name = Decode(pair.substr(0, equals), true);
-      auto value = Decode(pair.substr(std::min(equals + 1, pair.size())), true);
+      std::string_view pair = TakeUntil(query, '&');
+      if (pair.empty()) continue;
+      auto name = Decode(TakeUntil(pair, '='), true);
+      auto value = Decode(pair, true);
       if (!name || !value) return Refuse(Bad("the query has a bad percent code"));
       if (!head_.query.emplace(std::move(*name), std::move(*value)).second) {
         return Refuse(Bad("the query has a name twice"));
@@ -134,110 +168,114 @@ class Parser {
     if (colon == line.npos || colon == 0) return Refuse(Bad("a header has no name or no colon"));
     std::string name = Lower(line.substr(0, colon));
     const std::string_view value = Trim(line.substr(colon + 1));
-    if (!std::all_of(name.begin(), name.end(), IsTokenCharacter)) {
-      return Refuse(Bad("the name of a header is no token"));
-    }
-    const bool has_control = std::any_of(value.begin(), value.end(), [](char c) {
-      return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
-    });
+    if (!IsToken(name)) return Refuse(Bad("the name of a header is no token"));
+    const bool has_control =
+        std::any_of(value.begin(), value.end(), [](char c) { return IsControl(c) && c != '\t'; });
     if (has_control) return Refuse(Bad("a header has a control character"));
-    if (name == "transfer-encoding") {
-      return Refuse({411, "length_required", "send a Content-Length, not Transfer-Encoding"});
-    }
-    if (name == "content-encoding" || name == "expect" || name == "upgrade") {
-      return Refuse({415, "unsupported", "Content-Encoding, Expect and Upgrade are not served"});
-    }
-    constexpr std::string_view kOnce[] = {"host", "content-length", "authorization", "content-type",
-                                          "origin"};
-    const bool is_once = std::find(std::begin(kOnce), std::end(kOnce), name) != std::end(kOnce);
-    if (!head_.headers.emplace(std::move(name), value).second && is_once) {
+    const auto [place, is_first] = head_.headers.emplace(std::move(name), value);
+    return is_first || ParseAnother(place->first, value, place->second);
+  }
+
+  bool ParseAnother(std::string_view name, std::string_view value, std::string& before) {
+    if (IsOneOf(name, kSingle) || (IsOneOf(name, kDeciding) && value != before)) {
       return Refuse(Bad("a header comes twice that may come once"));
     }
+    if (IsOneOf(name, kLists)) before.append(",").append(value);
     return true;
   }
 
   std::variant<RequestHead, Refusal> Finish() {
-    if (head_.Header("host").empty()) return Bad("there is no Host header");
-    const auto length = head_.headers.find("content-length");
-    if (length != head_.headers.end()) {
-      const std::string& text = length->second;
-      const bool is_number =
-          !text.empty() && text.size() <= 12 && text.find_first_not_of("0123456789") == text.npos;
-      if (!is_number) return Bad("the Content-Length is not a number");
-      std::from_chars(text.data(), text.data() + text.size(), head_.content_length);
-    } else if (head_.method == "POST") {
-      return Refusal{411, "length_required", "a POST needs a Content-Length"};
+    if (!authority_.empty()) head_.headers["host"] = authority_;
+    // HTTP/1.0 has no Host; no browser speaks it, so there is no page whose host could be feigned.
+    if (head_.Header("host").empty() && head_.minor_version > 0) {
+      return Bad("there is no Host header");
     }
+    if (!ParseFraming() || !ParseExpect() || !ParseEncoding()) return refusal_;
+    const std::string_view connection = head_.Header("connection");
+    head_.keeps_alive = !HasListItem(connection, "close") &&
+                        (head_.minor_version > 0 || HasListItem(connection, "keep-alive"));
     return std::move(head_);
+  }
+
+  bool ParseFraming() {
+    const auto length = head_.headers.find("content-length");
+    const auto coding = head_.headers.find("transfer-encoding");
+    if (coding == head_.headers.end()) {
+      return length == head_.headers.end() || ParseLength(length->second);
+    }
+    if (length != head_.headers.end()) {
+      return Refuse(Bad("a Content-Length and Transfer-Encoding exclude each other"));
+    }
+    if (head_.minor_version == 0) return Refuse(Bad("HTTP/1.0 has no Transfer-Encoding"));
+    if (Lower(coding->second) != "chunked") {
+      return Refuse({501, "not_implemented", "the only Transfer-Encoding is chunked"});
+    }
+    head_.is_chunked = true;
+    return true;
+  }
+
+  bool ParseLength(const std::string& text) {
+    const bool is_number =
+        !text.empty() && text.size() <= 12 && std::all_of(text.begin(), text.end(), IsDigit);
+    if (!is_number) return Refuse(Bad("the Content-Length is not a number"));
+    std::from_chars(text.data(), text.data() + text.size(), head_.content_length);
+    return true;
+  }
+
+  // HTTP/1.0 has no Expect (RFC 9110, 10.1.1).
+  bool ParseExpect() {
+    const std::string_view expect = head_.Header("expect");
+    if (expect.empty() || head_.minor_version == 0) return true;
+    if (Lower(expect) != "100-continue") {
+      return Refuse({417, "expectation_failed", "the only Expect is 100-continue"});
+    }
+    head_.expects_continue = head_.is_chunked || head_.content_length > 0;
+    return true;
+  }
+
+  bool ParseEncoding() {
+    const std::string_view encoding = head_.Header("content-encoding");
+    if (encoding.empty() || Lower(encoding) == "identity") return true;
+    return Refuse({415, "unsupported", "send the body without a Content-Encoding"});
   }
 
   std::string_view rest_;
   const HeadLimits& limits_;
   RequestHead head_;
+  std::string_view authority_;  // of an absolute target
   Refusal refusal_;
 };
 
-std::string_view WithoutPort(std::string_view host) {
-  const size_t colon = host.rfind(':');
-  const size_t bracket = host.rfind(']');
-  const bool has_port = colon != host.npos && (bracket == host.npos || colon > bracket);
-  return has_port ? host.substr(0, colon) : host;
-}
-
-bool Contains(const std::vector<std::string>& list, std::string_view item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
-}
-
-// In a time that does not depend on where they differ.
-bool SameSecret(std::string_view given, std::string_view wanted) {
-  unsigned char difference = given.size() == wanted.size() ? 0 : 1;
-  for (size_t i = 0; i < given.size(); ++i) {
-    difference |= static_cast<unsigned char>(given[i] ^ wanted[i % wanted.size()]);
-  }
-  return difference == 0;
-}
-
-// A page of this very server: its origin is what the browser sends as Host.
-bool IsOwnOrigin(std::string_view origin, std::string_view host) {
-  return origin.starts_with("http://") && origin.substr(7) == host;
-}
-
 }  // namespace
+
+size_t FindHeadEnd(std::string_view bytes) {
+  std::string_view rest = bytes;
+  SkipEmptyLines(rest);
+  if (rest.empty() || rest == "\r") return 0;
+  if (!IsTokenCharacter(rest.front())) return bytes.size();
+  for (size_t begin = 0, end; (end = rest.find('\n', begin)) != rest.npos; begin = end + 1) {
+    const bool ends_well = end > begin && rest[end - 1] == '\r';
+    if (!ends_well || end - begin == 1) return bytes.size() - rest.size() + end + 1;
+  }
+  return 0;
+}
 
 std::variant<RequestHead, Refusal> ParseHead(std::string_view bytes, const HeadLimits& limits) {
   return Parser(bytes, limits).Parse();
 }
 
-Refusal CheckAccess(const RequestHead& head, const AccessRules& rules) {
-  const std::string_view host = head.Header("host");
-  if (!Contains(rules.hosts, Lower(WithoutPort(host)))) {
-    return {403, "host_not_allowed", "this server is not known under that Host; see --allow-host"};
+bool HasListItem(std::string_view list, std::string_view item) {
+  while (!list.empty()) {
+    if (Lower(Trim(TakeUntil(list, ','))) == item) return true;
   }
-  const std::string_view origin = head.Header("origin");
-  if (!origin.empty() && !IsOwnOrigin(origin, host) &&
-      !Contains(rules.origins, std::string(origin))) {
-    return {403, "origin_not_allowed", "pages of that origin may not ask here; see --allow-origin"};
-  }
-  // A link to the page is fine, everything else is not.
-  if (origin.empty() && head.Header("sec-fetch-site") == "cross-site" && head.path != "/") {
-    return {403, "origin_not_allowed", "other sites may not ask here"};
-  }
-  if (!rules.token.empty() && !Contains(rules.public_paths, head.path)) {
-    constexpr std::string_view kScheme = "Bearer ";
-    const std::string_view given = head.Header("authorization");
-    if (!given.starts_with(kScheme) || !SameSecret(given.substr(kScheme.size()), rules.token)) {
-      return {401, "unauthorized", "send Authorization: Bearer with the server's token"};
-    }
-  }
-  return {.status = 0, .code = {}, .message = {}};
+  return false;
 }
 
 std::string_view PlainRequestId(const RequestHead& head) {
   const std::string_view id = head.Header("x-request-id");
   const bool is_plain =
       !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](char c) {
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               c == '-';
+        return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
       });
   return is_plain ? id : std::string_view();
 }

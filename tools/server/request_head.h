@@ -1,40 +1,42 @@
-// The strict half of the guard: what of HTTP/1.1 is accepted. Pure functions over bytes.
+// Parses the request line and headers of HTTP/1.0 and 1.1 (RFC 9110, 9112). Takes what conforming
+// clients send, and refuses whatever two programs could read differently, because a proxy in front
+// may be the other one. Pure functions over bytes.
 #ifndef LECTERN_TOOLS_SERVER_REQUEST_HEAD_H_
 #define LECTERN_TOOLS_SERVER_REQUEST_HEAD_H_
 
-#include <string>
+#include <cstddef>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "tools/server/http.h"
 
 namespace lectern::server {
 
 struct HeadLimits {
-  size_t max_bytes = 16 * 1024;  // with the empty line at the end
-  size_t max_headers = 64;
-  size_t max_target = 2048;
+  size_t max_bytes = 32 * 1024;  // with the empty line; cookies of a whole localhost fit
+  size_t max_headers = 100;
+  size_t max_target = 8000;  // RFC 9112 asks for at least this
 };
 
-// `bytes`: up to and with the empty line. Any method is taken: what a path has is for others to
-// say. Refused: versions other than HTTP/1.1, targets that do not begin with '/', control
-// characters, bad percent codes and a decoded NUL, names that are no tokens, folded lines, two of
-// what decides (Host, Content-Length, Authorization, Content-Type, Origin; of others the first
-// counts), Transfer-Encoding, Content-Encoding, Expect, Upgrade, a POST without a Content-Length.
+// Size of the head that `bytes` begin with, its empty line included and any empty lines before it;
+// 0: more bytes are needed. Bytes that cannot become a head (a line that ends without its carriage
+// return, TLS) are a head as soon as that shows: ParseHead refuses them.
+size_t FindHeadEnd(std::string_view bytes);
+
+// `bytes`: up to and with the empty line, as FindHeadEnd says. Any method is taken: whether a path
+// has it is for others to say. An absolute target's host replaces the Host header (RFC
+// 9112, 3.2.2). Headers that come several times are joined with "," where they are lists that
+// matter here (Connection, Expect, Transfer-Encoding); of others the first counts.
+//
+// Refused: other versions than HTTP/1 (505), control characters, bad percent codes and a decoded
+// NUL, names that are no tokens, folded lines, two different values of a header that decides
+// (Host and Content-Length: two of any kind), Transfer-Encoding in HTTP/1.0 or beside a
+// Content-Length, other codings than chunked (501), Content-Encoding (415), expectations other than
+// 100-continue (417), and what exceeds `limits` (414, 431).
 std::variant<RequestHead, Refusal> ParseHead(std::string_view bytes, const HeadLimits& limits = {});
 
-// What every request must show before its body is read.
-struct AccessRules {
-  std::vector<std::string> hosts;    // of the Host header, without port: "localhost", "[::1]"
-  std::vector<std::string> origins;  // that pages may come from, beside the server's own
-  std::string token;                 // "Authorization: Bearer"; empty: none is needed
-  std::vector<std::string> public_paths = {  // without a token; the page asks for it
-      "/health", "/", "/page.css", "/page.js"};
-};
-// Empty (status 0): let in. 401 unauthorized, 403 host_not_allowed and origin_not_allowed, 415
-// for a POST that a plain HTML form could have sent.
-Refusal CheckAccess(const RequestHead& head, const AccessRules& rules);
+// Whether a header's comma-separated `list` has `item` (in lower case), in whatever case.
+bool HasListItem(std::string_view list, std::string_view item);
 
 // The client's id where it is 1 to 64 letters, digits and '-'; else empty.
 std::string_view PlainRequestId(const RequestHead& head);

@@ -16,6 +16,7 @@ namespace lectern::server {
 namespace {
 
 constexpr char kDocuments[] = "/v1/documents";  // where uploads go
+constexpr std::string_view kDocumentsFolder = "/v1/documents/", kText = "/text";
 
 // What {id} stands for where `path` fits `pattern`; nothing where it does not.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
@@ -25,6 +26,11 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
   if (!path.starts_with(before)) return std::nullopt;
   path.remove_prefix(before.size());
+  if (before == kDocumentsFolder) {  // names have folders in them: "2024/invoice.txt"
+    if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
+    if (after.empty() && path.ends_with(kText)) return std::nullopt;  // a name that ends so has its id
+    return std::string(path.substr(0, path.size() - after.size()));
+  }
   const size_t end = std::min(path.find('/'), path.size());
   if (end == 0 || path.substr(end) != after) return std::nullopt;
   return std::string(path.substr(0, end));
@@ -43,6 +49,12 @@ std::optional<uint64_t> Offset(const RequestHead& head, std::string_view name, u
 
 bool IsInsideCodePoint(std::string_view text, uint64_t offset) {
   return offset < text.size() && (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
+}
+
+// `head` asks for the headers of a GET with HEAD.
+template <typename Route>
+bool Serves(const Route& route, const RequestHead& head) {
+  return route.method == (head.method == "HEAD" ? "GET" : head.method);
 }
 
 HttpResponse FileResponse(std::string_view file, std::string type) {
@@ -67,7 +79,13 @@ HttpResponse StatusResponse(const Status& status, const HttpRequest& request) {
 
 Service::Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options)
     : engine_(engine), answering_(engine, options.answering) {
-  if (indexer) jobs_ = std::make_unique<IndexJobs>(*indexer, options.index);
+  if (!indexer) return;
+  IndexJobs::Options of_jobs = options.index;
+  of_jobs.on_replaced = [this, indexer](const std::string& id) {
+    answering_.sessions().Close(id);  // so that its files can go
+    (void)indexer->Collect();         // of conversations that go on a later collection does
+  };
+  jobs_ = std::make_unique<IndexJobs>(*indexer, std::move(of_jobs));
 }
 
 const std::vector<Service::Route>& Service::Routes() {
@@ -77,6 +95,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/page.js", &Service::PageJs},
       {"GET", "/openapi.json", &Service::OpenApi},
       {"GET", "/health", &Service::Health},
+      {"GET", "/ready", &Service::Ready},
       {"GET", "/version", &Service::Version},
       {"GET", "/metrics", &Service::MetricsText},
       {"GET", "/v1/models", &Service::ListModels},
@@ -97,12 +116,23 @@ const std::vector<Service::Route>& Service::Routes() {
   return routes;
 }
 
-std::optional<Refusal> Service::Refuse(const RequestHead& head) {
-  std::string allowed;  // methods of the path
+// HEAD wherever GET is, and OPTIONS everywhere.
+std::string Service::Allowed(const std::string& path) {
+  std::string allowed;
   for (const Route& route : Routes()) {
-    if (!Match(route.path, head.path)) continue;
-    if (head.method == route.method) return RefuseUpload(head);
-    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+    if (!Match(route.path, path)) continue;
+    const std::string_view method = route.method;
+    allowed.append(method).append(method == "GET" ? ", HEAD, " : ", ");
+  }
+  return allowed.empty() ? "" : allowed + "OPTIONS";
+}
+
+std::optional<Refusal> Service::Refuse(const RequestHead& head) {
+  if (head.path == "*") return std::nullopt;  // OPTIONS alone has it
+  const std::string allowed = Allowed(head.path);
+  if (!allowed.empty() && head.method == "OPTIONS") return std::nullopt;
+  for (const Route& route : Routes()) {
+    if (Serves(route, head) && Match(route.path, head.path)) return RefuseUpload(head);
   }
   answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
   if (!allowed.empty()) {
@@ -113,8 +143,12 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
 
 // Before its bytes are read, which are many.
 std::optional<Refusal> Service::RefuseUpload(const RequestHead& head) {
-  const bool is_upload = head.method == "POST" && head.path == kDocuments;
-  if (!is_upload || !jobs_ || !jobs_->is_full()) return std::nullopt;
+  if (head.method != "POST" || head.path != kDocuments) return std::nullopt;
+  if (!jobs_) {
+    answering_.metrics().CountRequest(kDocuments, 403);
+    return NotAllowedToIndex();
+  }
+  if (!jobs_->is_full()) return std::nullopt;
   answering_.metrics().CountRequest(kDocuments, 503);
   return TooManyJobs();
 }
@@ -127,14 +161,26 @@ Refusal Service::TooManyJobs() const {
 }
 
 HttpResponse Service::Handle(const HttpRequest& request) {
+  if (request.head.method == "OPTIONS") return Options(request);
   for (const Route& route : Routes()) {
     const auto id = Match(route.path, request.head.path);
-    if (!id || request.head.method != route.method) continue;
+    if (!id || !Serves(route, request.head)) continue;
     HttpResponse response = (this->*route.handler)(request, *id);
     answering_.metrics().CountRequest(route.path, response.status);
     return response;
   }
   return RefusalResponse(*Refuse(request.head), request.request_id);
+}
+
+// "*" is the server as a whole (RFC 9110, 9.3.7).
+HttpResponse Service::Options(const HttpRequest& request) {
+  HttpResponse response;
+  response.status = 204;
+  response.headers.emplace_back("Allow", request.head.path == "*"
+                                             ? "GET, HEAD, POST, DELETE, OPTIONS"
+                                             : Allowed(request.head.path));
+  answering_.metrics().CountRequest("other", response.status);
+  return response;
 }
 
 void Service::EndAll() {
@@ -166,11 +212,21 @@ HttpResponse Service::OpenApi(const HttpRequest&, const std::string&) {
   return FileResponse(kOpenApiJson, "application/json");
 }
 
-HttpResponse Service::Health(const HttpRequest& request, const std::string&) {
+// Whether the process lives: restarting it would help against nothing that is asked elsewhere.
+HttpResponse Service::Health(const HttpRequest&, const std::string&) {
+  return JsonResponse(R"({"status":"ok"})");
+}
+
+// Whether it makes sense to send questions here.
+HttpResponse Service::Ready(const HttpRequest& request, const std::string&) {
   if (answering_.watch().is_ending_all()) {
     return RefusalResponse({503, "stopping", "the server is stopping"}, request.request_id);
   }
-  return JsonResponse(R"({"status":"ok"})");
+  if (!List().ok()) {
+    return RefusalResponse({503, "not_ready", "the store cannot be read; GET /v1/documents says why"},
+                           request.request_id);
+  }
+  return JsonResponse(R"({"status":"ready"})");
 }
 
 HttpResponse Service::Version(const HttpRequest&, const std::string&) {
@@ -236,13 +292,22 @@ HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string
 }
 
 HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::string& id) {
-  if (!jobs_) return NotAllowedToIndex(request);
+  if (!jobs_) return RefusalResponse(NotAllowedToIndex(), request.request_id);
   auto found = engine_.Find(id);
   if (found.ok()) answering_.sessions().Close(found->id);  // so that its files can go
   auto removed = engine_.Remove(id);
-  if (!removed.ok()) return answering_.ErrorResponse(removed.error(), request);
-  if (found.ok()) answering_.sessions().EndOf(found->id);
-  return JsonResponse(Json(Json::Object{{"removed", id}}).Dump());
+  if (!removed.ok()) {
+    api::Error error = removed.error();
+    if (error.code == LECTERN_LOCKED) {
+      error.message = "the store is being changed, as while a document is indexed; try again later";
+    }
+    return answering_.ErrorResponse(error, request);
+  }
+  if (found.ok() && removed->is_document_gone) answering_.sessions().EndOf(found->id);
+  auto document = api::GetString(removed->json, "removed");
+  auto json = api::SetString(removed->json, "removed", id);
+  if (document.ok() && json.ok()) json = api::SetString(*json, "document", *document);
+  return json.ok() ? JsonResponse(std::move(*json)) : answering_.ErrorResponse(json.error(), request);
 }
 
 HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {
@@ -269,14 +334,12 @@ HttpResponse Service::DocumentText(const HttpRequest& request, const std::string
 
 // --- indexing -----------------------------------------------------------------------------------
 
-HttpResponse Service::NotAllowedToIndex(const HttpRequest& request) const {
-  return RefusalResponse(
-      {403, "index_not_allowed", "this server only answers; start it with --allow-index"},
-      request.request_id);
+Refusal Service::NotAllowedToIndex() {
+  return {403, "index_not_allowed", "this server only answers; start it with --allow-index"};
 }
 
 HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {
-  if (!jobs_) return NotAllowedToIndex(request);
+  if (!jobs_) return RefusalResponse(NotAllowedToIndex(), request.request_id);
   if (request.body_file.empty()) {
     return RefusalResponse({415, "unsupported_media_type",
                             "send the document's bytes as Content-Type: application/octet-stream"},

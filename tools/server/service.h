@@ -50,6 +50,7 @@ class Service {
   HttpResponse PageJs(const HttpRequest&, const std::string&);
   HttpResponse OpenApi(const HttpRequest&, const std::string&);
   HttpResponse Health(const HttpRequest&, const std::string&);
+  HttpResponse Ready(const HttpRequest&, const std::string&);
   HttpResponse Version(const HttpRequest&, const std::string&);
   HttpResponse MetricsText(const HttpRequest&, const std::string&);
   HttpResponse ListModels(const HttpRequest&, const std::string&);
@@ -67,7 +68,9 @@ class Service {
   HttpResponse Responses(const HttpRequest&, const std::string&);
   HttpResponse Tokenize(const HttpRequest&, const std::string&);
   api::Result<api::DocumentList> List();
-  HttpResponse NotAllowedToIndex(const HttpRequest&) const;
+  HttpResponse Options(const HttpRequest&);
+  static std::string Allowed(const std::string& path);
+  static Refusal NotAllowedToIndex();
   std::optional<Refusal> RefuseUpload(const RequestHead& head);
   Refusal TooManyJobs() const;
 

@@ -18,7 +18,8 @@ function element(name, text, className) {
 async function call(path, options = {}) {
   const headers = {...options.headers};
   if (token) headers.Authorization = 'Bearer ' + token;
-  const response = await fetch(path, {...options, headers});
+  // Relative, so that a proxy may serve the page under a path of its own.
+  const response = await fetch('.' + path, {...options, headers});
   if (response.status === 401) {
     await askForToken();
     return call(path, options);

@@ -1,0 +1,44 @@
+// A catalog as Lectern wrote it before names had sources.
+#ifndef LECTERN_TESTS_STORE_OLDER_CATALOG_H_
+#define LECTERN_TESTS_STORE_OLDER_CATALOG_H_
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <string>
+#include <vector>
+
+#include "store/catalog_rows.h"
+#include "store/env.h"
+
+namespace lectern {
+
+// Makes the catalog at `path` one of version 1, with the names that it has.
+inline void MakeOlder(Env& env, const std::string& path) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, env.sqlite_vfs()), SQLITE_OK);
+  const auto run = [&](const char* sql) {
+    ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  };
+  std::vector<std::pair<std::string, std::string>> names;
+  {
+    Statement s(db, path, "SELECT name, id FROM names");
+    while (s.Step()) names.emplace_back(s.Bytes(0), s.Bytes(1));
+    ASSERT_TRUE(s.status().ok());
+  }
+  run("PRAGMA journal_mode=TRUNCATE");
+  run("BEGIN; DROP TABLE names");
+  run("CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, crc INTEGER NOT NULL) "
+      "STRICT, WITHOUT ROWID");
+  for (const auto& [name, id] : names) {
+    Statement insert(db, path, "INSERT INTO names(name, id, crc) VALUES(?,CAST(? AS BLOB),?)");
+    insert.Bind(name).Bind(id).Bind(int64_t{NameCrc1(name, id)});
+    ASSERT_TRUE(insert.Run().ok());
+  }
+  run("PRAGMA user_version=1; COMMIT");
+  sqlite3_close(db);
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_TESTS_STORE_OLDER_CATALOG_H_

@@ -1,0 +1,164 @@
+#include "tools/server/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace lectern::server {
+namespace {
+
+// What a refused client still sends is taken, up to this, so that it comes to read why.
+constexpr size_t kLingerBytes = 2 << 20;
+constexpr int kLingerMs = 100;  // without a byte
+constexpr auto kLinger = std::chrono::seconds(2);
+// Who says that it sends no more later than this after its request has left (HTTP/1.0 only).
+constexpr auto kHalfClose = std::chrono::seconds(1);
+
+int MillisecondsUntil(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  return static_cast<int>(std::max<int64_t>(0, left.count()));
+}
+
+}  // namespace
+
+Connection::~Connection() { ::close(fd_); }
+
+bool Connection::WaitFor(short event, int ms) const {
+  pollfd socket = {.fd = fd_, .events = event, .revents = 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&socket, 1, ms);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0 && (socket.revents & (event | POLLHUP | POLLERR)) != 0;
+}
+
+bool Connection::Read(size_t most, Clock::time_point deadline) {
+  const size_t size = buffer_.size();
+  while (WaitFor(POLLIN, MillisecondsUntil(deadline))) {
+    buffer_.resize(size + most);
+    const ssize_t n = ::recv(fd_, buffer_.data() + size, most, MSG_DONTWAIT);
+    const int error = errno;
+    buffer_.resize(size + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    if (n > 0) return true;
+    is_at_end_ = n == 0;
+    if (n == 0 || (error != EAGAIN && error != EINTR)) return false;
+  }
+  return false;
+}
+
+bool Connection::Write(std::string_view bytes) const {
+  while (!bytes.empty()) {
+    if (!WaitFor(POLLOUT, write_ms_)) return false;
+    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+void Connection::Wait(int minor_version) {
+  const std::lock_guard lock(probe_mutex_);
+  probe_ = minor_version > 0 ? Probe::kMay : Probe::kMayNot;
+  minor_version_ = minor_version;
+  is_half_closed_ = false;
+  waits_since_ = Clock::now();
+}
+
+void Connection::Begin() {
+  const std::lock_guard lock(probe_mutex_);
+  probe_ = Probe::kMayNot;
+}
+
+bool Connection::IsGone() const {
+  pollfd socket = {.fd = fd_, .events = POLLRDHUP, .revents = 0};
+  if (::poll(&socket, 1, 0) <= 0) return false;
+  return (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || HasLeft();
+}
+
+// The client sends no more: it has closed the connection, or only its writing side and waits for
+// the answer. TCP says which when it is sent something: a connection that is closed is reset.
+// Before the answer that something is "100 Continue", which clients of HTTP/1.1 skip wherever it
+// comes (RFC 9110, 15.2); later it is the answer itself. For HTTP/1.0 there is nothing to send:
+// clients that shut down their writing side do so with the request, those that leave do so later.
+bool Connection::HasLeft() const {
+  const std::lock_guard lock(probe_mutex_);
+  if (minor_version_ == 0) {
+    is_half_closed_ = is_half_closed_ || Clock::now() < waits_since_ + kHalfClose;
+    return !is_half_closed_;
+  }
+  if (probe_ == Probe::kMay) {
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    ::send(fd_, kContinue.data(), kContinue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    probe_ = Probe::kSent;
+  }
+  return false;
+}
+
+void Connection::Finish() {
+  ::shutdown(fd_, SHUT_WR);
+  if (is_at_end_) return;
+  char ignored[16 * 1024];
+  const auto deadline = Clock::now() + kLinger;
+  for (size_t taken = 0; taken < kLingerBytes && WaitFor(POLLIN, kLingerMs);) {
+    const ssize_t n = ::recv(fd_, ignored, sizeof ignored, MSG_DONTWAIT);
+    if (n <= 0 || Clock::now() > deadline) break;
+    taken += static_cast<size_t>(n);
+  }
+}
+
+OpenConnections::Scope::Scope(OpenConnections& all, int fd) : all_(all) {
+  const std::lock_guard lock(all_.mutex_);
+  place_ = all_.busy_.insert(all_.busy_.end(), fd);
+}
+
+OpenConnections::Scope::~Scope() {
+  const std::lock_guard lock(all_.mutex_);
+  (is_idle_ ? all_.idle_ : all_.busy_).erase(place_);
+}
+
+void OpenConnections::Scope::SetIdle(bool is_idle) {
+  const std::lock_guard lock(all_.mutex_);
+  if (is_idle == is_idle_) return;
+  std::list<int>&to = is_idle ? all_.idle_ : all_.busy_, &from = is_idle ? all_.busy_ : all_.idle_;
+  to.splice(to.end(), from, place_);
+  is_idle_ = is_idle;
+  if (is_idle && all_.is_ending_) ::shutdown(*place_, SHUT_RD);
+}
+
+uint32_t OpenConnections::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<uint32_t>(busy_.size() + idle_.size());
+}
+
+// SHUT_RD alone: it wakes the thread that waits, and what has come by then can still be read.
+bool OpenConnections::EndOldestIdle() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return false;
+  ::shutdown(idle_.front(), SHUT_RD);
+  idle_.splice(idle_.end(), idle_, idle_.begin());  // the next call takes another
+  return true;
+}
+
+void OpenConnections::EndIdle() {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = true;
+  for (const int fd : idle_) ::shutdown(fd, SHUT_RD);
+}
+
+void OpenConnections::EndAll() {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = true;
+  for (const int fd : idle_) ::shutdown(fd, SHUT_RDWR);
+  for (const int fd : busy_) ::shutdown(fd, SHUT_RDWR);
+}
+
+bool OpenConnections::is_ending() const {
+  const std::lock_guard lock(mutex_);
+  return is_ending_;
+}
+
+}  // namespace lectern::server

@@ -1,0 +1,72 @@
+#include "tools/server/connection_threads.h"
+
+#include <chrono>
+#include <system_error>
+
+namespace lectern::server {
+namespace {
+
+constexpr size_t kIdleThreads = 32;
+constexpr auto kIdleFor = std::chrono::seconds(5);  // each of them
+
+}  // namespace
+
+ConnectionThreads::~ConnectionThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : ended_) thread.join();
+}
+
+bool ConnectionThreads::Run(std::function<void()> task) {
+  std::list<std::thread> ended;
+  bool has_thread = true;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (tasks_.size() > idle_) has_thread = Begin();
+    ended.swap(ended_);
+  }
+  changed_.notify_one();
+  for (std::thread& thread : ended) thread.join();
+  return has_thread;
+}
+
+bool ConnectionThreads::Begin() {
+  const auto place = threads_.emplace(threads_.end());
+  try {
+    *place = std::thread(&ConnectionThreads::Work, this, place);
+    return true;
+  } catch (const std::system_error&) {  // EAGAIN: a limit of the system or the container
+    threads_.erase(place);
+    if (!threads_.empty()) return false;
+    tasks_.pop_back();
+    throw;
+  }
+}
+
+void ConnectionThreads::Work(std::list<std::thread>::iterator self) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (idle_ >= kIdleThreads && tasks_.empty() && !is_ending_) {
+      ended_.splice(ended_.end(), threads_, self);
+      return;
+    }
+    ++idle_;
+    const bool goes_on =
+        changed_.wait_for(lock, kIdleFor, [this] { return is_ending_ || !tasks_.empty(); });
+    --idle_;
+    if (!goes_on) ended_.splice(ended_.end(), threads_, self);
+    if (tasks_.empty()) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+}
+
+}  // namespace lectern::server
