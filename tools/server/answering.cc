@@ -48,12 +48,28 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
   return response;
 }
 
+namespace {
+
+// The field of a path's requests that an option of the engine comes from.
+std::string FieldOf(std::string_view path, std::string param) {
+  const bool is_chat = path == "/v1/chat/completions", is_response = path == "/v1/responses";
+  if (!is_chat && !is_response && !path.starts_with("/v1/models")) return param;
+  if (param == "document") return "model";
+  if (param == "stop_texts") return "stop";
+  const bool is_said = param == "question" || param == "turns" || param == "instructions";
+  if (is_said) return is_chat ? "messages" : "input";
+  return param;
+}
+
+}  // namespace
+
 HttpResponse Answering::ErrorResponse(const api::Error& error, const HttpRequest& request) const {
   const auto code = static_cast<Code>(error.code);
   api::Error told = WithoutPaths(error, options_.store, options_.model);
   HttpResponse response;
   response.status = HttpStatus(code);
-  response.body = ErrorJson(Status(code, std::move(told.message)).WithParam(std::move(told.param)),
+  response.body = ErrorJson(Status(code, std::move(told.message))
+                                .WithParam(FieldOf(request.head.path, std::move(told.param))),
                             request.request_id);
   if (code == Code::kOutOfMemory) {
     response.headers.emplace_back("Retry-After", std::to_string(slots_.RetryAfterSeconds()));
@@ -242,6 +258,7 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
              (!client || client(piece));
     };
   };
+  has_text_ = false;
   options_.on_text = tell(on_text);
   options_.on_reasoning = tell(on_reasoning);
   auto answer = MakingRoom(
@@ -254,6 +271,7 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
   const bool is_ended = scope.ended_by() != EndedBy::kNothing ||
                         (answer.ok() && answer->finish_reason() == "cancelled");
   GiveBack(answer.ok() && !is_ended);
+  ++options_.seed;
   if (is_ended) {
     answering_.metrics_.CountCancelled(answer.ok() ? answer->receipt().answer_tokens : 0);
     return RefusalResponse(WhyEnded(scope.ended_by()), request_.request_id);

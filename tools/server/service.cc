@@ -99,6 +99,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/version", &Service::Version},
       {"GET", "/metrics", &Service::MetricsText},
       {"GET", "/v1/models", &Service::ListModels},
+      {"GET", "/v1/models/{id}", &Service::ShowModel},
       {"GET", "/v1/documents", &Service::ListDocuments},
       {"POST", "/v1/documents", &Service::IndexDocument},
       {"GET", "/v1/documents/{id}", &Service::ShowDocument},
@@ -260,23 +261,36 @@ api::Result<api::DocumentList> Service::List() {
   return api::DocumentList{{}, R"({"documents":[]})"};
 }
 
+namespace {
+
+// A document as OpenAI's models are, so that clients can choose it.
+Json ModelJson(const api::Document& document) {
+  return Json::Object{{"id", document.name.empty() ? document.id : document.name},
+                      {"object", "model"},
+                      {"created", 0},
+                      {"owned_by", "lectern"},
+                      {"meta", Json::Object{{"document", document.id},
+                                            {"tokens", document.tokens},
+                                            {"bytes_on_disk", document.bytes_on_disk},
+                                            {"fingerprint", document.fingerprint}}}};
+}
+
+}  // namespace
+
 HttpResponse Service::ListModels(const HttpRequest& request, const std::string&) {
   auto list = List();
   if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
   Json::Array models;
   for (const api::Document& document : list->documents) {
-    if (document.state != "ready") continue;
-    models.emplace_back(
-        Json::Object{{"id", document.name.empty() ? document.id : document.name},
-                     {"object", "model"},
-                     {"created", 0},
-                     {"owned_by", "lectern"},
-                     {"meta", Json::Object{{"document", document.id},
-                                           {"tokens", document.tokens},
-                                           {"bytes_on_disk", document.bytes_on_disk},
-                                           {"fingerprint", document.fingerprint}}}});
+    if (document.state == "ready") models.push_back(ModelJson(document));
   }
   return JsonResponse(Json(Json::Object{{"object", "list"}, {"data", std::move(models)}}).Dump());
+}
+
+HttpResponse Service::ShowModel(const HttpRequest& request, const std::string& id) {
+  auto found = engine_.Find(id);
+  if (!found.ok()) return answering_.ErrorResponse(found.error(), request);
+  return JsonResponse(ModelJson(*found).Dump());
 }
 
 HttpResponse Service::ListDocuments(const HttpRequest& request, const std::string&) {
@@ -335,7 +349,9 @@ HttpResponse Service::DocumentText(const HttpRequest& request, const std::string
 // --- indexing -----------------------------------------------------------------------------------
 
 Refusal Service::NotAllowedToIndex() {
-  return {403, "index_not_allowed", "this server only answers; start it with --allow-index"};
+  return {403, "index_not_allowed",
+          "this server only answers: whoever runs it has not allowed documents to be added or "
+          "removed"};
 }
 
 HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {
