@@ -19,6 +19,16 @@ void Join(std::string& text, std::string_view more) {
   text += more;
 }
 
+// Two messages of one side: lines stay one line, which small models are asked in; longer texts keep
+// their lines.
+void JoinMessages(std::string& text, std::string_view more) {
+  const bool are_lines =
+      text.find('\n') == std::string::npos && more.find('\n') == std::string_view::npos;
+  if (!are_lines) return Join(text, more);
+  if (!text.empty() && !more.empty()) text += ' ';
+  text += more;
+}
+
 template <size_t kSize>
 bool IsOneOf(std::string_view name, const std::string_view (&names)[kSize]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -40,8 +50,6 @@ class Reader {
   Result<Conversation> Finish();
 
  private:
-  enum class Side { kNobody, kUser, kAssistant };
-
   Status Wrong(const std::string& message) const {
     return Status(Code::kInvalidArgument, message).WithParam(param_);
   }
@@ -57,12 +65,15 @@ class Reader {
   void AddCall(const Json& call, std::string_view id);
   Result<std::string> Text(const Json& item, const char* key) const;
   Status AddPart(const Json& part, std::string& text) const;
-  void Add(Side side, std::string_view text);
+  void AddQuestion(std::string_view text);
+  void AddAnswer(std::string_view text);
+  void TakeResults();  // as a part of what the assistant says
 
   const char* const param_;
   size_t index_ = 0;  // of the message that is read
   Conversation read_;
-  Side last_ = Side::kNobody;
+  bool has_turn_ = false;   // the assistant spoke last
+  std::string results_;     // of tools, which nobody has spoken after
   std::map<std::string, std::string, std::less<>> tools_;  // name by the id of a call
 };
 
@@ -109,14 +120,14 @@ Status Reader::ReadMessage(const Json& message, std::string_view role) {
     return WrongHere("the role must be system, developer, user, assistant or tool, not \"" +
                      std::string(role) + "\"");
   }
-  Add(Side::kUser, text);
+  AddQuestion(text);
   return {};
 }
 
 Status Reader::ReadAssistant(const Json& message) {
   LECTERN_ASSIGN(std::string text, Text(message, "content"));
   Join(text, TextIn(message, "refusal"));
-  Add(Side::kAssistant, text);
+  AddAnswer(text);
   const Json* const calls = message.Find("tool_calls");
   for (const Json& call : calls && calls->array() ? *calls->array() : Json::Array()) {
     for (const char* const kind : {"function", "custom"}) {
@@ -132,16 +143,15 @@ void Reader::AddCall(const Json& call, std::string_view id) {
   const std::string name(TextIn(call, "name"));
   if (!id.empty()) tools_[std::string(id)] = name;
   const std::string_view arguments = TextIn(call, "arguments");
-  Add(Side::kAssistant, "Called " + name + "(" +
-                            std::string(arguments.empty() ? TextIn(call, "input") : arguments) +
-                            ")");
+  AddAnswer("Called " + name + "(" +
+            std::string(arguments.empty() ? TextIn(call, "input") : arguments) + ")");
 }
 
 Status Reader::ReadResult(const Json& item, std::string_view id, const char* content) {
   LECTERN_ASSIGN(const std::string text, Text(item, content));
   const auto called = tools_.find(id);
   const std::string name(called != tools_.end() ? called->second : TextIn(item, "name"));
-  Add(Side::kUser, "Result of " + (name.empty() ? "a tool" : name) + ": " + text);
+  Join(results_, "Result of " + (name.empty() ? "a tool" : name) + ": " + text);
   return {};
 }
 
@@ -182,20 +192,35 @@ Status Reader::AddPart(const Json& part, std::string& text) const {
   return {};
 }
 
-void Reader::Add(Side side, std::string_view text) {
-  if (side == Side::kUser) {
-    Join(read_.question, text);
-  } else if (last_ == Side::kAssistant) {
-    Join(read_.turns.back().answer, text);
-  } else {
-    read_.turns.push_back({std::exchange(read_.question, {}), std::string(text)});
-  }
-  last_ = side;
+void Reader::AddQuestion(std::string_view text) {
+  TakeResults();
+  JoinMessages(read_.question, text);
+  has_turn_ = false;
+}
+
+void Reader::AddAnswer(std::string_view text) {
+  TakeResults();
+  if (!has_turn_) read_.turns.push_back({std::exchange(read_.question, {}), {}});
+  JoinMessages(read_.turns.back().answer, text);
+  has_turn_ = true;
+}
+
+void Reader::TakeResults() {
+  if (results_.empty()) return;
+  const std::string results = std::exchange(results_, {});
+  if (!has_turn_) read_.turns.push_back({std::exchange(read_.question, {}), {}});
+  Join(read_.turns.back().answer, results);
+  has_turn_ = true;
 }
 
 Result<Conversation> Reader::Finish() {
-  if (last_ == Side::kNobody) read_.question = std::exchange(read_.instructions, {});
-  if (last_ == Side::kAssistant) {
+  if (!results_.empty()) {
+    JoinMessages(read_.question, results_);
+    has_turn_ = false;
+  }
+  const bool says_nothing = read_.question.empty() && read_.turns.empty();
+  if (says_nothing) read_.question = std::exchange(read_.instructions, {});
+  if (has_turn_) {
     return Wrong(
         "the last message must be the user's or a tool's: an answer of the assistant is not "
         "continued");

@@ -16,9 +16,9 @@ namespace lectern::server {
 namespace {
 
 constexpr char kDocuments[] = "/v1/documents";  // where uploads go
-constexpr std::string_view kDocumentsFolder = "/v1/documents/", kText = "/text";
 
-// What {id} stands for where `path` fits `pattern`; nothing where it does not.
+// What {id} stands for where `path` fits `pattern`; nothing where it does not. A name may have
+// slashes ("2024/invoice.txt"); one that ends as a pattern does is reached by its id.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
   constexpr std::string_view kId = "{id}";
   const size_t at = pattern.find(kId);
@@ -26,14 +26,10 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
   if (!path.starts_with(before)) return std::nullopt;
   path.remove_prefix(before.size());
-  if (before == kDocumentsFolder) {  // names have folders in them: "2024/invoice.txt"
-    if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
-    if (after.empty() && path.ends_with(kText)) return std::nullopt;  // a name that ends so has its id
-    return std::string(path.substr(0, path.size() - after.size()));
-  }
-  const size_t end = std::min(path.find('/'), path.size());
-  if (end == 0 || path.substr(end) != after) return std::nullopt;
-  return std::string(path.substr(0, end));
+  if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
+  path.remove_suffix(after.size());
+  if (after.empty() && (path.ends_with("/text") || path.ends_with("/events"))) return std::nullopt;
+  return std::string(path);
 }
 
 // A byte offset of the query; nothing where it is no number.
