@@ -105,14 +105,14 @@ class OpenAiFieldsTest(ServerCase):
         self.assert_error(self.server.call("GET", "/v1/models/a/b"), 404, "not_found", "model")
 
     def test_names_may_have_slashes(self):
-        index(self.store, "2025/invoice.txt", "The invoice is about mills. " * 20)
-        self.addCleanup(lambda: __import__("subprocess").run(
-            [os.path.join(os.environ["LECTERN_BIN"], "lectern-store"), "--store", self.store,
-             "remove", "--yes", "2025/invoice.txt"], check=True, capture_output=True))
+        store = os.path.join(self.folder.name, "slashes")
+        index(store, "2025/invoice.txt", "The invoice is about mills. " * 20)
+        server = Server(store)
+        self.addCleanup(server.stop)
         for name in ("2025/invoice.txt", "2025%2Finvoice.txt"):
-            status, _, model = self.server.call("GET", "/v1/models/" + name)
+            status, _, model = server.call("GET", "/v1/models/" + name)
             self.assertEqual((status, model.get("id")), (200, "2025/invoice.txt"), model)
-            text = self.server.call("GET", f"/v1/documents/{name}/text?end=11")[2]
+            text = server.call("GET", f"/v1/documents/{name}/text?end=11")[2]
             self.assertEqual(text, "The invoice")
 
     # --- where an answer ends ---
@@ -340,8 +340,15 @@ class OpenAiFieldsTest(ServerCase):
         tool = {"type": "function", "function": {"name": "look", "parameters": deep}}
         self.assert_error(self.chat(tools=[tool] * 50), 400, "invalid_argument", "tools")
         self.assertEqual(self.content(tools=[tool] * 50, tool_choice="none"), self.plain)
-        history = [{"role": "assistant", "content": "a"}, {"role": "user", "content": ""}] * 1500
-        self.assertEqual(self.chat(messages=[*history, *openai_fields.USER], max_tokens=1)[0], 200)
+        parts = [{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}] * 2000
+        self.assertEqual(self.content(messages=[
+            {"role": "user", "content": [*parts, {"type": "text", "text": QUESTION}]}]), self.plain)
+
+    def test_what_is_too_long_is_told_as_openai_does(self):
+        for path, param in ((CHAT, "messages"), (RESPONSES, "input")):
+            refused = self.server.call("POST", path, {
+                "model": "lease.txt", param: [{"role": "user", "content": "word " * 20000}]})
+            self.assert_error(refused, 400, "context_length_exceeded", param)
 
     def test_errors_have_openais_shape(self):
         for method, path, body, status in (

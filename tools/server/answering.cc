@@ -50,15 +50,16 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
 
 namespace {
 
-// The field of a path's requests that an option of the engine comes from.
-std::string FieldOf(std::string_view path, std::string param) {
-  const bool is_chat = path == "/v1/chat/completions", is_response = path == "/v1/responses";
-  if (!is_chat && !is_response && !path.starts_with("/v1/models")) return param;
+bool IsOpenAis(std::string_view path) {
+  return path == "/v1/chat/completions" || path == "/v1/responses" || path.starts_with("/v1/models");
+}
+
+// The field of OpenAI's that an option of the engine comes from; `said`: that with the messages.
+std::string FieldOf(std::string param, std::string_view said) {
   if (param == "document") return "model";
   if (param == "stop_texts") return "stop";
   const bool is_said = param == "question" || param == "turns" || param == "instructions";
-  if (is_said) return is_chat ? "messages" : "input";
-  return param;
+  return is_said ? std::string(said) : param;
 }
 
 }  // namespace
@@ -66,10 +67,21 @@ std::string FieldOf(std::string_view path, std::string param) {
 HttpResponse Answering::ErrorResponse(const api::Error& error, const HttpRequest& request) const {
   const auto code = static_cast<Code>(error.code);
   api::Error told = WithoutPaths(error, options_.store, options_.model);
+  if (IsOpenAis(request.head.path)) {
+    const char* const said = request.head.path == "/v1/responses" ? "input" : "messages";
+    told.param = FieldOf(std::move(told.param), said);
+    // By this name clients know that they have to shorten the conversation.
+    if (code == Code::kContextTooLong) {
+      return RefusalResponse({.status = 400,
+                              .code = "context_length_exceeded",
+                              .message = std::move(told.message),
+                              .param = said},
+                             request.request_id);
+    }
+  }
   HttpResponse response;
   response.status = HttpStatus(code);
-  response.body = ErrorJson(Status(code, std::move(told.message))
-                                .WithParam(FieldOf(request.head.path, std::move(told.param))),
+  response.body = ErrorJson(Status(code, std::move(told.message)).WithParam(std::move(told.param)),
                             request.request_id);
   if (code == Code::kOutOfMemory) {
     response.headers.emplace_back("Retry-After", std::to_string(slots_.RetryAfterSeconds()));
