@@ -333,6 +333,13 @@ class OpenAiFieldsTest(ServerCase):
                         "model": "lease.txt", param: messages, "stream": stream}),
                         400, "invalid_argument", param)
 
+    def test_what_is_missing_is_named(self):
+        self.assert_error(self.server.call("POST", CHAT, {"model": "lease.txt"}), 400,
+                          "invalid_argument", "messages")
+        self.assert_error(self.server.call("POST", RESPONSES, {"model": "lease.txt"}), 400,
+                          "invalid_argument", "input")
+        self.assert_error(self.chat(top_logprobs=2), 400, "invalid_argument", "top_logprobs")
+
     def test_long_histories_and_deep_tools_are_read(self):
         deep = {"type": "object", "properties": {}}
         for _ in range(10):
