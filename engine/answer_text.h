@@ -53,8 +53,8 @@ class AnswerText {
   uint64_t reasoning_tokens() const { return reasoning_tokens_; }
   bool is_thinking() const { return state_ == State::kThinking; }
   bool is_stopped() const { return stops_.is_found(); }  // a stop text was found
-  // Bytes of the answer that tokens have brought, stop text included, and how many of the first ones
-  // are not held back. Once it is stopped, or flushed, no more will be.
+  // Bytes of the answer that tokens have brought, a stop text included, and how many of the first
+  // of them are no longer held back: all there will ever be once it is stopped and flushed.
   uint64_t num_brought() const { return num_brought_; }
   uint64_t num_settled() const { return num_passed_ - (is_thinking() ? 0 : held_.size()); }
 

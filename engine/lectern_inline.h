@@ -349,7 +349,9 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   }
   c.turns = turns.data(), c.num_turns = turns.size();
   std::vector<lectern_string> stop_texts;
-  for (const std::string& text : options.stop_texts) stop_texts.push_back({text.data(), text.size()});
+  for (const std::string& text : options.stop_texts) {
+    stop_texts.push_back({text.data(), text.size()});
+  }
   c.stop_texts = stop_texts.data(), c.num_stop_texts = stop_texts.size();
   const std::stop_callback cancel(options.stop, [this] { Cancel(); });
   auto answer = internal::Take<lectern_answer>([&](lectern_answer** out, lectern_error** error) {

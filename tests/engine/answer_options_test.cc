@@ -82,7 +82,8 @@ TEST_F(AnswerOptionsTest, AStopTextEndsTheAnswerWhereverItLies) {
   const std::string whole = Ask({}).text;
   AskOptions plain;
   plain.max_tokens = 24;
-  EXPECT_EQ(indexed_.Open()->Ask("Which old bridge?", plain)->text, whole);  // who listens to tokens changes nothing
+  // Who listens to tokens changes nothing.
+  EXPECT_EQ(indexed_.Open()->Ask("Which old bridge?", plain)->text, whole);
   ASSERT_GT(whole.size(), 8u);
   for (size_t begin = 0; begin < whole.size(); ++begin) {
     for (const size_t size : {1, 2, 5}) {
@@ -98,6 +99,24 @@ TEST_F(AnswerOptionsTest, AStopTextEndsTheAnswerWhereverItLies) {
       EXPECT_EQ(answer.stopped_by, "stop_sequence");
     }
   }
+}
+
+// What was drawn behind the stop text is forgotten.
+TEST_F(AnswerOptionsTest, AFollowUpSeesTheAnswerThatWasShown) {
+  const std::string whole = Ask({}).text;
+  AskOptions options;
+  options.max_tokens = 24;
+  options.kv_budget = 1;
+  options.stop_texts = {whole.substr(whole.size() / 2, 3)};
+  const auto session = indexed_.Open();
+  const auto stopped = session->Ask("Which old bridge?", options);
+  ASSERT_TRUE(stopped.ok() && stopped->stopped_by == "stop_sequence");
+  options.stop_texts.clear();
+  const auto later = session->Ask("Who saw it?", options);
+  options.history.turns = {{"Which old bridge?", stopped->text}};
+  const auto at_once = indexed_.Open()->Ask("Who saw it?", options);
+  ASSERT_TRUE(later.ok() && at_once.ok());
+  EXPECT_EQ(later->text, at_once->text);
 }
 
 TEST_F(AnswerOptionsTest, WhatCannotBeIsNamed) {

@@ -236,7 +236,7 @@ class ServerTest(ServerCase):
         self.assertEqual(chat["object"], "chat.completion")
         plain = self.server.ask(question="Who repairs the roof?")[2]
         self.assertEqual(chat["choices"][0]["message"],
-                         {"role": "assistant", "content": plain["answer"]})
+                         {"role": "assistant", "content": plain["answer"], "refusal": None})
         self.assertEqual(chat["lectern"]["evidence"], plain["evidence"])
         usage = chat["usage"]
         self.assertEqual(usage["prompt_tokens"],

@@ -107,7 +107,8 @@ class Completion {
   void AnnounceUsage() { base_["usage"] = nullptr; }
 
   static Json Choice(uint64_t index, const api::Answer& answer, Json logprobs) {
-    Json::Object message = {{"role", "assistant"}, {"content", answer.text()}};
+    Json::Object message = {
+        {"role", "assistant"}, {"content", answer.text()}, {"refusal", nullptr}};
     if (!answer.reasoning().empty()) message["reasoning_content"] = answer.reasoning();
     return Json::Object{{"index", index},
                         {"message", std::move(message)},

@@ -46,26 +46,6 @@ std::vector<std::string> ReadStop(RequestFields& fields) {
   return texts;
 }
 
-// {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.
-std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
-  const Json* const given = fields.Any("logit_bias");
-  if (!given) return {};
-  std::vector<lectern_logit_bias> read;
-  if (!given->object()) fields.Fail("logit_bias", "must be an object of token ids and numbers");
-  for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    const bool is_id = error == std::errc() && end == key.data() + key.size() && id >= 0;
-    if (!is_id || !value.number()) {
-      fields.Fail("logit_bias", "must be an object of token ids and numbers: \"" + key +
-                                    "\" is no id, or has no number");
-      return {};
-    }
-    read.push_back({id, static_cast<float>(std::clamp(*value.number(), -100.0, 100.0))});
-  }
-  return read;
-}
-
 // Values that leave an answer as it is.
 enum class Neutral { kEmpty, kZero, kOne, kTrue };
 
@@ -85,6 +65,26 @@ bool IsNeutral(const Json& value, Neutral neutral) {
   if (value.string()) return value.string()->empty();
   if (value.array()) return value.array()->empty();
   return value.object() && value.object()->empty();
+}
+
+// {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.
+std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
+  const Json* const given = fields.Any("logit_bias");
+  if (!given) return {};
+  std::vector<lectern_logit_bias> read;
+  if (!given->object() && !IsNeutral(*given, Neutral::kEmpty)) fields.Fail("logit_bias", "must be an object of token ids and numbers");
+  for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const bool is_id = error == std::errc() && end == key.data() + key.size() && id >= 0;
+    if (!is_id || !value.number()) {
+      fields.Fail("logit_bias", "must be an object of token ids and numbers: \"" + key +
+                                    "\" is no id, or has no number");
+      return {};
+    }
+    read.push_back({id, static_cast<float>(std::clamp(*value.number(), -100.0, 100.0))});
+  }
+  return read;
 }
 
 struct NotDone {
@@ -187,7 +187,9 @@ void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_
 }
 
 bool IsTextFormat(const Json* format) {
-  return !format || format->is_null() || IsText(format->Find("type"), "text");
+  if (!format || format->is_null()) return true;
+  const Json* const type = format->Find("type");
+  return format->object() && (!type || type->is_null() || IsText(type, "text"));
 }
 
 void Logprobs::Add(const lectern_sampled_token& sampled) {

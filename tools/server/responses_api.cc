@@ -111,8 +111,10 @@ class Response {
                                                        {"metadata", Json::Object()},
                                                        {"parallel_tool_calls", false},
                                                        {"store", false},
+                                                       {"temperature", nullptr},
                                                        {"tool_choice", "none"},
-                                                       {"tools", Json::Array()}} {
+                                                       {"tools", Json::Array()},
+                                                       {"top_p", nullptr}} {
     for (auto& [name, value] : echoed) base_[name] = std::move(value);
   }
 
