@@ -90,9 +90,8 @@ Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
     stop_bytes += stop.size();
   }
   if (stop_bytes <= kMaxStopBytes) return {};
-  return InvalidOption(
-      "stop_texts",
-      "stop_texts have more than " + std::to_string(kMaxStopBytes) + " bytes; give shorter ones");
+  return InvalidOption("stop_texts", "stop_texts have more than " + std::to_string(kMaxStopBytes) +
+                                         " bytes; give shorter ones");
 }
 
 // What the budget means to a rule that does not keep it.
@@ -198,8 +197,7 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
   const ModelConfig& config = model_->config();
   const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
   const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
-  const uint64_t conversation =
-      num_rows * num_layer_heads * 2 * RowBytes(dtype, config.head_dim);
+  const uint64_t conversation = num_rows * num_layer_heads * 2 * RowBytes(dtype, config.head_dim);
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
   const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;

@@ -96,8 +96,8 @@ void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
   std::vector<lectern_likely_token> likeliest;
   for (const LikelyToken& likely : token.likeliest) likeliest.push_back(ToC(likely));
   const lectern_sampled_token item = {sizeof(lectern_sampled_token),
-                                      ToC(static_cast<const LikelyToken&>(token)),
-                                      likeliest.data(), likeliest.size()};
+                                      ToC(static_cast<const LikelyToken&>(token)), likeliest.data(),
+                                      likeliest.size()};
   read.on_token(&item, read.token_user);
 }
 

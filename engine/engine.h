@@ -213,8 +213,8 @@ enum class Fallback {
 struct AskOptions {
   float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
   bool tail = true;     // clusters that are not read count through their centroid and mean value
-  // Of the answer, at least 1; where the model's positions or the memory limit leave room for fewer,
-  // the answer ends there.
+  // Of the answer, at least 1; where the model's positions or the memory limit leave room for
+  // fewer, the answer ends there.
   uint32_t max_tokens = 256;
   SamplingOptions sampling;
   uint32_t max_evidence = 3;
@@ -248,8 +248,8 @@ struct AskOptions {
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.
   std::vector<std::string> stop_texts;
-  // Receives each token of the answer, on the calling thread, before `on_text` gets the last part of
-  // its text; with `top_logprobs` of the likeliest tokens in its place. Costs a pass over the
+  // Receives each token of the answer, on the calling thread, before `on_text` gets the last part
+  // of its text; with `top_logprobs` of the likeliest tokens in its place. Costs a pass over the
   // vocabulary a token.
   std::function<void(const SampledToken&)> on_token;
   uint32_t top_logprobs = 0;

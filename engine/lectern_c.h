@@ -460,14 +460,14 @@ typedef struct lectern_ask_options {
   uint32_t top_k; /* this many of the likeliest tokens; 0: all */
   const lectern_logit_bias* logit_bias;
   size_t num_logit_bias;
-  /* Texts that end the answer, also where they lie across tokens: it stops before the first of them,
-   * of which no part is shown. The model's thoughts may hold them. None is empty; all together have
-   * at most 8,192 bytes. */
+  /* Texts that end the answer, also where they lie across tokens: it stops before the first of
+   * them, of which no part is shown. The model's thoughts may hold them. None is empty; all
+   * together have at most 8,192 bytes. */
   const lectern_string* stop_texts;
   size_t num_stop_texts;
   /* Each token of the answer, before on_text gets the last part of its text; with `top_logprobs` of
-   * the likeliest tokens in its place. Thoughts, control tokens and what a stop text cut off are not
-   * told. May be NULL. */
+   * the likeliest tokens in its place. Thoughts, control tokens and what a stop text cut off are
+   * not told. May be NULL. */
   lectern_sampled_fn on_token;
   void* token_user;
   uint64_t top_logprobs;

@@ -37,10 +37,9 @@ std::vector<int32_t> LogProbabilities::Likeliest(size_t count) const {
     const float value = logits_[static_cast<size_t>(id)];
     return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
   };
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end(),
-                    [&](int32_t a, int32_t b) {
-                      return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
-                    });
+  std::partial_sort(
+      ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end(),
+      [&](int32_t a, int32_t b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
   ids.resize(count);
   return ids;
 }

@@ -1,5 +1,5 @@
-// Tells a caller of the tokens that an answer was made of, and how likely each was, as their text is
-// shown.
+// Tells a caller of the tokens that an answer was made of, and how likely each was, as their text
+// is shown.
 #ifndef LECTERN_ENGINE_SAMPLED_TOKENS_H_
 #define LECTERN_ENGINE_SAMPLED_TOKENS_H_
 
@@ -38,8 +38,8 @@ class LogProbabilities {
   double log_sum_ = 0;  // of the exponentials
 };
 
-// Hands each token of the answer to `on_token` when its text is no longer held back, in their order.
-// Thoughts, control tokens and what a stop text cut off are not told. One thread.
+// Hands each token of the answer to `on_token` when its text is no longer held back, in their
+// order. Thoughts, control tokens and what a stop text cut off are not told. One thread.
 class SampledTokens {
  public:
   using Receiver = std::function<void(const SampledToken&)>;
@@ -48,8 +48,8 @@ class SampledTokens {
                 const Receiver& on_token)
       : tokenizer_(tokenizer), text_(text), num_likeliest_(num_likeliest), on_token_(on_token) {}
 
-  // A token that `text` has just taken, drawn from these logits. `was_thinking` and `brought_before`
-  // are `text`'s before it took the token.
+  // A token that `text` has just taken, drawn from these logits. `was_thinking` and
+  // `brought_before` are `text`'s before it took the token.
   void Push(int32_t id, std::span<const float> logits, bool was_thinking, uint64_t brought_before);
   void Flush();  // after that of `text`
 

@@ -10,8 +10,9 @@
 
 namespace lectern {
 
-// How a token is drawn, in this order: the model's logits, plus bias, less penalties; the softmax of
-// their quotient by the temperature; of that the tokens that min_p, then top_k, then top_p leave.
+// How a token is drawn, in this order: the model's logits, plus bias, less penalties; the softmax
+// of their quotient by the temperature; of that the tokens that min_p, then top_k, then top_p
+// leave.
 struct SamplingOptions {
   float temperature = 0.0f;  // [0, 10]; 0: greedy
   float top_p = 1.0f;        // (0, 1]; smallest set of tokens with at least this probability

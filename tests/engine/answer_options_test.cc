@@ -1,5 +1,5 @@
-// Options of an answer that OpenAI's clients know: stop texts, log-probabilities, penalties, as many
-// tokens as fit.
+// Options of an answer that OpenAI's clients know: stop texts, log-probabilities, penalties, as
+// many tokens as fit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -165,7 +165,9 @@ TEST(LongAnswerTest, EndsWhereTheModelsPositionsOrTheMemoryDo) {
   const TempFolder store, model;
   WriteShortModel(model.path());
   const auto ask = [&](uint64_t max_ram_bytes, bool is_whole) -> Result<Answer> {
-    auto engine = Engine::Create({.store = store.path(), .model = model.path(), .num_threads = 2,
+    auto engine = Engine::Create({.store = store.path(),
+                                  .model = model.path(),
+                                  .num_threads = 2,
                                   .max_ram_bytes = max_ram_bytes});
     if (max_ram_bytes == 0) (void)(*engine)->Index(InventedText(600, 22), {});
     auto session = (*engine)->Open("");

@@ -118,7 +118,8 @@ class Drawing {
     options->on_token = random.OneIn(4) ? nullptr : OnToken;
     options->top_logprobs = random.Of<uint64_t>({0, 2, UINT64_MAX});
     return (options->num_logit_bias == 0 || options->logit_bias) &&
-           (options->num_stop_texts == 0 || (options->stop_texts && stop_.len() > 0 && !stop_.is_wrong()));
+           (options->num_stop_texts == 0 ||
+            (options->stop_texts && stop_.len() > 0 && !stop_.is_wrong()));
   }
 
  private:

@@ -91,8 +91,8 @@ TEST(LogProbabilitiesTest, WhatIsNoNumberIsImpossible) {
 struct Told {
   std::string answer, tokens;
 };
-Told Tell(const std::string& text, const std::vector<std::string>& stops, const ThinkingMarks& marks,
-          bool is_thinking) {
+Told Tell(const std::string& text, const std::vector<std::string>& stops,
+          const ThinkingMarks& marks, bool is_thinking) {
   const ByteTokenizer tokenizer("", "");
   const std::vector<float> logits(256, 0.0f);
   AnswerText answer(tokenizer, marks, is_thinking, stops);

@@ -129,7 +129,8 @@ std::vector<double> Defined(const std::vector<float>& logits, const std::vector<
   return probabilities;
 }
 
-// A second token of many answers, the first of which is 2, twice, and 4: chi-square of 40,000 draws.
+// A second token of many answers, the first of which is 2, twice, and 4: chi-square of 40,000
+// draws.
 TEST(SamplerTest, DrawsFromThePenalisedAndBiasedDistribution) {
   const std::vector<float> logits = {0.3f, 1.0f, 2.0f, -1.0f, 1.5f, 0.0f, 0.9f, -3.0f};
   const auto only = [](size_t id) {
@@ -143,8 +144,13 @@ TEST(SamplerTest, DrawsFromThePenalisedAndBiasedDistribution) {
       {.temperature = 1.3f, .logit_bias = {{7, 4.0f}, {2, -100.0f}}},
       {.temperature = 1, .top_k = 3},
       {.temperature = 1, .min_p = 0.3f},
-      {.temperature = 1.5f, .top_p = 0.8f, .top_k = 5, .min_p = 0.1f, .frequency_penalty = 1,
-       .presence_penalty = 0.2f, .logit_bias = {{3, 2.5f}}}};
+      {.temperature = 1.5f,
+       .top_p = 0.8f,
+       .top_k = 5,
+       .min_p = 0.1f,
+       .frequency_penalty = 1,
+       .presence_penalty = 0.2f,
+       .logit_bias = {{3, 2.5f}}}};
   for (size_t c = 0; c < all.size(); ++c) {
     const std::vector<double> wanted = Defined(logits, {2, 2, 4}, all[c]);
     constexpr int kDraws = 40000;

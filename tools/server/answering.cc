@@ -51,7 +51,8 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
 namespace {
 
 bool IsOpenAis(std::string_view path) {
-  return path == "/v1/chat/completions" || path == "/v1/responses" || path.starts_with("/v1/models");
+  return path == "/v1/chat/completions" || path == "/v1/responses" ||
+         path.starts_with("/v1/models");
 }
 
 // The field of OpenAI's that an option of the engine comes from; `said`: that with the messages.

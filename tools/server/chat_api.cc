@@ -143,8 +143,8 @@ bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, Event
   events.Send("", completion.Chunk(index, {{"role", "assistant"}, {"content", ""}}));
   auto answer = turn.Generate(
       [&](std::string_view piece) {
-        return events.Send("", completion.Chunk(index, {{"content", piece}},
-                                                TakeLogprobs(chat.logprobs)));
+        return events.Send(
+            "", completion.Chunk(index, {{"content", piece}}, TakeLogprobs(chat.logprobs)));
       },
       &events,
       [&](std::string_view piece) {
@@ -186,8 +186,7 @@ HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& requ
   auto begun = answering.Begin(chat->document, chat->question, chat->options, request);
   if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
   auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
-  const std::string model =
-      chat->document.empty() ? answering.DocumentName("") : chat->document;
+  const std::string model = chat->document.empty() ? answering.DocumentName("") : chat->document;
   const Completion completion(request.request_id, model,
                               chat->stream ? "chat.completion.chunk" : "chat.completion");
   if (chat->stream) return StreamChat(*std::move(chat), std::move(turn), completion);

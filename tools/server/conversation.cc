@@ -72,8 +72,8 @@ class Reader {
   const char* const param_;
   size_t index_ = 0;  // of the message that is read
   Conversation read_;
-  bool has_turn_ = false;   // the assistant spoke last
-  std::string results_;     // of tools, which nobody has spoken after
+  bool has_turn_ = false;  // the assistant spoke last
+  std::string results_;    // of tools, which nobody has spoken after
   std::map<std::string, std::string, std::less<>> tools_;  // name by the id of a call
 };
 
@@ -180,9 +180,9 @@ Status Reader::AddPart(const Json& part, std::string& text) const {
     return {};
   }
   if (!IsOneOf(type, kTextParts)) {
-    return WrongHere(type.empty() ? "a part of content needs a type: text"
-                                  : "parts of type \"" + std::string(type) +
-                                        "\" cannot be read; send text");
+    return WrongHere(type.empty()
+                         ? "a part of content needs a type: text"
+                         : "parts of type \"" + std::string(type) + "\" cannot be read; send text");
   }
   const Json* const piece = part.Find("text");
   if (piece && !piece->is_null() && !piece->string()) {

@@ -19,11 +19,12 @@ struct Conversation {
 // one, instructions aside, is to be answered:
 //  - system and developer messages are instructions, wherever they stand; where nothing else is
 //    said, they are the question;
-//  - neighbours of one side are joined, and what the assistant says first answers an empty question;
+//  - neighbours of one side are joined, and what the assistant says first answers an empty
+//  question;
 //  - calls of tools and their results become lines of the assistant's; results that come last are
 //    the question.
-// Parts of text are joined. INVALID_ARGUMENT of `param`: a part that is no text, an item that cannot
-// be read as text, no question.
+// Parts of text are joined. INVALID_ARGUMENT of `param`: a part that is no text, an item that
+// cannot be read as text, no question.
 Result<Conversation> ReadConversation(const Json& messages, const char* param);
 
 // What Lectern says beyond a format: the object of /v1/ask.

@@ -72,7 +72,8 @@ std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
   const Json* const given = fields.Any("logit_bias");
   if (!given) return {};
   std::vector<lectern_logit_bias> read;
-  if (!given->object() && !IsNeutral(*given, Neutral::kEmpty)) fields.Fail("logit_bias", "must be an object of token ids and numbers");
+  if (!given->object() && !IsNeutral(*given, Neutral::kEmpty))
+    fields.Fail("logit_bias", "must be an object of token ids and numbers");
   for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
     int32_t id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -93,8 +94,9 @@ struct NotDone {
   const char* message;
 };
 constexpr char kNoFormat[] = "cannot be kept to: answers are plain text";
-constexpr char kNoSampler[] = "is not known here; use temperature, top_p, top_k, min_p or the "
-                              "frequency and presence penalties";
+constexpr char kNoSampler[] =
+    "is not known here; use temperature, top_p, top_k, min_p or the "
+    "frequency and presence penalties";
 constexpr char kNoEnd[] = "is not done here; leave it out";
 // Of llama.cpp's and vLLM's servers, whose clients find this one by the same address.
 constexpr NotDone kNotDone[] = {
@@ -166,8 +168,8 @@ uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*>
     if (number == 0) fields.Fail(name, "must be at least 1, or -1 for as many as fit");
     if (!wanted) wanted = number;
   }
-  return static_cast<uint32_t>(
-      wanted.value_or(-1) > 0 ? std::min<int64_t>(*wanted, UINT32_MAX) : UINT32_MAX);
+  return static_cast<uint32_t>(wanted.value_or(-1) > 0 ? std::min<int64_t>(*wanted, UINT32_MAX)
+                                                       : UINT32_MAX);
 }
 
 void RefuseWhatIsNotDone(RequestFields& fields) {

@@ -12,15 +12,16 @@
 
 namespace lectern::server {
 
-// temperature, top_p, top_k, min_p, penalties, logit_bias, seed, stop and kv_budget. Without a seed,
-// or with -1, it is another one each time.
+// temperature, top_p, top_k, min_p, penalties, logit_bias, seed, stop and kv_budget. Without a
+// seed, or with -1, it is another one each time.
 void ReadSampling(RequestFields& fields, api::AskOptions& options);
 
 // The first of these fields that has a value, at least 1; -1, or none of them: as many as fit.
 uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*> names);
 
 // Refuses, by name, fields of OpenAI's and of servers like it that would make another answer of it
-// than Lectern gives: tools that may be called, grammars, other samplers. Values without effect pass.
+// than Lectern gives: tools that may be called, grammars, other samplers. Values without effect
+// pass.
 void RefuseWhatIsNotDone(RequestFields& fields);
 void RefuseFunctions(RequestFields& fields);  // as tools were called before
 // As above, a field that may be null, false or empty.

@@ -54,7 +54,8 @@ void RefuseOtherWork(RequestFields& fields) {
   RefuseUnlessEmpty(fields, "previous_response_id", kNothingIsKept);
   RefuseUnlessEmpty(fields, "conversation", kNothingIsKept);
   RefuseUnlessEmpty(fields, "prompt", "cannot be found: nothing is kept; send its text in input");
-  RefuseUnlessEmpty(fields, "background", "is not done here: read the answer as it comes, by stream");
+  RefuseUnlessEmpty(fields, "background",
+                    "is not done here: read the answer as it comes, by stream");
 }
 
 Result<ResponsesRequest> ReadResponses(const std::string& body) {
@@ -101,20 +102,22 @@ class Response {
  public:
   // `filename`: the document's name. `echoed`: members that are as they were in the request.
   Response(const std::string& id, std::string model, std::string filename, Json::Object echoed)
-      : id_(id), filename_(std::move(filename)), base_{{"id", "resp_" + id},
-                                                       {"object", "response"},
-                                                       {"created_at", Now()},
-                                                       {"model", std::move(model)},
-                                                       {"error", nullptr},
-                                                       {"incomplete_details", nullptr},
-                                                       {"instructions", nullptr},
-                                                       {"metadata", Json::Object()},
-                                                       {"parallel_tool_calls", false},
-                                                       {"store", false},
-                                                       {"temperature", nullptr},
-                                                       {"tool_choice", "none"},
-                                                       {"tools", Json::Array()},
-                                                       {"top_p", nullptr}} {
+      : id_(id),
+        filename_(std::move(filename)),
+        base_{{"id", "resp_" + id},
+              {"object", "response"},
+              {"created_at", Now()},
+              {"model", std::move(model)},
+              {"error", nullptr},
+              {"incomplete_details", nullptr},
+              {"instructions", nullptr},
+              {"metadata", Json::Object()},
+              {"parallel_tool_calls", false},
+              {"store", false},
+              {"temperature", nullptr},
+              {"tool_choice", "none"},
+              {"tools", Json::Array()},
+              {"top_p", nullptr}} {
     for (auto& [name, value] : echoed) base_[name] = std::move(value);
   }
 
@@ -145,9 +148,9 @@ class Response {
     const bool is_cut = answer.finish_reason() == "length";
     object["status"] = is_cut ? "incomplete" : "completed";
     if (is_cut) object["incomplete_details"] = Json::Object{{"reason", "max_output_tokens"}};
-    object["output"] = Json::Array{Message(is_cut ? "incomplete" : "completed",
-                                           {Part(answer.text(), Annotations(receipt, filename_),
-                                                 std::move(logprobs))})};
+    object["output"] = Json::Array{
+        Message(is_cut ? "incomplete" : "completed",
+                {Part(answer.text(), Annotations(receipt, filename_), std::move(logprobs))})};
     const lectern_receipt read = answer.receipt();
     const uint64_t input = read.document_tokens + read.question_tokens;
     object["usage"] = Json::Object{
@@ -192,8 +195,7 @@ class ResponseEvents {
     SendPart("response.content_part.added", {{"part", Response::Part("", Json::Array())}});
   }
   bool SendText(std::string_view piece) {
-    return SendPart("response.output_text.delta",
-                    {{"delta", piece}, {"logprobs", TakeLogprobs()}});
+    return SendPart("response.output_text.delta", {{"delta", piece}, {"logprobs", TakeLogprobs()}});
   }
   void End(const api::Answer& answer) {
     TakeLogprobs();  // of white space at the end, which no piece shows
