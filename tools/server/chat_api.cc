@@ -48,6 +48,18 @@ void ReadLogprobs(RequestFields& fields, Chat& chat) {
   };
 }
 
+bool ReadIncludeUsage(RequestFields& fields) {
+  const Json* const options = fields.Any("stream_options");
+  if (!options) return false;
+  const Json* const usage = options->Find("include_usage");
+  const bool is_said = usage && !usage->is_null();
+  if (!options->object() || (is_said && !usage->boolean())) {
+    fields.Fail("stream_options", "must be an object, in which include_usage is true or false");
+    return false;
+  }
+  return is_said && *usage->boolean();
+}
+
 Result<Chat> ReadChat(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   Chat chat;
@@ -58,10 +70,7 @@ Result<Chat> ReadChat(const std::string& body) {
   ReadSampling(fields, chat.options);
   chat.num_choices = fields.Whole("n", 1, kMaxChoices).value_or(1);
   chat.stream = fields.Boolean("stream").value_or(false);
-  if (const Json* const options = fields.Any("stream_options")) {
-    const Json* const usage = options->Find("include_usage");
-    chat.include_usage = usage && usage->boolean() && *usage->boolean();
-  }
+  chat.include_usage = ReadIncludeUsage(fields);
   ReadLogprobs(fields, chat);
   RefuseOtherOutput(fields);
   RefuseWhatIsNotDone(fields);

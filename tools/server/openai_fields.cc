@@ -72,8 +72,10 @@ std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
   const Json* const given = fields.Any("logit_bias");
   if (!given) return {};
   std::vector<lectern_logit_bias> read;
-  if (!given->object() && !IsNeutral(*given, Neutral::kEmpty))
+  const bool is_empty_list = given->array() && given->array()->empty();
+  if (!given->object() && !is_empty_list) {
     fields.Fail("logit_bias", "must be an object of token ids and numbers");
+  }
   for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
     int32_t id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);

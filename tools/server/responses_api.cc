@@ -34,6 +34,7 @@ void ReadLogprobs(RequestFields& fields, ResponsesRequest& read) {
   const uint64_t count = fields.Whole("top_logprobs", 0, 20).value_or(0);
   bool is_wanted = count > 0;
   const Json* const include = fields.Any("include");
+  if (include && !include->array()) fields.Fail("include", "must be a list");
   for (const Json& item : include && include->array() ? *include->array() : Json::Array()) {
     is_wanted |= item.string() && *item.string() == "message.output_text.logprobs";
   }
