@@ -139,6 +139,8 @@ def answer_of(path, body):
 def check(case, call, path, field, state):
     """`case`: a TestCase. `call`(path, body): status and body of what the server says."""
     taken, refused = VALUES[field]
+    if state == "no effect":  # on this path
+        taken, refused = taken + refused, []
     plain = call(path, request(path))[1]
     for value in taken + ([] if field in REQUIRED else [None]):
         with case.subTest(path=path, field=field, taken=value):
