@@ -60,10 +60,10 @@ class Agents:
     def __init__(self, url):
         import agents
         import openai
-        client = openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0)
+        # A client is of the event loop that it was made in.
         self.run = lambda model: agents.Runner.run(agents.Agent(
-            name="reader", instructions="Be brief.",
-            model=agents.OpenAIResponsesModel(model, client)), QUESTION)
+            name="reader", instructions="Be brief.", model=agents.OpenAIResponsesModel(
+                model, openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0))), QUESTION)
 
     def ask(self, model):
         return asyncio.run(self.run(model)).final_output
