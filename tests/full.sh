@@ -30,7 +30,10 @@
 #   clients       programs and libraries of the field ask the server, stream, cancel and read errors:
 #                 curl, wget, Java, Go, Node, Chromium, nginx, haproxy, and those of PyPI in a virtual
 #                 environment in build-clients; the table goes where that of `fuzz` does
-#   openai        the server through OpenAI's Python client (PYTHON with openai)
+#   openai        the server through OpenAI's Python client, every field of its types, and through
+#                 frameworks over it, with a table (PYTHON with openai; langchain-openai,
+#                 pydantic-ai-slim, openai-agents, haystack-ai, smolagents and dspy as far as they are
+#                 installed)
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
 #                 goes where that of `fuzz` does
@@ -328,6 +331,8 @@ openai() {
   build release lectern-server index-document
   LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
     "${PYTHON:-python3}" tests/tools/openai_test.py --verbose
+  LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+    "${PYTHON:-python3}" -W ignore tests/tools/openai_clients_test.py --verbose
 }
 
 misuse() {

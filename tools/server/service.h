@@ -54,6 +54,7 @@ class Service {
   HttpResponse Version(const HttpRequest&, const std::string&);
   HttpResponse MetricsText(const HttpRequest&, const std::string&);
   HttpResponse ListModels(const HttpRequest&, const std::string&);
+  HttpResponse ShowModel(const HttpRequest&, const std::string& id);
   HttpResponse ListDocuments(const HttpRequest&, const std::string&);
   HttpResponse ShowDocument(const HttpRequest&, const std::string& id);
   HttpResponse RemoveDocument(const HttpRequest&, const std::string& id);
