@@ -104,12 +104,20 @@ struct EngineFlags {
   }
 };
 
+inline constexpr char kDocumentsModel[] = "the one that the document was indexed with";
+// The model that indexes when none is named, and how good it is.
+inline constexpr char kBundledModel[] =
+    "the bundled model, which is small (3.9 million parameters) and good only for trying things "
+    "out";
+
 // Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
 // --threads, --io and --max-ram; --device and --device-memory, for tools that index or ask;
 // --version.
 void AddStoreFlags(CommandLine& app, EngineFlags& flags);
 void AddQuotaFlag(CommandLine& app, EngineFlags& flags);
-void AddModelFlags(CommandLine& app, EngineFlags& flags);
+// `default_model`: which model is used where none is named, for --help.
+void AddModelFlags(CommandLine& app, EngineFlags& flags,
+                   const std::string& default_model = kDocumentsModel);
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags);
 void AddVersionFlag(CommandLine& app);
 

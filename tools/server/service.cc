@@ -340,7 +340,8 @@ HttpResponse Service::DocumentText(const HttpRequest& request, const std::string
 // --- indexing -----------------------------------------------------------------------------------
 
 Refusal Service::NotAllowedToIndex() {
-  return {403, "index_not_allowed", "this server only answers; start it with --allow-index"};
+  return {403, "index_not_allowed",
+          "this server only answers; whoever runs it can let clients add and remove documents"};
 }
 
 HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {

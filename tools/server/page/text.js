@@ -70,9 +70,9 @@ function showText(id, name, text) {
 
 function clearMarks() {
   for (const paragraph of shown.paragraphs) {
-    if (paragraph.marked) {
+    if (paragraph.node.classList.contains('marked')) {
       paragraph.node.textContent = shown.text.slice(paragraph.begin, paragraph.end);
-      paragraph.marked = false;
+      paragraph.node.classList.remove('marked');
     }
   }
 }
@@ -101,7 +101,7 @@ function markPassages(passages, current) {
     }
     nodes.push(document.createTextNode(shown.text.slice(at, paragraph.end)));
     paragraph.node.replaceChildren(...nodes);
-    paragraph.marked = true;
+    paragraph.node.classList.add('marked');
   }
   return first;
 }
@@ -116,9 +116,11 @@ function showMarks() {
   const mark = markPassages(passages, passages.indexOf(wanted));
   drawMap(passages);
   if (!mark) return;
-  const scroll = () => mark.scrollIntoView({block: 'center', inline: 'nearest'});
-  scroll();
-  requestAnimationFrame(scroll);  // what came into view has its true height only now
+  const scroll = (frames) => {  // what comes into view has its true height a frame later
+    mark.scrollIntoView({block: 'center', inline: 'nearest'});
+    if (frames > 0 && mark.isConnected) requestAnimationFrame(() => scroll(frames - 1));
+  };
+  scroll(3);
 }
 
 const isInText = (p) => shown.text.slice(p.begin, p.end) === p.text;
