@@ -231,8 +231,8 @@ class AskDocument {
   void NameBundledModel() {
     if (std::exchange(is_model_named_, true) || flags_.engine.json()) return;
     if (!flags_.engine.model.empty()) return;
-    const auto found = engine_.Find(flags_.document);
-    const auto reader = BundledReader();
+    auto found = engine_.Find(flags_.document);
+    auto reader = BundledReader();
     if (!found.ok() || !reader.ok() || found->model != *reader) return;
     PrintNote(kTool, "answers are those of " + std::string(kBundledModel) +
                          "; index the document with --model to use another");

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "kernels/process_limits.h"
 #include "tools/quantities.h"
 
 namespace lectern::tools {
@@ -292,7 +293,8 @@ void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& defa
       .Check(OneOf({"mmap", "pread"}));
   app.AddOption("--max-ram", flags.max_ram,
                 "Most memory to use beside the program itself, such as 500MB or 2GiB; what needs "
-                "more is refused beforehand (default: $LECTERN_MAX_RAM, else unlimited)")
+                "more is refused beforehand (default: $LECTERN_MAX_RAM, else seven eighths of the "
+                "limit of a container or control group, else unlimited)")
       .TypeName("SIZE")
       .Check(Size);
   app.AddFlag("--rehash", flags.rehash,
@@ -371,6 +373,12 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   auto max_ram = ReadSize(flags.max_ram, "LECTERN_MAX_RAM");
   if (!max_ram.ok()) return max_ram.error();
   flags.max_ram_bytes = *max_ram;
+  flags.max_ram_of = flags.max_ram.empty() ? "LECTERN_MAX_RAM" : "--max-ram";
+  if (flags.max_ram_bytes == 0) {
+    // What takes more would end the program instead of being refused.
+    flags.max_ram_bytes = PlannedMemoryBytes().value_or(0);
+    flags.max_ram_of = "its container or control group";
+  }
   if (flags.has_device) {
     auto device_memory = ReadSize(flags.device_memory, "LECTERN_DEVICE_MEMORY");
     if (!device_memory.ok()) return device_memory.error();

@@ -42,7 +42,7 @@ Findings Examine(const Flags& flags) {
   const uint64_t max_ram = flags.engine.max_ram_bytes;
   if (max_ram > 0 && max_ram < question.memory.available) {
     question.memory.available = max_ram;
-    question.memory.limited_by = "--max-ram";
+    question.memory.limited_by = flags.engine.max_ram_of;
   }
   findings.push_back(CheckMemory(question.memory));
   findings.push_back(CheckDisk(env, flags.engine.store, &question.free_disk));
@@ -60,8 +60,9 @@ int Main(int argc, char** argv) {
   Flags flags;
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine, "none: only the machine is examined");
-  app.AddOption("--tokens", flags.tokens, "Length of the document to estimate for, in tokens (default: 32768, or less where the "
-                "model's context is shorter)")
+  app.AddOption("--tokens", flags.tokens,
+                "Length of the document to estimate for, in tokens (default: 32768, or less where "
+                "the model's context is shorter)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 1 << 24));
   tools::AddVersionFlag(app);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "engine/lectern.h"
+#include "kernels/thread_pool.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
@@ -184,7 +185,7 @@ class UploadFolder {
 // it up, as they calculate more and memory delivers hardly more. Beyond, each only gets slower, and
 // all of them take memory.
 uint32_t DefaultParallel(uint64_t num_threads) {
-  const uint64_t cores = num_threads > 0 ? num_threads : std::thread::hardware_concurrency();
+  const uint64_t cores = num_threads > 0 ? num_threads : DefaultThreads();
   return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 4, 16));
 }
 
