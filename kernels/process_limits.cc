@@ -72,8 +72,8 @@ std::vector<Mount> Mounts(const std::string& root) {
     if (dash == line.npos) continue;
     const auto before = Split(line.substr(0, dash), ' '), after = Split(line.substr(dash + 3), ' ');
     if (before.size() < 5 || after.size() < 3 || !after[0].starts_with("cgroup")) continue;
-    mounts.push_back({Unescaped(before[3]), Unescaped(before[4]), after[0] == "cgroup2",
-                      Split(after[2], ',')});
+    mounts.push_back(
+        {Unescaped(before[3]), Unescaped(before[4]), after[0] == "cgroup2", Split(after[2], ',')});
   }
   return mounts;
 }
@@ -150,7 +150,8 @@ std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
   };
   if (is_v2) {
     take(Number(FirstLine(folder + "/memory.max")));
-    take(Number(FirstLine(folder + "/memory.high")));  // beyond it the process is slowed down until it stands still
+    take(Number(FirstLine(
+        folder + "/memory.high")));  // beyond it the process is slowed down until it stands still
     return least;
   }
   take(Number(FirstLine(folder + "/memory.limit_in_bytes")));

@@ -251,27 +251,31 @@ void AddStoreFlags(CommandLine& app, EngineFlags& flags) {
       .TypeName("DIR")
       .Check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
   app.AddFlag(
-      "--json", [&flags] { flags.style = ErrorStyle::kJson; }, "Print JSON instead of text, errors included");
+      "--json", [&flags] { flags.style = ErrorStyle::kJson; },
+      "Print JSON instead of text, errors included");
 }
 
 void AddQuotaFlag(CommandLine& app, EngineFlags& flags) {
-  app.AddOption("--quota", flags.quota,
-                "Most disk space for the store, such as 500MB or 2GiB; what would exceed it is refused "
-                "beforehand (default: $LECTERN_QUOTA, else unlimited)")
+  app.AddOption(
+         "--quota", flags.quota,
+         "Most disk space for the store, such as 500MB or 2GiB; what would exceed it is refused "
+         "beforehand (default: $LECTERN_QUOTA, else unlimited)")
       .TypeName("SIZE")
       .Check(Size);
 }
 
 void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& default_model) {
-  app.AddOption("--model", flags.model,
-                "The language model: a Hugging Face folder, a .gguf file, or the name of a model that "
-                "Ollama has, such as llama3.2:1b (default: $LECTERN_MODEL, else " +
-                    default_model + ")")
+  app.AddOption(
+         "--model", flags.model,
+         "The language model: a Hugging Face folder, a .gguf file, or the name of a model that "
+         "Ollama has, such as llama3.2:1b (default: $LECTERN_MODEL, else " +
+             default_model + ")")
       .TypeName("PATH");
-  app.AddOption("--weights", flags.weights,
-                "Precision of the model's weights: stored (as in its files), q8 or q4 (8 or 4 bits: "
-                "less memory, faster, a little less exact) (default: $LECTERN_WEIGHTS, else what "
-                "the document was indexed with; for indexing: stored)")
+  app.AddOption(
+         "--weights", flags.weights,
+         "Precision of the model's weights: stored (as in its files), q8 or q4 (8 or 4 bits: "
+         "less memory, faster, a little less exact) (default: $LECTERN_WEIGHTS, else what "
+         "the document was indexed with; for indexing: stored)")
       .TypeName("W")
       .Check(OneOf({"stored", "q8", "q4"}));
   app.AddOption("--chat-template", flags.chat_template,
@@ -280,15 +284,17 @@ void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& defa
                 "$LECTERN_CHAT_TEMPLATE, else what the document was indexed with; for indexing: "
                 "the model's own)")
       .TypeName("T");
-  app.AddOption("--threads", flags.num_threads,
-                "Number of threads (default: $LECTERN_THREADS, else one for each physical core that "
-                "this process may use)")
+  app.AddOption(
+         "--threads", flags.num_threads,
+         "Number of threads (default: $LECTERN_THREADS, else one for each physical core that "
+         "this process may use)")
       .TypeName("N")
       .Check(NumberBetween(1, kMaxThreads));
-  app.AddOption("--io", flags.io,
-                "How files are read: mmap (fastest), or pread (a file that shrinks or cannot be read "
-                "later is an error, where mmap would end the program) (default: $LECTERN_IO, else "
-                "mmap)")
+  app.AddOption(
+         "--io", flags.io,
+         "How files are read: mmap (fastest), or pread (a file that shrinks or cannot be read "
+         "later is an error, where mmap would end the program) (default: $LECTERN_IO, else "
+         "mmap)")
       .TypeName("I")
       .Check(OneOf({"mmap", "pread"}));
   app.AddOption("--max-ram", flags.max_ram,
@@ -297,16 +303,18 @@ void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& defa
                 "limit of a container or control group, else unlimited)")
       .TypeName("SIZE")
       .Check(Size);
-  app.AddFlag("--rehash", flags.rehash,
-              "Check by their hash that the model's files are the same, even if sizes and times say "
-              "so");
+  app.AddFlag(
+      "--rehash", flags.rehash,
+      "Check by their hash that the model's files are the same, even if sizes and times say "
+      "so");
 }
 
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags) {
   flags.has_device = true;
-  app.AddOption("--device", flags.device,
-                "Where to compute: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU number N), or auto "
-                "(a GPU if one can be used, else the CPU) (default: $LECTERN_DEVICE, else cpu)")
+  app.AddOption(
+         "--device", flags.device,
+         "Where to compute: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU number N), or auto "
+         "(a GPU if one can be used, else the CPU) (default: $LECTERN_DEVICE, else cpu)")
       .TypeName("D");
   app.AddOption("--device-memory", flags.device_memory,
                 "Most memory of the GPU to use, such as 8GB or 20GiB (default: "

@@ -55,8 +55,10 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       app.AddCommand("plan", "Change how much of a document questions read, and of which layers"),
       app.AddCommand("remove", "Delete a name, and the document with its last name or by its id"),
       app.AddCommand("gc", "Delete files that no document uses any more"),
-      app.AddCommand("recover", "Rebuild the list of documents from their files, if it is lost or damaged"),
-      app.AddCommand("seal", "Make the store read-only, for example before copying it to read-only media"),
+      app.AddCommand("recover",
+                     "Rebuild the list of documents from their files, if it is lost or damaged"),
+      app.AddCommand("seal",
+                     "Make the store read-only, for example before copying it to read-only media"),
       app.AddCommand("export", "Write a document to a single file"),
       app.AddCommand("import", "Add a document from a file that export wrote")};
   AddDocument(*commands.show, flags, "Name or id of the document, or path of its file", true);
@@ -85,8 +87,10 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   for (CommandLine* command : {commands.export_document, commands.import_document}) {
     command->AddOption("FILE", flags.file, "The file with the document").TypeName("").Required();
   }
-  commands.import_document->AddOption("--name", flags.name, "Name of the document here (default: the name that it had)");
-  commands.verify->AddFlag("--full", flags.full, "Read and check every byte (default: headers and sizes only)");
+  commands.import_document->AddOption("--name", flags.name,
+                                      "Name of the document here (default: the name that it had)");
+  commands.verify->AddFlag("--full", flags.full,
+                           "Read and check every byte (default: headers and sizes only)");
   commands.remove->AddFlag("--yes", flags.yes, "Do not ask for confirmation");
   return commands;
 }

@@ -56,7 +56,8 @@ Findings Examine(const Flags& flags) {
 }
 
 int Main(int argc, char** argv) {
-  tools::CommandLine app("Checks this machine, and a model on it, and says what they can do.", kTool, kExamples);
+  tools::CommandLine app("Checks this machine, and a model on it, and says what they can do.",
+                         kTool, kExamples);
   Flags flags;
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine, "none: only the machine is examined");

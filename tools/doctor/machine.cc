@@ -88,7 +88,7 @@ namespace {
 // Highway's names, in words.
 std::string InstructionSetName(std::string_view target) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"AVX3_DL", "AVX-512 with VNNI"}, {"AVX3_ZEN4", "AVX-512 with VNNI"},
+      {"AVX3_DL", "AVX-512 with VNNI"},  {"AVX3_ZEN4", "AVX-512 with VNNI"},
       {"AVX3_SPR", "AVX-512 with VNNI"}, {"AVX3", "AVX-512"},
       {"SCALAR", "none (plain C++)"},    {"EMU128", "none (plain C++)"}};
   for (const auto& [name, words] : kNames) {
@@ -100,8 +100,7 @@ std::string InstructionSetName(std::string_view target) {
 }  // namespace
 
 Finding CheckInstructionSet(const Backend* backend) {
-  Finding finding{.name = "instructions",
-                  .text = "uses " + InstructionSetName(SimdTarget())};
+  Finding finding{.name = "instructions", .text = "uses " + InstructionSetName(SimdTarget())};
   const auto build = ParseJson(BuildInfoJson());
   const Json* const built = build.ok() ? build->Find("instruction_sets") : nullptr;
   finding.values = {{"instruction_set", SimdTarget()},
@@ -123,14 +122,14 @@ Finding CheckInstructionSet(const Backend* backend) {
   }
   if (std::string_view(backend->name) == "scalar") {
     finding.text = "uses the slow reference kernels, as LECTERN_BACKEND is \"scalar\"";
-    finding.Worsen(Verdict::kWarn,
-                   "unset LECTERN_BACKEND: the fast kernels are many times faster");
+    finding.Worsen(Verdict::kWarn, "unset LECTERN_BACKEND: the fast kernels are many times faster");
   }
   const std::string_view target = SimdTarget();
   if (target.starts_with("EMU") || target.starts_with("SCALAR") || target == "SSE2") {
-    finding.Worsen(Verdict::kWarn,
-                   "this processor has none of the fast instruction sets: expect a tenth of the usual "
-                   "speed");
+    finding.Worsen(
+        Verdict::kWarn,
+        "this processor has none of the fast instruction sets: expect a tenth of the usual "
+        "speed");
   }
   return finding;
 }
@@ -182,8 +181,8 @@ Finding CheckThreads(uint64_t num_threads) {
                     {"logical_cores", uint64_t{logical}},
                     {"group_cores", granted ? Json(*granted) : Json()}};
   if (granted) {
-    finding.text += ", of which its container or control group grants the time of " +
-                    Rounded(*granted);
+    finding.text +=
+        ", of which its container or control group grants the time of " + Rounded(*granted);
   }
   if (used > usable) {
     finding.Worsen(Verdict::kWarn, "--threads " + std::to_string(usable) +
@@ -214,8 +213,9 @@ Finding CheckBlas() {
   const bool has_threads = library.find("/openblas-pthread/") != std::string::npos;
   finding.values["has_threads"] = has_threads;
   if (has_threads) {
-    finding.text += "; programs start faster with the package libopenblas0-serial, as Lectern needs no "
-                    "threads of this library";
+    finding.text +=
+        "; programs start faster with the package libopenblas0-serial, as Lectern needs no "
+        "threads of this library";
   }
   return finding;
 }
@@ -242,9 +242,9 @@ Memory AvailableMemory() {
 }
 
 Finding CheckMemory(const Memory& memory) {
-  Finding finding{.name = "memory",
-                  .text = Bytes(memory.available) + " available of " +
-                          Bytes(memory.total) + " in the machine"};
+  Finding finding{
+      .name = "memory",
+      .text = Bytes(memory.available) + " available of " + Bytes(memory.total) + " in the machine"};
   if (memory.limited_by != "the machine") finding.text += "; limited by " + memory.limited_by;
   finding.values = {{"total_bytes", memory.total},
                     {"available_bytes", memory.available},

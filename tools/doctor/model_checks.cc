@@ -19,7 +19,8 @@
 namespace lectern::doctor {
 namespace {
 
-constexpr uint64_t kSmallModel = 500'000'000;  // parameters; below it even simple questions go wrong
+constexpr uint64_t kSmallModel =
+    500'000'000;                          // parameters; below it even simple questions go wrong
 constexpr uint64_t kUsualTokens = 32768;  // of a document, where nobody says how many
 
 using tools::Bytes;
@@ -229,9 +230,10 @@ class ModelChecks {
                           ? ChatTemplate::Make(*found, tokenizer, path)
                           : Result<ChatTemplate>(found.status());
     if (!made.ok()) {
-      findings_.push_back(Finding::Failed("chat template", made.status(),
-                                          "give --chat-template the one that the model was trained with, or "
-                                          "plain"));
+      findings_.push_back(
+          Finding::Failed("chat template", made.status(),
+                          "give --chat-template the one that the model was trained with, or "
+                          "plain"));
       return false;
     }
     CheckRoom(*made, tokenizer);

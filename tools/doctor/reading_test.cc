@@ -147,10 +147,11 @@ struct Reading {
 };
 
 Finding Judge(const Reading& reading) {
-  Finding finding{.name = "reads",
-                  .text = "perplexity of a paragraph of plain English: " + Short(reading.perplexity) +
-                          ", of its words in another order: " + Short(reading.other_order) +
-                          " (lower is better)"};
+  Finding finding{
+      .name = "reads",
+      .text = "perplexity of a paragraph of plain English: " + Short(reading.perplexity) +
+              ", of its words in another order: " + Short(reading.other_order) +
+              " (lower is better)"};
   const bool knows_words = reading.tokens_per_word <= kMostTokensPerWord;
   finding.values = {{"perplexity", reading.perplexity},
                     {"perplexity_of_other_order", reading.other_order},

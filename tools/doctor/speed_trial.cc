@@ -386,9 +386,9 @@ Finding EstimateSpeed(const SpeedQuestion& question, const Probe& probe, const B
   Finding finding{.name = "speed",
                   .text = "indexing " + Grouped(question.tokens) + " tokens takes about " +
                           Duration(speeds.index) + " (" + Short(n / speeds.index) +
-                          " tokens/s); an answer begins after about " +
-                          Duration(speeds.question) + " and has " + Short(1 / speeds.token) +
-                          " tokens/s (estimated " + how + ")"};
+                          " tokens/s); an answer begins after about " + Duration(speeds.question) +
+                          " and has " + Short(1 / speeds.token) + " tokens/s (estimated " + how +
+                          ")"};
   values["is_estimate"] = true;
   values["how"] = how;
   if (!why.empty()) values["no_trial"] = why;

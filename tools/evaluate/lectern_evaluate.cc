@@ -580,33 +580,40 @@ Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  tools::CommandLine app("Measures how close answers that read a part of a document come to exact ones.", kTool);
+  tools::CommandLine app(
+      "Measures how close answers that read a part of a document come to exact ones.", kTool);
   tools::AddStoreFlags(app, flags.engine);
   tools::AddModelFlags(app, flags.engine, tools::kBundledModel);
-  app.AddOption("--budgets", flags.budgets, "Shares of the document's keys and values to read, separated by commas, each from 0.001 "
-                "to 0.999")
+  app.AddOption(
+         "--budgets", flags.budgets,
+         "Shares of the document's keys and values to read, separated by commas, each from 0.001 "
+         "to 0.999")
       .SeparatedBy(',')
       .Check(tools::NumberBetween(0.001, 0.999));
   const tools::Option modes =
-      app.AddOption("--modes", flags.modes,
-                    "Methods whose error of attention is measured, separated by commas:" + DescribeModes())
+      app.AddOption(
+             "--modes", flags.modes,
+             "Methods whose error of attention is measured, separated by commas:" + DescribeModes())
           .SeparatedBy(',')
           .Check(KnownMode(false));
   const tools::Option answers =
-      app.AddOption("--answers", flags.answers, "Methods whose answers are compared with exact ones, separated by commas")
+      app.AddOption("--answers", flags.answers,
+                    "Methods whose answers are compared with exact ones, separated by commas")
           .SeparatedBy(',')
           .Check(KnownMode(true));
   const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
   app.AddFlag("--paper", paper, "The same as --modes paper-1,paper-2 --answers paper-1,paper-2")
       .Excludes(modes)
       .Excludes(answers);
-  app.AddOption("--paper-seeds", flags.paper_seeds,
-                "Number of seeds tried for the paper's K-means; the one with the least error answers "
-                "(default: 3)")
+  app.AddOption(
+         "--paper-seeds", flags.paper_seeds,
+         "Number of seeds tried for the paper's K-means; the one with the least error answers "
+         "(default: 3)")
       .TypeName("UINT:POSITIVE")
       .Check(tools::PositiveNumber());
-  app.AddOption("--limit", flags.limit,
-                "Number of questions of each document whose answers are compared; 0 is all (default: 0)");
+  app.AddOption(
+      "--limit", flags.limit,
+      "Number of questions of each document whose answers are compared; 0 is all (default: 0)");
   app.AddOption("--error-questions", flags.error_questions,
                 "Number of questions of each document, from the first on, whose error of attention "
                 "is measured in every layer and step (default: 4)");
@@ -618,9 +625,10 @@ int Main(int argc, char** argv) {
   app.AddOption("--raw", flags.raw,
                 "Append the results to this file instead of printing them, and skip those that it "
                 "already has");
-  app.AddOption("FILE.jsonl", flags.files,
-                "Questions, one JSON object on each line; the document has the same name in the store, "
-                "or is FILE.txt")
+  app.AddOption(
+         "FILE.jsonl", flags.files,
+         "Questions, one JSON object on each line; the document has the same name in the store, "
+         "or is FILE.txt")
       .Required();
   if (const auto status = tools::ParseCommandLine(app, argc, argv)) return *status;
   auto with_environment = tools::WithEnvironment(flags.engine);

@@ -64,7 +64,9 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "Address to listen on; other machines reach only one that is not of this machine "
                 "alone (default: localhost, which is 127.0.0.1 and ::1)")
       .TypeName("ADDRESS");
-  app.AddOption("--port", flags.guard.port, "Port to listen on; 0 takes any free one (default: 8017)").TypeName("N");
+  app.AddOption("--port", flags.guard.port,
+                "Port to listen on; 0 takes any free one (default: 8017)")
+      .TypeName("N");
   app.AddOption("--token-file", flags.token_file,
                 "File whose first line is the access token. Every request but GET /health and "
                 "GET /ready must then have the header Authorization: Bearer TOKEN. Needed if other "
@@ -78,23 +80,28 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "Web site whose pages may use this server, such as https://example.org; with "
                 "--token-file also *: any")
       .TypeName("ORIGIN");
-  app.AddFlag("--allow-index", flags.allow_index,
-              "Let clients add and remove documents");
-  app.AddOption("--index-device", flags.index_device,
-                "Where documents are indexed, with values like those of --device; the model's weights "
-                "are loaded a second time for it (default: cpu)")
+  app.AddFlag("--allow-index", flags.allow_index, "Let clients add and remove documents");
+  app.AddOption(
+         "--index-device", flags.index_device,
+         "Where documents are indexed, with values like those of --device; the model's weights "
+         "are loaded a second time for it (default: cpu)")
       .TypeName("D");
-  app.AddOption("--index-device-memory", flags.index_device_memory,
-                "Most memory of the GPU to use for indexing, beside --device-memory (default: nearly "
-                "all that is free when the server starts)")
+  app.AddOption(
+         "--index-device-memory", flags.index_device_memory,
+         "Most memory of the GPU to use for indexing, beside --device-memory (default: nearly "
+         "all that is free when the server starts)")
       .TypeName("SIZE");
-  app.AddOption("--max-upload", flags.max_upload, "Largest document that a client may add (default: 64MiB)").TypeName("SIZE");
-  app.AddOption("--parallel", flags.parallel,
-                "Number of answers generated at the same time (default: one for each core, 4 to 16)")
+  app.AddOption("--max-upload", flags.max_upload,
+                "Largest document that a client may add (default: 64MiB)")
+      .TypeName("SIZE");
+  app.AddOption(
+         "--parallel", flags.parallel,
+         "Number of answers generated at the same time (default: one for each core, 4 to 16)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 256));
-  app.AddOption("--queue", flags.service.answering.max_waiting,
-                "Number of questions that may wait; further ones get 503 and a Retry-After (default: 32)")
+  app.AddOption(
+         "--queue", flags.service.answering.max_waiting,
+         "Number of questions that may wait; further ones get 503 and a Retry-After (default: 32)")
       .TypeName("N")
       .Check(tools::NumberBetween(0, 100000));
   app.AddOption("--wait-seconds", flags.service.answering.wait_seconds,
@@ -105,9 +112,10 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "Longest time that an answer takes, in seconds (default: 300)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 86400));
-  app.AddOption("--max-sessions", flags.service.answering.sessions.max_open,
-                "Number of conversations kept open; a further one ends the one that was idle longest "
-                "(default: 32)")
+  app.AddOption(
+         "--max-sessions", flags.service.answering.sessions.max_open,
+         "Number of conversations kept open; a further one ends the one that was idle longest "
+         "(default: 32)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 100000));
   app.AddOption(
@@ -116,7 +124,8 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
          "(default: 600)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 86400));
-  app.AddOption("--max-connections", flags.guard.max_connections, "Number of connections open at the same time (default: 600)")
+  app.AddOption("--max-connections", flags.guard.max_connections,
+                "Number of connections open at the same time (default: 600)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 100000));
 }
