@@ -376,6 +376,44 @@ class Packaging(unittest.TestCase):
         left = [path for path in (root / "usr").rglob("*")] if (root / "usr").exists() else []
         self.assertEqual(left, [])
 
+    def test_the_service_is_sound_and_hardened(self):
+        """systemd itself reads the unit; nothing that it names is missing; its tools rate it."""
+        unit = self.prefix / "lib/systemd/system/lectern-server.service"
+        text = unit.read_text()
+        [command] = re.findall("(?m)^ExecStart=(.*)$", text)
+        self.assertEqual(command, "/usr/bin/lectern-server $LECTERN_SERVER_FLAGS")
+        self.assertIn("\nDynamicUser=yes\nStateDirectory=lectern\n", text)
+        for flag in re.findall(r"(?<!\S)--[a-z-]+", text):
+            if flag != "--now":
+                self.assertIn(flag, self.run_here(self.prefix / "bin/lectern-server", "--help"))
+        here = self.work / "lectern-server.service"
+        here.write_text(text.replace("/usr/bin/", f"{self.prefix}/bin/"))
+        self.assertEqual(run("systemd-analyze", "verify", "--man=no", here, stderr=subprocess.STDOUT), "")
+        run("systemd-analyze", "security", "--offline=yes", "--threshold=20", here)
+
+    def test_the_server_runs_from_a_read_only_root(self):
+        """As in a container with a read-only image: only the store can be written, /tmp cannot."""
+        if os.geteuid() != 0:
+            self.skipTest("mounting needs root")
+        store = self.work / "read-only-store"
+        store.mkdir()
+        script = (
+            "set -euo pipefail; mount --make-rprivate /; mount --bind $STORE $STORE; "
+            "mount -o remount,bind,ro /; mount -t tmpfs -o ro none /tmp 2>/dev/null || true; "
+            "if touch /root/x 2>/dev/null; then exit 9; fi; "
+            "index-document --progress none $DOCUMENT >/dev/null; "
+            "lectern-server --port 0 --json >$STORE/url & server=$!; "
+            "while ! grep -q url $STORE/url; do kill -0 $server; sleep 0.05; done; "
+            "url=$(sed 's/.*\"url\":\"\\([^\"]*\\)\".*/\\1/' $STORE/url); "
+            "curl -sf ${url}health; curl -sf -H 'Content-Type: application/json' "
+            "-d '{\"question\":\"'\"$QUESTION\"'\"}' ${url}v1/ask; "
+            "kill $server; wait $server")
+        environment = {**self.environment, "PATH": f"{self.prefix}/bin:{os.environ['PATH']}",
+                       "STORE": str(store), "LECTERN_STORE": str(store / "documents"),
+                       "DOCUMENT": str(DOCUMENT), "QUESTION": QUESTION}
+        output = self.run_here("unshare", "--mount", "bash", "-c", script, env=environment)
+        self.assertIn(f'"answer":"{ANSWER}"', output)
+
     def complete(self, *words):
         script = (f'. "{SOURCE}/tools/packaging/completion.bash"; COMP_WORDS=("$@"); '
                   'COMP_CWORD=$(($# - 1)); _lectern "$1"; printf "%s\\n" "${COMPREPLY[@]}"')
