@@ -53,7 +53,7 @@ void AddReadingFlags(CommandLine& app, AskFlags& flags) {
   const Option budget =
       app.AddOption("--kv-budget", flags.options.kv_budget,
                     "Share of the document's keys and values to read for the answer, above 0 and up to "
-                    "1 (default: the one it was indexed with)");
+                    "1 (default: the share that it was indexed with)");
   budget.TypeName("F").Check(Share());
   app.AddFlag("--exact", flags.exact, "Read the whole document for every token, as models usually do: slower").Excludes(budget);
   app.AddFlag("--no-tail", flags.no_tail, "Ignore the text that is not read; else an average of it counts");

@@ -27,7 +27,7 @@ class Unload(unittest.TestCase):
 
     def test_handles_outlive_it(self):
         with tempfile.TemporaryDirectory() as store:
-            engine = lectern.Engine(store, model=sys.argv[3], num_threads=2)
+            engine = lectern.Engine(store, model=sys.argv[3], threads=2)
             engine.index(TEXT, name="boats")
             session = engine.open("boats")
             self.unload()
@@ -38,7 +38,7 @@ class Unload(unittest.TestCase):
 
     def test_a_call_that_runs_outlives_it(self):
         with tempfile.TemporaryDirectory() as store:
-            engine = lectern.Engine(store, model=sys.argv[3], num_threads=2)
+            engine = lectern.Engine(store, model=sys.argv[3], threads=2)
             begun, reports = threading.Event(), []
             work = threading.Thread(target=lambda: reports.append(engine.index(
                 TEXT, name="boats", on_progress=lambda _: begun.set())))

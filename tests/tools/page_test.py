@@ -396,7 +396,7 @@ class PageTest(unittest.TestCase):
         self.assertIn("The server does not answer", error)
         self.assertNotIn("fetch", error)
         proxy.is_away, proxy.is_cut = False, True
-        self.assertIn("connection ended before the answer was complete",
+        self.assertIn("connection to the server ended before everything had arrived",
                       self.ask().find_element(By.CSS_SELECTOR, ".error").text)
         proxy.is_cut = False
         self.assertIn(FACT, self.ask().text)

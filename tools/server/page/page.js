@@ -24,7 +24,7 @@ class ServerError extends Error {
   }
 }
 
-const kLost = 'The connection ended before the answer was complete. Ask again.';
+const kLost = 'The connection to the server ended before everything had arrived.';
 const kAway = 'The server does not answer. Is it still running, and is this device still connected to it?';
 
 async function call(path, options = {}) {
@@ -560,7 +560,7 @@ async function followJob(id, name) {
     showJob(`${name}: ${kStages[stage] ?? stage}${left}`, 'Cancel', cancel);
     if (job.total > 0) $('job-bar').value = job.done / job.total;
   });
-  if (!last) throw new Error('The server no longer knows how far it is; look for it among the documents.');
+  if (!last || !['done', 'failed', 'cancelled'].includes(last.state)) throw new Error(kLost);
   return last;
 }
 
