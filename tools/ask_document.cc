@@ -50,38 +50,44 @@ struct AskFlags {
 };
 
 void AddReadingFlags(CommandLine& app, AskFlags& flags) {
-  const Option budget =
-      app.AddOption("--kv-budget", flags.options.kv_budget,
-                    "Share of the document's keys and values to read for the answer, above 0 and up to "
-                    "1 (default: the share that it was indexed with)");
+  const Option budget = app.AddOption(
+      "--kv-budget", flags.options.kv_budget,
+      "Share of the document's keys and values to read for the answer, above 0 and up to "
+      "1 (default: the share that it was indexed with)");
   budget.TypeName("F").Check(Share());
-  app.AddFlag("--exact", flags.exact, "Read the whole document for every token, as models usually do: slower").Excludes(budget);
-  app.AddFlag("--no-tail", flags.no_tail, "Ignore the text that is not read; else an average of it counts");
+  app.AddFlag("--exact", flags.exact,
+              "Read the whole document for every token, as models usually do: slower")
+      .Excludes(budget);
+  app.AddFlag("--no-tail", flags.no_tail,
+              "Ignore the text that is not read; else an average of it counts");
   app.AddOption("--max-missed", flags.options.max_missed,
                 "Read more than --kv-budget where needed, until at most this share of the model's "
                 "attention (an estimate, between 0 and 1) is on unread text")
       .TypeName("E")
       .Check(NumberBetween(1e-6, 0.999999));
-  app.AddOption("--rule", flags.options.rule,
-                "How the text to read is chosen: default; or, for experiments, whole clusters only, by "
-                "threshold, cap or top-p (default: default)")
+  app.AddOption(
+         "--rule", flags.options.rule,
+         "How the text to read is chosen: default; or, for experiments, whole clusters only, by "
+         "threshold, cap or top-p (default: default)")
       .TypeName("R")
       .Check(OneOf({"default", "threshold", "cap", "top-p"}));
   app.AddOption("--mass", flags.options.mass,
                 "With --rule top-p: share of the attention to read (default: 0.95)")
       .TypeName("P")
       .Check(ShareBelowOne());
-  app.AddOption("--layer-budget", flags.options.layer_budget,
-                "How the share to read is divided among the model's layers: uniform, pyramid, squeeze, "
-                "kv-compress, dense-first (default: as the document was indexed)")
+  app.AddOption(
+         "--layer-budget", flags.options.layer_budget,
+         "How the share to read is divided among the model's layers: uniform, pyramid, squeeze, "
+         "kv-compress, dense-first (default: as the document was indexed)")
       .TypeName("P");
   app.AddOption("--head-budget", flags.options.head_budget,
                 "How a layer's part of it is divided among its attention heads: global, uniform, "
                 "kv-compress (default: as the document was indexed)")
       .TypeName("P");
-  app.AddOption("--fallback", flags.fallback,
-                "If a question needs much of the document: warn, or exact (start again and read the "
-                "whole document) (default: warn)")
+  app.AddOption(
+         "--fallback", flags.fallback,
+         "If a question needs much of the document: warn, or exact (start again and read the "
+         "whole document) (default: warn)")
       .TypeName("F")
       .Check(OneOf(kFallbacks));
 }
@@ -92,17 +98,22 @@ void AddAnswerFlags(CommandLine& app, AskFlags& flags) {
                 "those that got the most attention; 64 or more (default: all)")
       .TypeName("N")
       .Check(NumberBetween(64, 1 << 30));
-  app.AddOption("--max-tokens", flags.options.max_tokens, "Longest answer, in tokens (default: 256)")
+  app.AddOption("--max-tokens", flags.options.max_tokens,
+                "Longest answer, in tokens (default: 256)")
       .TypeName("N")
       .Check(NumberBetween(1, 1 << 20));
-  app.AddOption("--temperature", flags.options.temperature, "Randomness of the answer, 0 to 10; 0 always takes the likeliest token (default: 0)")
+  app.AddOption(
+         "--temperature", flags.options.temperature,
+         "Randomness of the answer, 0 to 10; 0 always takes the likeliest token (default: 0)")
       .TypeName("T")
       .Check(NumberBetween(0, 10));
-  app.AddOption("--sample-top-p", flags.options.top_p, "With a temperature: choose among the likeliest tokens that have this probability "
+  app.AddOption("--sample-top-p", flags.options.top_p,
+                "With a temperature: choose among the likeliest tokens that have this probability "
                 "together, above 0 and up to 1 (default: 1)")
       .TypeName("P")
       .Check(Share());
-  app.AddOption("--seed", flags.options.seed, "With a temperature: the same seed gives the same answer again (default: 0)")
+  app.AddOption("--seed", flags.options.seed,
+                "With a temperature: the same seed gives the same answer again (default: 0)")
       .TypeName("N")
       .Check(NonNegativeNumber());
 }
@@ -117,15 +128,19 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       .TypeName("NAME");
   AddReadingFlags(app, flags);
   AddAnswerFlags(app, flags);
-  app.AddOption("--offset-unit", flags.offset_unit, "Unit of the passages' begin and end in --json: utf8 (bytes), utf16, codepoint "
+  app.AddOption("--offset-unit", flags.offset_unit,
+                "Unit of the passages' begin and end in --json: utf8 (bytes), utf16, codepoint "
                 "(default: utf8)")
       .TypeName("U")
       .Check(OneOf(kOffsetUnits));
   const Option questions = app.AddOption(
-      "--questions", flags.questions, "Ask every question of a file that has one JSON object on each line: {\"question\": "
+      "--questions", flags.questions,
+      "Ask every question of a file that has one JSON object on each line: {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
-  app.AddOption("QUESTION", flags.question, "The question (none: a conversation)").TypeName("").Excludes(questions);
+  app.AddOption("QUESTION", flags.question, "The question (none: a conversation)")
+      .TypeName("")
+      .Excludes(questions);
 }
 
 std::string OnOneLine(std::string_view text) {

@@ -71,19 +71,22 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   app.AddOption("--name", flags.name,
                 "Name to ask the document by (default: the file's name, with folders where another "
                 "file has it)");
-  app.AddOption("--format", flags.format,
-                "Format of the file: auto (by its content, then by its name), text, markdown, html, "
-                "pdf (default: auto)")
+  app.AddOption(
+         "--format", flags.format,
+         "Format of the file: auto (by its content, then by its name), text, markdown, html, "
+         "pdf (default: auto)")
       .TypeName("F")
       .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
-  app.AddOption("--kv-type", flags.kv_type,
-                "Number format in which the document's keys and values are stored: f16, bf16, f32, or "
-                "q8 (half the size of f16, a little less exact) (default: f16)")
+  app.AddOption(
+         "--kv-type", flags.kv_type,
+         "Number format in which the document's keys and values are stored: f16, bf16, f32, or "
+         "q8 (half the size of f16, a little less exact) (default: f16)")
       .TypeName("TYPE")
       .Check(OneOf(kKvTypes));
-  app.AddOption("--kv-budget", flags.kv_budget,
-                "Share of the document's keys and values that a question reads where it names no other, "
-                "above 0 and up to 1 (default: 0.1)")
+  app.AddOption(
+         "--kv-budget", flags.kv_budget,
+         "Share of the document's keys and values that a question reads where it names no other, "
+         "above 0 and up to 1 (default: 0.1)")
       .TypeName("F")
       .Check(Share());
   app.AddOption("--layer-budget", flags.layer_budget,
@@ -111,10 +114,11 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "(default: 0; 0.25 with a kvcrush method)")
       .TypeName("R")
       .Check(Share());
-  app.AddOption("--stats", flags.stats,
-                "Which attention --layer-budget, --head-budget and --retention are based on: window "
-                "(that of the document's last tokens) or full (that of all tokens; slower; "
-                "kv-compress-full needs it) (default: window)")
+  app.AddOption(
+         "--stats", flags.stats,
+         "Which attention --layer-budget, --head-budget and --retention are based on: window "
+         "(that of the document's last tokens) or full (that of all tokens; slower; "
+         "kv-compress-full needs it) (default: window)")
       .TypeName("S")
       .Check(OneOf({"window", "full"}));
   app.AddOption("--prefill", flags.prefill,
@@ -127,7 +131,8 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "Share of the text further back that --prefill sparse reads (default: 0.1)")
       .TypeName("F")
       .Check(Share());
-  app.AddOption("--levels", flags.num_levels, "Levels of clusters in the document's index: 1, 2 or 3 (default: 2)")
+  app.AddOption("--levels", flags.num_levels,
+                "Levels of clusters in the document's index: 1, 2 or 3 (default: 2)")
       .TypeName("N")
       .Check(NumberBetween(1, 3));
   app.AddOption("--cluster-keys", flags.cluster_keys,
@@ -140,9 +145,12 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
               "new one is complete");
   app.AddFlag("--keep-versions", flags.keep_versions,
               "Keep the version of the file that was indexed before; it can be asked by its id");
-  app.AddFlag("--estimate", flags.estimate, "Print the time, disk space and memory that indexing would take, and exit");
-  app.AddFlag("--yes", flags.yes, "Do not ask for confirmation before indexing that takes more than 10 minutes");
-  app.AddOption("--progress", flags.progress, "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
+  app.AddFlag("--estimate", flags.estimate,
+              "Print the time, disk space and memory that indexing would take, and exit");
+  app.AddFlag("--yes", flags.yes,
+              "Do not ask for confirmation before indexing that takes more than 10 minutes");
+  app.AddOption("--progress", flags.progress,
+                "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
   app.AddOption("FILE", flags.file, "The document: text, Markdown, HTML or PDF; - reads stdin")

@@ -83,7 +83,8 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       .TypeName("F")
       .Check(Share());
   AddModelFlags(*commands.plan, flags.engine);  // which is asked what estimates are worth
-  AddDocument(*commands.export_document, flags, "Name or id of the document, or path of its file", true);
+  AddDocument(*commands.export_document, flags, "Name or id of the document, or path of its file",
+              true);
   for (CommandLine* command : {commands.export_document, commands.import_document}) {
     command->AddOption("FILE", flags.file, "The file with the document").TypeName("").Required();
   }

@@ -90,7 +90,7 @@ std::string InstructionSetName(std::string_view target) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"AVX3_DL", "AVX-512 with VNNI"},  {"AVX3_ZEN4", "AVX-512 with VNNI"},
       {"AVX3_SPR", "AVX-512 with VNNI"}, {"AVX3", "AVX-512"},
-      {"SCALAR", "plain C++"},    {"EMU128", "none (plain C++)"}};
+      {"SCALAR", "plain C++"},           {"EMU128", "none (plain C++)"}};
   for (const auto& [name, words] : kNames) {
     if (target == name) return std::string(words);
   }
