@@ -326,7 +326,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +
-                                         "; index a document first, or name another store")
+                                         "; index a document first, or give another store")
           .WithParam("store");
     }
     return Catalog::Open(env_, path, mode);

@@ -182,7 +182,7 @@ std::string ReceiptText(const api::Answer& answer) {
   if (receipt.reasoning_tokens > 0) {
     text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
   }
-  if (!answer.note().empty()) text += "; " + std::string(answer.note());
+  if (!answer.note().empty()) text += "; " + WithFlags(std::string(answer.note()));
   return text + "\n";
 }
 

@@ -198,7 +198,7 @@ class DoctorTest(unittest.TestCase):
         cases = [(self.copy_of_model(num_local_experts=8), "model", "num_local_experts"),
                  (self.copy_of_model(model_type="mamba"), "model", "mamba"),
                  (unknown_tokenizer, "tokenizer", "WordPiece"),
-                 (unknown_template, "chat template", "chat_template"),
+                 (unknown_template, "chat template", "--chat-template"),
                  (cut, "model", "cut.gguf"),
                  (self.work / "none", "model", "none")]
         refused = {}

@@ -458,6 +458,13 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: "gone.txt" not in self.names())
         self.wait(lambda: self.all("#text p:not(.empty)"))
 
+    def test_a_document_with_two_names_is_listed_by_both(self):
+        self.add("one.txt", "The same text. " * 30)
+        with open(os.path.join(self.folder.name, "two.txt"), "w", encoding="utf-8") as file:
+            file.write("The same text. " * 30)
+        self.find("file").send_keys(file.name)
+        self.wait(lambda: "one.txt, two.txt" in self.names())
+
     def test_without_a_document_nothing_can_be_asked_and_the_way_is_said(self):
         for flags, way in ((["--allow-index"], "choose “Add…”"), ([], "--allow-index")):
             with tempfile.TemporaryDirectory(prefix="lectern-page-") as folder:

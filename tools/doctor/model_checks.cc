@@ -15,6 +15,7 @@
 #include "tools/doctor/speed_trial.h"
 #include "tools/doctor/weights_scan.h"
 #include "tools/quantities.h"
+#include "tools/terminal.h"
 
 namespace lectern::doctor {
 namespace {
@@ -243,7 +244,7 @@ class ModelChecks {
                                          Grouped(made->jinja().size()) + " bytes"
                                    : made->name()};
     if (!is_own && question_.chat_template.empty()) {
-      finding.text = AskedPlainly(SuggestedChatFormat(tokenizer));
+      finding.text = tools::WithFlags(AskedPlainly(SuggestedChatFormat(tokenizer)));
     }
     for (const std::string& assumption : made->assumptions()) finding.text += "; " + assumption;
     finding.values["name"] = made->name();

@@ -126,7 +126,7 @@ async function loadDocuments(wanted) {
   const ready = documents.filter((d) => d.state === 'ready');
   const select = $('documents');
   select.replaceChildren(...ready.map((d) => {
-    const option = element('option', d.name || d.document);
+    const option = element('option', d.names.map((n) => n.name).join(', ') || d.document);
     option.value = d.document;
     option.facts = d;
     return option;
