@@ -52,8 +52,8 @@ void ReplaceAll(std::string& text, const std::string& what, const std::string& w
 }  // namespace
 
 std::string WithFlags(std::string message) {
-  for (const std::string name : {"weights", "chat_template", "device", "stats", "store", "max_ram",
-                                 "device_memory"}) {
+  for (const std::string name :
+       {"weights", "chat_template", "device", "stats", "store", "max_ram", "device_memory"}) {
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
     ReplaceAll(message, "(" + name + ")", "(" + flag + ")");

@@ -35,7 +35,8 @@ class Output {
 std::string WithFlags(std::string message);
 
 enum class ErrorStyle { kText, kJson };
-// "tool: message", or the JSON error object, on stderr; WithFlags. Returns the exit status of the code.
+// "tool: message", or the JSON error object, on stderr; WithFlags. Returns the exit status of the
+// code.
 int PrintError(std::string_view tool, const api::Error& error, ErrorStyle style);
 // "tool: text" on stderr; WithFlags.
 void PrintNote(std::string_view tool, std::string_view text);

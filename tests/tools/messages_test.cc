@@ -33,7 +33,8 @@ TEST(MessagesTest, ToolsNameFlagsWhereTheLibraryNamesFields) {
             "free some or give another --store; the limit (--max-ram) is 3 MiB");
   EXPECT_EQ(tools::WithFlags("chat_template \"llama3\"; device \"cpu\""),
             "--chat-template llama3; --device cpu");
-  for (const char* const same : {"LECTERN_weights \"x\"", "stats \"open", "the store is empty", ""}) {
+  for (const char* const same :
+       {"LECTERN_weights \"x\"", "stats \"open", "the store is empty", ""}) {
     EXPECT_EQ(tools::WithFlags(same), same);
   }
 }
