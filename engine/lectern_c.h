@@ -19,6 +19,8 @@
  *    thread, may call the API, and must return (no exception, no longjmp).
  *  - The program may fork. A child may exec, which inherits no descriptor of ours, or end by _exit;
  *    before that it calls nothing here and frees nothing: its copies of handles have no threads.
+ *  - dlclose does not unload the shared library: handles and calls go on, freeing them gives back
+ *    what they have.
  */
 #ifndef LECTERN_ENGINE_LECTERN_C_H_
 #define LECTERN_ENGINE_LECTERN_C_H_

@@ -88,6 +88,7 @@ const std::vector<Service::Route>& Service::Routes() {
   static const std::vector<Route> routes = {
       {"GET", "/", &Service::Page},
       {"GET", "/page.css", &Service::PageCss},
+      {"GET", "/text.js", &Service::TextJs},
       {"GET", "/page.js", &Service::PageJs},
       {"GET", "/openapi.json", &Service::OpenApi},
       {"GET", "/health", &Service::Health},
@@ -199,6 +200,10 @@ HttpResponse Service::Page(const HttpRequest&, const std::string&) {
 
 HttpResponse Service::PageCss(const HttpRequest&, const std::string&) {
   return FileResponse(kPageCss, "text/css; charset=utf-8");
+}
+
+HttpResponse Service::TextJs(const HttpRequest&, const std::string&) {
+  return FileResponse(kTextJs, "text/javascript; charset=utf-8");
 }
 
 HttpResponse Service::PageJs(const HttpRequest&, const std::string&) {

@@ -47,6 +47,7 @@ class Service {
 
   HttpResponse Page(const HttpRequest&, const std::string&);
   HttpResponse PageCss(const HttpRequest&, const std::string&);
+  HttpResponse TextJs(const HttpRequest&, const std::string&);
   HttpResponse PageJs(const HttpRequest&, const std::string&);
   HttpResponse OpenApi(const HttpRequest&, const std::string&);
   HttpResponse Health(const HttpRequest&, const std::string&);
