@@ -34,7 +34,7 @@ struct EngineOptions {
   // holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with.
   std::string model = {};
   std::string ollama_models = {};  // its folder; empty: names are not looked up
-  size_t num_threads = 0;  // 0: physical cores
+  size_t num_threads = 0;  // 0: DefaultThreads()
   // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
   // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
   uint64_t quota_bytes = 0;

@@ -272,7 +272,7 @@ struct EngineOptions {          // lectern_engine_options
   std::string_view store = {};  // directory; created by the first Index. Required
   // Folder, .gguf file or name of Ollama's; empty: the one a document was indexed with
   std::string_view model = {};
-  uint64_t num_threads = 0;     // 0: physical cores
+  uint64_t num_threads = 0;     // 0: physical cores that may be used
   uint64_t quota_bytes = 0;     // of the store; 0: any
   lectern_io io = LECTERN_IO_MMAP;
   uint64_t max_ram_bytes = 0;     // of memory; 0: any

@@ -129,7 +129,9 @@ typedef struct lectern_engine_options {
    * holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with. */
   const char* model;
   size_t model_len;
-  uint64_t num_threads; /* 0: physical cores */
+  /* 0: one for each physical core that the process may run on, but no more than the whole cores that
+   * the CPU quota of its control groups grants. */
+  uint64_t num_threads;
   /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
    * refused before it begins: LECTERN_NO_SPACE says what is used, needed and allowed. */
   uint64_t quota_bytes;

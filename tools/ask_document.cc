@@ -94,8 +94,9 @@ void AddReadingFlags(CommandLine& app, AskFlags& flags) {
 
 void AddAnswerFlags(CommandLine& app, AskFlags& flags) {
   app.AddOption("--max-session-rows", flags.options.max_session_rows,
-                "In a conversation: remember at most N tokens of earlier questions and answers, "
-                "those that got the most attention; 64 or more (default: all)")
+                "In a conversation: remember only the N tokens of earlier questions and answers that "
+                "got the most attention, on average over the model's heads; 64 or more (default: "
+                "all)")
       .TypeName("N")
       .Check(NumberBetween(64, 1 << 30));
   app.AddOption("--max-tokens", flags.options.max_tokens,
