@@ -13,7 +13,7 @@
 namespace lectern {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Where a text ends, by the definition: before the stop text that is complete first, the longest of
 // those that are complete with the same byte.
@@ -80,11 +80,11 @@ TEST(LogProbabilitiesTest, AreTheLogarithmOfTheSoftmax) {
 TEST(LogProbabilitiesTest, WhatIsNoNumberIsImpossible) {
   const std::vector<float> logits = {std::nanf(""), 1, 1};
   const LogProbabilities probabilities(logits);
-  EXPECT_EQ(probabilities.Of(0), -kInfinity);
+  EXPECT_EQ(probabilities.Of(0), -kNever);
   EXPECT_NEAR(probabilities.Of(1), -std::log(2.0), 1e-15);
   EXPECT_EQ(probabilities.Likeliest(2), (std::vector<int32_t>{1, 2}));
   const std::vector<float> none(2, std::nanf(""));
-  EXPECT_EQ(LogProbabilities(none).Of(0), -kInfinity);
+  EXPECT_EQ(LogProbabilities(none).Of(0), -kNever);
 }
 
 // What is told of an answer, one byte a token, and whether a token was told before its text was.
