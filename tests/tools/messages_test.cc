@@ -29,8 +29,8 @@ TEST(MessagesTest, ReplaceWhatTheServerWasGiven) {
 TEST(MessagesTest, ToolsNameFlagsWhereTheLibraryNamesFields) {
   EXPECT_EQ(tools::WithFlags("use a smaller model, or weights of fewer bits (weights \"q4\")"),
             "use a smaller model, or weights of fewer bits (--weights q4)");
-  EXPECT_EQ(tools::WithFlags("free some or give another store; the limit (max_ram) is 3 MiB"),
-            "free some or give another --store; the limit (--max-ram) is 3 MiB");
+  EXPECT_EQ(tools::WithFlags("free some or give another store"),
+            "free some or give another --store");
   EXPECT_EQ(tools::WithFlags("chat_template \"llama3\"; device \"cpu\""),
             "--chat-template llama3; --device cpu");
   for (const char* const same :
