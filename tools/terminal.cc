@@ -52,8 +52,7 @@ void ReplaceAll(std::string& text, const std::string& what, const std::string& w
 }  // namespace
 
 std::string WithFlags(std::string message) {
-  for (const std::string name :
-       {"weights", "chat_template", "device", "stats", "store"}) {
+  for (const std::string name : {"weights", "chat_template", "device", "stats", "store"}) {
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
     ReplaceAll(message, "another " + name, "another " + flag);
