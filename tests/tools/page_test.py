@@ -109,6 +109,9 @@ while (walk.nextNode()) {
   const style = getComputedStyle(node), r = ratio(number(style.color), behind(node));
   if (r < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) faults.push(['text', r.toFixed(2), named(node)]);
 }
+const hint = document.getElementById('question');
+const r = ratio(number(getComputedStyle(hint, '::placeholder').color), behind(hint));
+if (seen(hint) && r < 4.5) faults.push(['placeholder', r.toFixed(2)]);
 for (const node of document.querySelectorAll('button, select, textarea, mark')) {
   if (!seen(node)) continue;
   const style = getComputedStyle(node), outside = behind(node.parentElement);
@@ -489,6 +492,9 @@ class PageTest(unittest.TestCase):
                     self.assertIn("The first document is being indexed", said[0])
                     self.assertFalse([text for text in said if "There is no document" in text])
                 self.assertEqual(server.stop()[0], 0)
+
+    def test_the_model_is_named(self):
+        self.assertRegex(self.find("facts").text, r"^[\d,]+ tokens, model: the bundled one, which is small$")
 
     def test_warnings_look_unlike_answers(self):
         turn = self.ask("How many committees are there?")

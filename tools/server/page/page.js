@@ -157,8 +157,9 @@ function showNothing(isBuilding) {
   update();
 }
 
-// Of a path; "model" alone would say nothing.
-function lastParts(path) {
+// Of its path the last part; "model" alone would say nothing.
+function modelName(path) {
+  if (/(^|\/)(reader\/model|lectern\/reader)\/?$/.test(path)) return 'the bundled one, which is small';
   const parts = path.split('/').filter(Boolean);
   return parts.slice(parts[parts.length - 1] === 'model' ? -2 : -1).join('/');
 }
@@ -173,7 +174,7 @@ async function showDocument() {
   $('text').replaceChildren(element('p', 'Loading the text…', 'empty'));
   const {tokens, model} = option.facts;
   $('facts').textContent = `${tokens.toLocaleString()} tokens` +
-      (model ? `, model: ${lastParts(model)}` : '');
+      (model ? `, model: ${modelName(model)}` : '');
   drawConversation();
   drawMap([]);
   update();
