@@ -415,7 +415,7 @@ static void TestIndexing(lectern_engine* engine) {
     size_t len = 0;
     CHECK(lectern_index_report_document(report, &len) != NULL && len == 32);
     CHECK(strcmp(lectern_index_report_name(report, NULL), "lease") == 0);
-    CHECK(strstr(lectern_index_report_note(report, NULL), "asked plainly") != NULL);
+    CHECK(strstr(lectern_index_report_note(report, NULL), "as plain text") != NULL);
     CHECK(strstr(lectern_index_report_json(report, NULL), "\"levels\":[") != NULL);
     CHECK(lectern_index_report_free(report) == LECTERN_OK);
     CHECK(lectern_index_report_free(report) == LECTERN_INVALID_HANDLE);

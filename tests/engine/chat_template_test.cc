@@ -244,7 +244,7 @@ TEST(ChatTemplateTest, NamesTheTokenThatAVocabularyLacks) {
   EXPECT_EQ(made.status().param(), "chat_template");
   EXPECT_EQ(made.status().message(),
             "the chat template gemma needs the token <start_of_turn>, which the tokenizer does not "
-            "have; choose another with --chat-template");
+            "have; choose another chat_template");
 }
 
 TEST(ChatTemplateTest, EveryFormatHasItsOwnIdentity) {

@@ -533,7 +533,7 @@ class IndexTest(ToolsTest):
 
     def test_what_needs_more_than_max_ram_is_refused_before_any_work(self):
         store = ("--store", self.path("max-ram"))
-        self.check_error(5, "max_ram", "index-document", *store, "--max-ram", "9MB", "--progress",
+        self.check_error(5, r"--max-ram", "index-document", *store, "--max-ram", "9MB", "--progress",
                          "none", self.lease)
         self.assertEqual(os.listdir(os.path.join(store[1], "docs")), [])
         self.index(*store, "--max-ram", "40MB", "--io", "pread", self.lease)
