@@ -30,8 +30,8 @@ class Output {
   int error_ = 0;  // errno of the first failed Print
 };
 
-// The library's messages name fields of its options, as in: weights "q4"; another store.
-// The same with the flags that a tool has for them: --weights q4; another --store.
+// The library's messages name fields of its options, as in: weights "q4"; another store; (max_ram).
+// The same with the flags that a tool has for them: --weights q4; another --store; (--max-ram).
 std::string WithFlags(std::string message);
 
 enum class ErrorStyle { kText, kJson };
