@@ -52,9 +52,11 @@ void ReplaceAll(std::string& text, const std::string& what, const std::string& w
 }  // namespace
 
 std::string WithFlags(std::string message) {
-  for (const std::string name : {"weights", "chat_template", "device", "stats", "store"}) {
+  for (const std::string name :
+       {"weights", "chat_template", "device", "stats", "store", "max_ram", "device_memory"}) {
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
+    ReplaceAll(message, "(" + name + ")", "(" + flag + ")");
     ReplaceAll(message, "another " + name, "another " + flag);
     const std::string before = name + " \"";
     for (size_t at = 0; (at = message.find(before, at)) != message.npos;) {
