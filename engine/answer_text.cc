@@ -1,6 +1,7 @@
 #include "engine/answer_text.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/text.h"
 
@@ -18,13 +19,37 @@ size_t PartOfMark(std::string_view text, std::string_view mark) {
 
 }  // namespace
 
-AnswerText::AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking)
+std::string StopTexts::Push(std::string_view text) {
+  if (is_found_) return {};
+  held_ += text;
+  size_t begin = std::string::npos, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at == std::string::npos || at + stop.size() > end) continue;
+    begin = at + stop.size() == end ? std::min(begin, at) : at;
+    end = at + stop.size();
+  }
+  is_found_ = begin != std::string::npos;
+  size_t num_ready = is_found_ ? begin : held_.size();
+  for (const std::string& stop : stops_) {
+    if (!is_found_) num_ready = std::min(num_ready, held_.size() - PartOfMark(held_, stop));
+  }
+  std::string ready = held_.substr(0, num_ready);
+  held_.erase(0, is_found_ ? held_.size() : num_ready);
+  return ready;
+}
+
+std::string StopTexts::Flush() { return std::exchange(held_, {}); }
+
+AnswerText::AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking,
+                       std::span<const std::string> stops)
     : tokenizer_(tokenizer),
       marks_(marks),
       stream_(tokenizer, /*strip_leading_space=*/true),
       state_(is_thinking           ? State::kThinking
              : marks.begin.empty() ? State::kAnswering
                                    : State::kBeginning),
+      stops_(stops),
       strips_beginning_(is_thinking) {}
 
 ShownText AnswerText::Push(int32_t id) {
@@ -43,8 +68,15 @@ ShownText AnswerText::Push(int32_t id) {
 ShownText AnswerText::Flush() {
   ShownText shown;
   Take(stream_.Flush(), /*is_control=*/false, &shown);
-  const bool is_thinking = state_ == State::kThinking;
-  Show(std::exchange(pending_, {}), is_thinking ? &shown.reasoning : &shown.answer);
+  const std::string pending = std::exchange(pending_, {});
+  if (is_thinking()) {
+    Show(pending, &shown.reasoning);
+  } else {
+    Answer(pending, &shown);
+    const std::string last = stops_.Flush();
+    num_passed_ += last.size();
+    Show(last, &shown.answer);
+  }
   held_.clear();
   return shown;
 }
@@ -55,7 +87,7 @@ void AnswerText::Take(std::string_view text, bool is_control, ShownText* shown) 
       marks_.begin.find(text) != std::string::npos || marks_.end.find(text) != std::string::npos;
   if (text.empty() || (is_control && (marks_.begin.empty() || !is_of_mark))) return;
   if (state_ == State::kAnswering) {
-    if (!is_control) Show(text, &shown->answer);
+    if (!is_control) Answer(text, shown);
     return;
   }
   pending_ += text;
@@ -74,7 +106,7 @@ void AnswerText::TakeBeginning(ShownText* shown) {
     strips_beginning_ = true;
   } else if (!std::string_view(marks_.begin).starts_with(rest)) {
     state_ = State::kAnswering;
-    Show(std::exchange(pending_, {}), &shown->answer);
+    Answer(std::exchange(pending_, {}), shown);
   }
 }
 
@@ -94,6 +126,13 @@ void AnswerText::TakeThinking(ShownText* shown) {
   state_ = State::kBeginning;
   TakeBeginning(shown);
   if (state_ == State::kThinking) TakeThinking(shown);
+}
+
+void AnswerText::Answer(std::string_view text, ShownText* shown) {
+  num_brought_ += text.size();
+  const std::string ready = stops_.Push(text);
+  num_passed_ += ready.size();
+  Show(ready, &shown->answer);
 }
 
 void AnswerText::Show(std::string_view text, std::string* to) {

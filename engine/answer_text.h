@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,24 +19,51 @@ struct ShownText {
   std::string answer, reasoning;
 };
 
+// Ends a text before the first of some stop texts that is complete in it; of those that are
+// complete with the same byte, before the longest. A text is the same however it was cut.
+class StopTexts {
+ public:
+  // None of them is empty. They must outlive this.
+  explicit StopTexts(std::span<const std::string> stops) : stops_(stops) {}
+  // What of the text can be shown now: all but an end that a stop text may begin with; once one was
+  // found nothing.
+  std::string Push(std::string_view text);
+  std::string Flush();  // the end: what was held back
+  bool is_found() const { return is_found_; }
+
+ private:
+  const std::span<const std::string> stops_;
+  std::string held_;
+  bool is_found_ = false;
+};
+
 // Splits an answer as it is decoded. White space at the end of both texts is held back until
 // something follows it, so that none is shown at the very end. One thread.
 class AnswerText {
  public:
   // `marks`: those that the model thinks between, or empty. `is_thinking`: the prompt ended with
-  // the first of them. All arguments must outlive this.
-  AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking);
+  // the first of them. `stops`: texts that end the answer, not its thoughts, and are no part of it;
+  // none empty. All arguments must outlive this.
+  AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking,
+             std::span<const std::string> stops = {});
 
   ShownText Push(int32_t id);
   ShownText Flush();  // the end: unfinished characters become U+FFFD
   // Tokens that were pushed while the model thought, marks included.
   uint64_t reasoning_tokens() const { return reasoning_tokens_; }
+  bool is_thinking() const { return state_ == State::kThinking; }
+  bool is_stopped() const { return stops_.is_found(); }  // a stop text was found
+  // Bytes of the answer that tokens have brought, a stop text included, and how many of the first
+  // of them are no longer held back: all there will ever be once it is stopped and flushed.
+  uint64_t num_brought() const { return num_brought_; }
+  uint64_t num_settled() const { return num_passed_ - (is_thinking() ? 0 : held_.size()); }
 
  private:
   enum class State { kBeginning, kThinking, kAnswering };
   void Take(std::string_view text, bool is_control, ShownText* shown);
   void TakeBeginning(ShownText* shown);
   void TakeThinking(ShownText* shown);
+  void Answer(std::string_view text, ShownText* shown);
   // Appends to `to`, but for white space at the end, which waits in held_.
   void Show(std::string_view text, std::string* to);
 
@@ -45,6 +73,8 @@ class AnswerText {
   State state_;
   std::string pending_;  // may yet become a mark
   std::string held_;     // white space that has not been shown
+  StopTexts stops_;
+  uint64_t num_brought_ = 0, num_passed_ = 0;  // before and behind stops_
   bool strips_beginning_ = false;
   uint64_t reasoning_tokens_ = 0;
 };

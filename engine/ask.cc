@@ -30,6 +30,9 @@ void AddNote(Answer& answer, const std::string& note) {
 // Of an answer, so many tokens have their place before it begins, each with so much text.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
 
+// All stop texts are compared with the end of the answer at each token.
+constexpr size_t kMaxStopBytes = 8192;
+
 Status InvalidOption(const char* param, const std::string& message) {
   return Status(Code::kInvalidArgument, message).WithParam(param);
 }
@@ -52,6 +55,43 @@ Result<SelectionRule> ReadRule(const AskOptions& options) {
   }
   rule.mass = options.mass;
   return rule;
+}
+
+bool IsIn(float value, float least, float most) { return value >= least && value <= most; }
+
+Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
+  const SamplingOptions& sampling = options.sampling;
+  if (!IsIn(sampling.temperature, 0, 10)) {
+    return InvalidOption("temperature", "temperature must be in [0, 10]");
+  }
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
+    return InvalidOption("top_p", "top_p must be in (0, 1]");
+  }
+  if (!IsIn(sampling.min_p, 0, 1)) return InvalidOption("min_p", "min_p must be in [0, 1]");
+  if (!IsIn(sampling.frequency_penalty, -2, 2)) {
+    return InvalidOption("frequency_penalty", "frequency_penalty must be in [-2, 2]");
+  }
+  if (!IsIn(sampling.presence_penalty, -2, 2)) {
+    return InvalidOption("presence_penalty", "presence_penalty must be in [-2, 2]");
+  }
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    if (id < 0 || static_cast<uint32_t>(id) >= vocab_size) {
+      return InvalidOption("logit_bias", "logit_bias names token " + std::to_string(id) +
+                                             "; the document's model has the tokens 0 to " +
+                                             std::to_string(vocab_size - 1));
+    }
+    if (!IsIn(bias, -100, 100)) {
+      return InvalidOption("logit_bias", "logit_bias must be in [-100, 100]");
+    }
+  }
+  size_t stop_bytes = 0;
+  for (const std::string& stop : options.stop_texts) {
+    if (stop.empty()) return InvalidOption("stop_texts", "one of stop_texts is empty");
+    stop_bytes += stop.size();
+  }
+  if (stop_bytes <= kMaxStopBytes) return {};
+  return InvalidOption("stop_texts", "stop_texts have more than " + std::to_string(kMaxStopBytes) +
+                                         " bytes; give shorter ones");
 }
 
 // What the budget means to a rule that does not keep it.
@@ -142,12 +182,6 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
   if (!(options.kv_budget >= 0 && options.kv_budget <= 1)) {
     return InvalidOption("kv_budget", "kv_budget must be in (0, 1]");
   }
-  if (!(options.sampling.temperature >= 0 && options.sampling.temperature <= 10)) {
-    return InvalidOption("temperature", "temperature must be in [0, 10]");
-  }
-  if (!(options.sampling.top_p > 0 && options.sampling.top_p <= 1)) {
-    return InvalidOption("top_p", "top_p must be in (0, 1]");
-  }
   if (options.max_missed && !(*options.max_missed > 0 && *options.max_missed < 1)) {
     return InvalidOption("max_missed", "max_missed must be in (0, 1)");
   }
@@ -156,17 +190,16 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
                          "max_session_rows must be at least " + std::to_string(kLeastSessionRows));
   }
   if (options.max_tokens < 1) return InvalidOption("max_tokens", "max_tokens must be at least 1");
-  return {};
+  return CheckSampling(options, model_->config().vocab_size);
 }
 
-// For this question, its answer and all that was said before.
-Status DocumentSession::ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget) {
+Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget) {
+  reserved_tokens_ = num_tokens, reserved_rows_ = num_rows;
   if (!document_->ram()) return {};
   const ModelConfig& config = model_->config();
   const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
   const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
-  const uint64_t conversation = (num_past() + num_tokens + max_tokens) * num_layer_heads * 2 *
-                                RowBytes(dtype, config.head_dim);
+  const uint64_t conversation = num_rows * num_layer_heads * 2 * RowBytes(dtype, config.head_dim);
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
   const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
@@ -189,6 +222,11 @@ void DocumentSession::Totals::Add(const StepRead& read) {
   all.missed += read.missed;
   all.missed_bound += read.missed_bound;
   all.bound_holds &= read.bound_holds;
+}
+
+bool DocumentSession::ReserveNextRow(double kv_budget) {
+  return num_past() < reserved_rows_ ||
+         ReserveRam(reserved_tokens_, reserved_rows_ + kReservedTokens, kv_budget).ok();
 }
 
 Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
@@ -295,7 +333,10 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
   const auto start = Clock::now();
   answer.text.reserve(std::min(room, kReservedTokens) * kReservedBytes);
   Sampler sampler(options.sampling);
-  AnswerText text(model_->tokenizer(), model_->chat_template().thinking(), next.is_thinking);
+  const Tokenizer& tokenizer = model_->tokenizer();
+  AnswerText text(tokenizer, model_->chat_template().thinking(), next.is_thinking,
+                  options.stop_texts);
+  SampledTokens tokens(tokenizer, text, options.top_logprobs, options.on_token);
   LoopDetector loops;
   const auto show = [&](const ShownText& shown) {
     answer.text += shown.answer;
@@ -315,8 +356,16 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       break;
     }
     ++answer.answer_tokens;
-    if (!show(text.Push(id)) || IsSet(options.cancel)) {
+    const bool was_thinking = text.is_thinking();
+    const uint64_t brought_before = text.num_brought();
+    const ShownText shown = text.Push(id);
+    tokens.Push(id, logits, was_thinking, brought_before);
+    if (!show(shown) || IsSet(options.cancel)) {
       answer.finish_reason = answer.stopped_by = "cancelled";
+      break;
+    }
+    if (text.is_stopped()) {
+      answer.finish_reason = "stop", answer.stopped_by = "stop_sequence";
       break;
     }
     if (loops.Push(id)) {
@@ -324,6 +373,10 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       break;
     }
     if (i + 1 == room) break;
+    if (!ReserveNextRow(budget)) {
+      AddNote(answer, "the memory limit left no room for more of the answer");
+      break;
+    }
     const auto step = Step({&id, 1}, budget, options.tail, options.cancel);
     if (step.status().code() == Code::kCancelled) {
       answer.finish_reason = answer.stopped_by = "cancelled";
@@ -332,7 +385,9 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     LECTERN_RETURN_IF_ERROR(step.status());
     logits = *step;
   }
-  (void)show(text.Flush());
+  const ShownText last = text.Flush();
+  tokens.Flush();
+  (void)show(last);
   answer.reasoning_tokens = text.reasoning_tokens();
   return {};
 }
@@ -385,8 +440,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
             " positions, or the question more than " + std::to_string(kMaxQuestionTokens) +
             " tokens; shorten the question or begin a new conversation");
   }
-  LECTERN_RETURN_IF_ERROR(ReserveRam(num_new, options.max_tokens, budget));
   const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
+  LECTERN_RETURN_IF_ERROR(
+      ReserveRam(num_new, num_past() + num_new + std::min(room, kReservedTokens), budget));
   const std::vector<int32_t> ids = BeginTurn(next);
   totals_ = {};
   settings_.max_missed = options.max_missed.value_or(-1);

@@ -110,7 +110,10 @@ class DocumentSession : public Session {
                 const AskOptions& options, Answer& answer, std::vector<int32_t>* sampled);
   void KeepTurn(Prompt prompt, std::span<const int32_t> sampled, std::string_view question,
                 const AskOptions& options, const Answer& answer);
-  Status ReserveRam(size_t num_tokens, size_t max_tokens, double kv_budget);
+  // Memory for a step of so many tokens, and so many rows of the conversation.
+  Status ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget);
+  // For the answer's next token, where the rows that are reserved are full. False: there is none.
+  bool ReserveNextRow(double kv_budget);
   // The shares at a budget below 1; nullptr: everything is read. Kept in `kept` until others are
   // asked for.
   struct KeptPlan {
@@ -159,6 +162,7 @@ class DocumentSession : public Session {
   StepBatch::Seat seat_;
   const double open_ms_;
   RamLimit::Share ram_share_;  // of the conversation and a step
+  uint64_t reserved_tokens_ = 0, reserved_rows_ = 0;  // what it is for
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;

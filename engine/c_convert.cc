@@ -59,6 +59,48 @@ Result<ChatHistory> ReadHistory(const lectern_ask_options& read) {
   return history;
 }
 
+Status ReadSampling(const lectern_ask_options& read, SamplingOptions& sampling) {
+  sampling.temperature = read.temperature;
+  if (read.top_p != 0) sampling.top_p = read.top_p;
+  sampling.seed = read.seed;
+  sampling.frequency_penalty = read.frequency_penalty;
+  sampling.presence_penalty = read.presence_penalty;
+  sampling.min_p = read.min_p;
+  sampling.top_k = read.top_k;
+  if (read.num_logit_bias > 0 && !read.logit_bias) {
+    return InvalidArgument("logit_bias", "logit_bias is NULL");
+  }
+  for (size_t i = 0; i < read.num_logit_bias; ++i) {
+    sampling.logit_bias.emplace_back(read.logit_bias[i].id, read.logit_bias[i].bias);
+  }
+  return {};
+}
+
+Status ReadStopTexts(const lectern_ask_options& read, std::vector<std::string>& texts) {
+  if (read.num_stop_texts > 0 && !read.stop_texts) {
+    return InvalidArgument("stop_texts", "stop_texts is NULL");
+  }
+  for (size_t i = 0; i < read.num_stop_texts; ++i) {
+    const lectern_string& stop = read.stop_texts[i];
+    LECTERN_ASSIGN(std::string text, Copy(stop.text, stop.text_len, "stop_texts"));
+    texts.push_back(std::move(text));
+  }
+  return {};
+}
+
+lectern_likely_token ToC(const LikelyToken& token) {
+  return {token.id, 0, token.logprob, token.bytes.data(), token.bytes.size()};
+}
+
+void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
+  std::vector<lectern_likely_token> likeliest;
+  for (const LikelyToken& likely : token.likeliest) likeliest.push_back(ToC(likely));
+  const lectern_sampled_token item = {sizeof(lectern_sampled_token),
+                                      ToC(static_cast<const LikelyToken&>(token)), likeliest.data(),
+                                      likeliest.size()};
+  read.on_token(&item, read.token_user);
+}
+
 bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
   const std::string stage(StageName(progress.stage));
   const lectern_progress event = {
@@ -161,9 +203,9 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   options.tail = read.no_tail == 0;
   if (read.max_tokens != 0) options.max_tokens = read.max_tokens;
   if (read.max_evidence != 0) options.max_evidence = read.max_evidence;
-  options.sampling.temperature = read.temperature;
-  if (read.top_p != 0) options.sampling.top_p = read.top_p;
-  options.sampling.seed = read.seed;
+  LECTERN_RETURN_IF_ERROR(ReadSampling(read, options.sampling));
+  LECTERN_RETURN_IF_ERROR(ReadStopTexts(read, options.stop_texts));
+  options.top_logprobs = static_cast<uint32_t>(std::min<uint64_t>(read.top_logprobs, UINT32_MAX));
   LECTERN_ASSIGN(options.fallback, ReadFallback(read.fallback));
   if (read.max_missed != 0) options.max_missed = read.max_missed;
   LECTERN_ASSIGN(const std::string rule, Copy(read.rule, read.rule_len, "rule"));
@@ -186,6 +228,9 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
       const std::string text(piece);
       return read.on_reasoning(text.c_str(), text.size(), read.reasoning_user) == 0;
     };
+  }
+  if (read.on_token) {
+    options.on_token = [read](const SampledToken& token) { ReportToken(read, token); };
   }
   return options;
 }

@@ -203,9 +203,9 @@ std::string_view SuggestedChatFormat(const Tokenizer& tokenizer) {
 }
 
 std::string AskedPlainly(std::string_view suggested) {
-  std::string text = "the model has no chat template: it is asked plainly";
+  std::string text = "the model has no chat template, so questions are put to it as plain text";
   if (!suggested.empty()) {
-    text += "; its control tokens are those of --chat-template " + std::string(suggested);
+    text += "; its control tokens are those of chat_template \"" + std::string(suggested) + "\"";
   }
   return text;
 }

@@ -36,7 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
 
 Status Refused(const std::string& path, const std::string& what) {
   return Status(Code::kUnsupportedModel, path + ": its chat template " + what +
-                                             "; give another with --chat-template: a file with a "
+                                             "; give another chat_template: a file with a "
                                              "Jinja program, or one of " +
                                              KnownChatFormats())
       .WithParam("chat_template");
@@ -260,7 +260,7 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
     if (tokenizer.ControlId(token) >= 0) continue;
     return Status(Code::kUnsupportedModel,
                   "the chat template " + source.name + " needs the token " + token +
-                      ", which the tokenizer does not have; choose another with --chat-template")
+                      ", which the tokenizer does not have; choose another chat_template")
         .WithParam("chat_template");
   }
   Result<jinja::Program> program = jinja::Program::Parse(source.jinja);

@@ -39,7 +39,7 @@ Result<std::shared_ptr<Device>> OpenNamed(std::optional<int> index, uint64_t mem
   if (kernels == nullptr) {
     return NoDevice("the kernels for GPUs cannot be loaded: " + why +
                     "; install liblectern_cuda.so.1 beside liblectern.so.1, or run on the CPU "
-                    "(--device cpu)");
+                    "(device \"cpu\")");
   }
   std::vector<CudaDeviceInfo> devices;
   const CudaStatus listed = ListCudaDevices(*kernels, devices);
@@ -95,14 +95,14 @@ Status Device::Check(Status status) const {
   is_lost_ = true;
   return {Code::kIoError, status.message() + "; " + name() + " (" + info_.name +
                               ") is lost to this process: start it again, or run on the CPU "
-                              "(--device cpu)"};
+                              "(device \"cpu\")"};
 }
 
 Status Device::CheckAlive() const {
   if (!is_lost_) return {};
   return {Code::kIoError, name() + " (" + info_.name +
                               ") failed before and is lost to this process: start it again, or "
-                              "run on the CPU (--device cpu)"};
+                              "run on the CPU (device \"cpu\")"};
 }
 
 Result<std::shared_ptr<DeviceStream>> DeviceStream::Create(std::shared_ptr<const Device> device) {

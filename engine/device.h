@@ -98,7 +98,7 @@ class DeviceArray {
     LECTERN_ASSIGN(share_, stream.device().memory()->Reserve(
                                size * sizeof(T), what,
                                "give a smaller model or shorter text, or run on the CPU "
-                               "(--device cpu)"));
+                               "(device \"cpu\")"));
     const Status status =
         stream.Check(DeviceBuffer<T>::Create(stream.stream(), size, buffer_));
     if (!status.ok()) share_ = RamLimit::Share();

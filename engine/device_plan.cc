@@ -70,7 +70,7 @@ Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory,
                     " MiB of the GPU's memory (" + Mebibytes(DeviceWeightBytes(config)) +
                     " of weights, the rest of a question) beside " + Mebibytes(taken) +
                     " MiB that are taken; device_memory gives " + Mebibytes(given) +
-                    " MiB: allow more, use a smaller model, or run on the CPU (--device cpu)")
+                    " MiB: allow more, use a smaller model, or run on the CPU (device \"cpu\")")
       .WithParam("device_memory");
 }
 
@@ -134,7 +134,7 @@ Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& sha
                 "indexing " + std::to_string(shape.num_tokens) + " tokens needs " +
                     Mebibytes(needed) + " MiB of the GPU's memory beside " + Mebibytes(taken) +
                     " MiB that are taken; device_memory gives " + Mebibytes(given) +
-                    " MiB: allow more, or index on the CPU (--device cpu)")
+                    " MiB: allow more, or index on the CPU (device \"cpu\")")
       .WithParam("device_memory");
 }
 

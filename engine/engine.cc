@@ -326,7 +326,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +
-                                         "; index a document first, or give another --store")
+                                         "; index a document first, or give another store")
           .WithParam("store");
     }
     return Catalog::Open(env_, path, mode);
@@ -513,7 +513,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const TensorFiles* const files, source.Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, source.config(), type));
     return ram_->Reserve(bytes, "the model in " + folder,
-                         "use a smaller model, or fewer bits (--weights q4)");
+                         "use a smaller model, or weights of fewer bits (weights \"q4\")");
   }
 
   Env& env_;

@@ -13,6 +13,7 @@
 
 #include "engine/cancel_flag.h"
 #include "engine/chat_history.h"
+#include "engine/sampled_tokens.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer.h"
 #include "index/retention/retention.h"
@@ -33,7 +34,7 @@ struct EngineOptions {
   // holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with.
   std::string model = {};
   std::string ollama_models = {};  // its folder; empty: names are not looked up
-  size_t num_threads = 0;  // 0: physical cores
+  size_t num_threads = 0;  // 0: DefaultThreads()
   // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
   // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
   uint64_t quota_bytes = 0;
@@ -212,6 +213,8 @@ enum class Fallback {
 struct AskOptions {
   float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
   bool tail = true;     // clusters that are not read count through their centroid and mean value
+  // Of the answer, at least 1; where the model's positions or the memory limit leave room for
+  // fewer, the answer ends there.
   uint32_t max_tokens = 256;
   SamplingOptions sampling;
   uint32_t max_evidence = 3;
@@ -242,6 +245,14 @@ struct AskOptions {
   std::function<bool(std::string_view)> on_text;
   // The same of what the model thinks before it answers.
   std::function<bool(std::string_view)> on_reasoning;
+  // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
+  // part is shown. The model's thoughts may hold them. None is empty.
+  std::vector<std::string> stop_texts;
+  // Receives each token of the answer, on the calling thread, before `on_text` gets the last part
+  // of its text; with `top_logprobs` of the likeliest tokens in its place. Costs a pass over the
+  // vocabulary a token.
+  std::function<void(const SampledToken&)> on_token;
+  uint32_t top_logprobs = 0;
   const CancelFlag* cancel = nullptr;
 };
 
@@ -287,8 +298,9 @@ struct Answer {
   // "</think>". No part of `text`.
   std::string reasoning;
   std::string finish_reason;  // "stop", "length", "cancelled"
-  // Why it ended: "end" (the model ended it), "max_tokens", "cancelled", or "repetition": it went
-  // round in a loop, which is also "stop".
+  // Why it ended: "end" (the model ended it), "stop_sequence" (one of AskOptions::stop_texts came),
+  // "max_tokens", "cancelled", or "repetition": it went round in a loop. The finish reason of the
+  // first two and of the last one is "stop".
   std::string stopped_by;
   uint64_t document_tokens = 0, question_tokens = 0;
   uint64_t answer_tokens = 0, reasoning_tokens = 0;  // the former include the latter

@@ -140,6 +140,14 @@ struct AskOptions {           // lectern_ask_options
   std::vector<Turn> turns = {};
   std::string instructions = {};
   std::function<bool(std::string_view)> on_reasoning = {};  // as on_text: what the model thinks
+  float frequency_penalty = 0, presence_penalty = 0;        // [-2, 2], over the answer's tokens
+  float min_p = 0;     // [0, 1]: tokens at least this times as likely as the likeliest one
+  uint32_t top_k = 0;  // this many of the likeliest tokens; 0: all
+  std::vector<lectern_logit_bias> logit_bias = {};
+  std::vector<std::string> stop_texts = {};  // texts that end the answer and are no part of it
+  // Each token of the answer before the last part of its text, with the likeliest in its place.
+  std::function<void(const lectern_sampled_token&)> on_token = {};
+  uint32_t top_logprobs = 0;  // how many of them
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
@@ -148,7 +156,7 @@ class Answer {
   std::string_view text() const;
   std::string_view reasoning() const;              // what the model thought before; or empty
   std::string_view finish_reason() const;          // "stop", "length" or "cancelled"
-  std::string_view stopped_by() const;  // "end", "max_tokens", "cancelled" or "repetition"
+  std::string_view stopped_by() const;             // "end", "stop_sequence", "max_tokens", …
   std::string_view note() const;                   // something to tell the user, or empty
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
   std::vector<lectern_evidence> evidence() const;  // passages, by share of the attention
@@ -264,7 +272,7 @@ struct EngineOptions {          // lectern_engine_options
   std::string_view store = {};  // directory; created by the first Index. Required
   // Folder, .gguf file or name of Ollama's; empty: the one a document was indexed with
   std::string_view model = {};
-  uint64_t num_threads = 0;     // 0: physical cores
+  uint64_t num_threads = 0;     // 0: physical cores that may be used
   uint64_t quota_bytes = 0;     // of the store; 0: any
   lectern_io io = LECTERN_IO_MMAP;
   uint64_t max_ram_bytes = 0;     // of memory; 0: any

@@ -19,6 +19,8 @@
  *    thread, may call the API, and must return (no exception, no longjmp).
  *  - The program may fork. A child may exec, which inherits no descriptor of ours, or end by _exit;
  *    before that it calls nothing here and frees nothing: its copies of handles have no threads.
+ *  - dlclose does not unload the shared library: handles and calls go on, freeing them gives back
+ *    what they have.
  */
 #ifndef LECTERN_ENGINE_LECTERN_C_H_
 #define LECTERN_ENGINE_LECTERN_C_H_
@@ -127,7 +129,9 @@ typedef struct lectern_engine_options {
    * holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with. */
   const char* model;
   size_t model_len;
-  uint64_t num_threads; /* 0: physical cores */
+  /* 0: one for each physical core that the process may run on, but no more than the whole cores that
+   * the CPU quota of its control groups grants. */
+  uint64_t num_threads;
   /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
    * refused before it begins: LECTERN_NO_SPACE says what is used, needed and allowed. */
   uint64_t quota_bytes;
@@ -379,11 +383,40 @@ typedef struct lectern_turn { /* never grows: it comes in arrays */
   size_t answer_len;
 } lectern_turn;
 
+typedef struct lectern_string { /* never grows: it comes in arrays */
+  const char* text;
+  size_t text_len;
+} lectern_string;
+
+typedef struct lectern_logit_bias { /* never grows: it comes in arrays */
+  int32_t id;                       /* a token of the document's model: lectern_session_tokenize */
+  float bias;                       /* [-100, 100]: added to its logit */
+} lectern_logit_bias;
+
+typedef struct lectern_likely_token { /* never grows: it comes in arrays */
+  int32_t id;
+  int32_t reserved;  /* 0 */
+  double logprob;    /* natural logarithm of its probability, at most 0 */
+  const char* bytes; /* what it stands for in running text; not always whole characters */
+  size_t bytes_len;
+} lectern_likely_token;
+
+/* A token of the answer. Its probability is that of the softmax of the model's own logits, before
+ * temperature, penalties, biases and the choice of the likeliest. */
+typedef struct lectern_sampled_token {
+  size_t struct_size;
+  lectern_likely_token token;
+  const lectern_likely_token* likeliest; /* in its place, the likeliest first */
+  size_t num_likeliest;
+} lectern_sampled_token;
+/* `token` and all that it points to: valid during the call. */
+typedef void (*lectern_sampled_fn)(const lectern_sampled_token* token, void* user);
+
 typedef struct lectern_ask_options {
   size_t struct_size;
   float kv_budget;           /* (0, 1]; 0: the document's default; 1: exact, reads everything */
   int32_t no_tail;           /* 1: clusters that are not read do not count at all */
-  uint32_t max_tokens;       /* of the answer; 0: 256 */
+  uint32_t max_tokens;       /* of the answer, fewer where no more fit; 0: 256 */
   uint32_t max_evidence;     /* passages; 0: 3 */
   float temperature;         /* [0, 10]; 0: greedy */
   float top_p;               /* (0, 1]; 0: 1 */
@@ -421,6 +454,27 @@ typedef struct lectern_ask_options {
   /* Pieces of what the model thinks before it answers, as on_text. May be NULL. */
   lectern_answer_fn on_reasoning;
   void* reasoning_user;
+  /* A token is drawn so: the model's logits, plus logit_bias, less the penalties; the softmax of
+   * their quotient by the temperature; of that the tokens that min_p, then top_k, then top_p leave.
+   * The penalties, [-2, 2], are taken from the logit of a token that the answer has already: the
+   * first for each time that it has it, the second once. */
+  float frequency_penalty;
+  float presence_penalty;
+  float min_p;    /* [0, 1]: tokens at least this times as likely as the likeliest one */
+  uint32_t top_k; /* this many of the likeliest tokens; 0: all */
+  const lectern_logit_bias* logit_bias;
+  size_t num_logit_bias;
+  /* Texts that end the answer, also where they lie across tokens: it stops before the first of
+   * them, of which no part is shown. The model's thoughts may hold them. None is empty; all
+   * together have at most 8,192 bytes. */
+  const lectern_string* stop_texts;
+  size_t num_stop_texts;
+  /* Each token of the answer, before on_text gets the last part of its text; with `top_logprobs` of
+   * the likeliest tokens in its place. Thoughts, control tokens and what a stop text cut off are
+   * not told. May be NULL. */
+  lectern_sampled_fn on_token;
+  void* token_user;
+  uint64_t top_logprobs;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -511,8 +565,9 @@ LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t
 /* The model's thoughts before its answer: the text between marks such as "<think>" and "</think>";
  * or "". No part of lectern_answer_text. */
 LECTERN_API const char* lectern_answer_reasoning(const lectern_answer* answer, size_t* len);
-/* Why the answer ended: "end", the model ended it; "max_tokens"; "cancelled"; or "repetition", it
- * went round in a loop, for which the finish reason is "stop" as well. */
+/* Why the answer ended: "end", the model ended it; "stop_sequence", one of the stop_texts came;
+ * "max_tokens"; "cancelled"; or "repetition", it went round in a loop. The finish reason of the
+ * first two and of the last one is "stop". */
 LECTERN_API const char* lectern_answer_stopped_by(const lectern_answer* answer, size_t* len);
 /* "stop", "length" or "cancelled". */
 LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);

@@ -149,8 +149,9 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   return c;
 }
 
-template <typename Callback>
-lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback& reasoning) {
+template <typename Callback, typename TokenCallback>
+lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback& reasoning,
+                        TokenCallback& tokens) {
   auto c = Sized<lectern_ask_options>();
   c.kv_budget = options.kv_budget;
   c.no_tail = options.tail ? 0 : 1;
@@ -179,6 +180,14 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
       return static_cast<Callback*>(user)->StopAfter(std::string_view(text, len));
     };
   }
+  c.frequency_penalty = options.frequency_penalty;
+  c.presence_penalty = options.presence_penalty;
+  c.min_p = options.min_p;
+  c.top_k = options.top_k;
+  c.logit_bias = options.logit_bias.data(), c.num_logit_bias = options.logit_bias.size();
+  c.token_user = &tokens;
+  if (tokens.function) c.on_token = ItemFunction<lectern_sampled_token>(tokens);
+  c.top_logprobs = options.top_logprobs;
   return c;
 }
 
@@ -331,19 +340,26 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   if (options.stop.stop_requested()) return internal::Stopped();
   internal::Callback<decltype(options.on_text)> callback{options.on_text, options.stop};
   internal::Callback<decltype(options.on_reasoning)> reasoning{options.on_reasoning, options.stop};
-  lectern_ask_options c = internal::ToC(options, callback, reasoning);
+  internal::Callback<decltype(options.on_token)> tokens{options.on_token};
+  lectern_ask_options c = internal::ToC(options, callback, reasoning, tokens);
   std::vector<lectern_turn> turns;
   for (const Turn& turn : options.turns) {
     turns.push_back(
         {turn.question.data(), turn.question.size(), turn.answer.data(), turn.answer.size()});
   }
   c.turns = turns.data(), c.num_turns = turns.size();
+  std::vector<lectern_string> stop_texts;
+  for (const std::string& text : options.stop_texts) {
+    stop_texts.push_back({text.data(), text.size()});
+  }
+  c.stop_texts = stop_texts.data(), c.num_stop_texts = stop_texts.size();
   const std::stop_callback cancel(options.stop, [this] { Cancel(); });
   auto answer = internal::Take<lectern_answer>([&](lectern_answer** out, lectern_error** error) {
     return lectern_session_ask(handle_.get(), question.data(), question.size(), &c, out, error);
   });
   callback.Rethrow();
   reasoning.Rethrow();
+  tokens.Rethrow();
   if (!answer.ok()) return answer.error();
   return Answer(std::move(*answer));
 }

@@ -230,8 +230,8 @@ Status CheckGroups(const Plan& plan, const TensorFiles& all, WeightsType type) {
     return Status(Code::kUnsupportedModel,
                   all.files[tensor.file].path + ": tensor " + all.Shown(name) + " has rows of " +
                       std::to_string(shape[1]) +
-                      " values, which are not groups of 32 and cannot be quantised; use --weights "
-                      "stored");
+                      " values, which are not groups of 32 and cannot be quantised; use weights "
+                      "\"stored\"");
   }
   return Status();
 }
@@ -253,7 +253,7 @@ Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType
                   all.files[tensor.file].path + ": tensor " + all.Shown(name) +
                       " joins matrices of " + std::to_string(size) +
                       " rows, which are not whole panels of 16 and cannot be quantised; use "
-                      "--weights stored");
+                      "weights \"stored\"");
   }
   return {};
 }

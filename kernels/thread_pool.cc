@@ -1,18 +1,16 @@
 #include "kernels/thread_pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <set>
 #include <utility>
 
 #include "hwy/cache_control.h"
+#include "kernels/process_limits.h"
 
 namespace lectern {
 namespace {
@@ -172,40 +170,6 @@ void ThreadPool::ParallelFor(size_t num_items, Body body) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-namespace {
-
-// "core_id" of /sys may be missing (containers, other kernels): then every CPU counts as a core.
-int ReadTopology(int cpu, const char* name) {
-  char path[128];
-  std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, name);
-  int value = -1;
-  if (FILE* file = std::fopen(path, "re")) {
-    if (std::fscanf(file, "%d", &value) != 1) value = -1;
-    std::fclose(file);
-  }
-  return value;
-}
-
-}  // namespace
-
-size_t DefaultThreads() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-    return std::max(1u, std::thread::hardware_concurrency());
-  }
-  std::set<std::pair<int, int>> cores;
-  int unknown = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
-    const int core = ReadTopology(cpu, "core_id");
-    if (core < 0) {
-      ++unknown;
-    } else {
-      cores.insert({ReadTopology(cpu, "physical_package_id"), core});
-    }
-  }
-  return std::max<size_t>(1, cores.size() + static_cast<size_t>(unknown));
-}
+size_t DefaultThreads() { return UsableCores(AllowedCpus()); }
 
 }  // namespace lectern

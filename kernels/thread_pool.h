@@ -64,7 +64,8 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-// Physical cores that this process may run on; at least 1.
+// Physical cores that this process may run on, as far as its control groups grant them whole; at
+// least 1. A thread more than they grant would stall all of them again and again.
 size_t DefaultThreads();
 
 }  // namespace lectern

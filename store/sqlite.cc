@@ -88,7 +88,7 @@ const char* WayOut(Code code, int rc) {
     case Code::kReadOnly:
       return "; the store cannot be written";
     case Code::kCorrupt:
-      return "; rebuild the catalog from its shards: lectern-store recover";
+      return "; rebuild the catalog from its shards (lectern-store recover, or Engine::Recover)";
     default:
       return "";
   }

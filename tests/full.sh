@@ -30,7 +30,10 @@
 #   clients       programs and libraries of the field ask the server, stream, cancel and read errors:
 #                 curl, wget, Java, Go, Node, Chromium, nginx, haproxy, and those of PyPI in a virtual
 #                 environment in build-clients; the table goes where that of `fuzz` does
-#   openai        the server through OpenAI's Python client (PYTHON with openai)
+#   openai        the server through OpenAI's Python client, every field of its types, and through
+#                 frameworks over it, with a table (PYTHON with openai; langchain-openai,
+#                 pydantic-ai-slim, openai-agents, haystack-ai, smolagents and dspy as far as they are
+#                 installed)
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
 #                 goes where that of `fuzz` does
@@ -328,6 +331,8 @@ openai() {
   build release lectern-server index-document
   LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
     "${PYTHON:-python3}" tests/tools/openai_test.py --verbose
+  LECTERN_BIN=build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model \
+    "${PYTHON:-python3}" -W ignore tests/tools/openai_clients_test.py --verbose
 }
 
 misuse() {
@@ -376,7 +381,7 @@ clang() {
 }
 
 packaging() {
-  install_packages bsdutils libprotobuf-dev lintian man-db protobuf-compiler
+  install_packages bsdutils curl libprotobuf-dev lintian man-db protobuf-compiler systemd
   # The samples: Node has N-API's headers where it does not come from Debian.
   install_packages python3-pil python3-yaml qt6-base-dev xauth xvfb
   [ -e /usr/include/node/node_api.h ] || install_packages libnode-dev nodejs

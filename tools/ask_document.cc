@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/lectern.h"
@@ -49,53 +50,71 @@ struct AskFlags {
 };
 
 void AddReadingFlags(CommandLine& app, AskFlags& flags) {
-  const Option budget =
-      app.AddOption("--kv-budget", flags.options.kv_budget,
-                    "Share of the document's keys and values to read (else the document's own)");
+  const Option budget = app.AddOption(
+      "--kv-budget", flags.options.kv_budget,
+      "Share of the document's keys and values to read for the answer, above 0 and up to "
+      "1 (default: the share that it was indexed with)");
   budget.TypeName("F").Check(Share());
-  app.AddFlag("--exact", flags.exact, "Read all of them").Excludes(budget);
-  app.AddFlag("--no-tail", flags.no_tail, "Ignore what is not read instead of summarising it");
+  app.AddFlag("--exact", flags.exact,
+              "Read the whole document for every token, as models usually do: slower")
+      .Excludes(budget);
+  app.AddFlag("--no-tail", flags.no_tail,
+              "Ignore the text that is not read; else an average of it counts");
   app.AddOption("--max-missed", flags.options.max_missed,
-                "Read on, past the budget, until at most this share of the attention is missed")
+                "Read more than --kv-budget where needed, until at most this share of the model's "
+                "attention (an estimate, between 0 and 1) is on unread text")
       .TypeName("E")
       .Check(NumberBetween(1e-6, 0.999999));
-  app.AddOption("--rule", flags.options.rule,
-                "What is read: default; or whole clusters alone, by threshold, cap or top-p")
+  app.AddOption(
+         "--rule", flags.options.rule,
+         "How the text to read is chosen: default; or, for experiments, whole clusters only, by "
+         "threshold, cap or top-p (default: default)")
       .TypeName("R")
       .Check(OneOf({"default", "threshold", "cap", "top-p"}));
   app.AddOption("--mass", flags.options.mass,
-                "Of --rule top-p: share of the attention to read (else 0.95)")
+                "With --rule top-p: share of the attention to read (default: 0.95)")
       .TypeName("P")
       .Check(ShareBelowOne());
-  app.AddOption("--layer-budget", flags.options.layer_budget,
-                "How layers share the budget: uniform, pyramid, squeeze, kv-compress, dense-first")
+  app.AddOption(
+         "--layer-budget", flags.options.layer_budget,
+         "How the share to read is divided among the model's layers: uniform, pyramid, squeeze, "
+         "kv-compress, dense-first (default: as the document was indexed)")
       .TypeName("P");
   app.AddOption("--head-budget", flags.options.head_budget,
-                "How the heads of a layer share theirs: global, uniform, kv-compress")
+                "How a layer's part of it is divided among its attention heads: global, uniform, "
+                "kv-compress (default: as the document was indexed)")
       .TypeName("P");
-  app.AddOption("--fallback", flags.fallback,
-                "Where a question draws on much of the document: warn (default), or begin again "
-                "and read all of it (exact)")
+  app.AddOption(
+         "--fallback", flags.fallback,
+         "If a question needs much of the document: warn, or exact (start again and read the "
+         "whole document) (default: warn)")
       .TypeName("F")
       .Check(OneOf(kFallbacks));
 }
 
 void AddAnswerFlags(CommandLine& app, AskFlags& flags) {
   app.AddOption("--max-session-rows", flags.options.max_session_rows,
-                "Of a conversation, keys and values of each layer and kv head that stay after an "
-                "answer, in the mean: 64 or more (else all)")
+                "In a conversation: remember only the N tokens of earlier questions and answers that "
+                "got the most attention, on average over the model's heads; 64 or more (default: "
+                "all)")
       .TypeName("N")
       .Check(NumberBetween(64, 1 << 30));
-  app.AddOption("--max-tokens", flags.options.max_tokens, "Of an answer (else 256)")
+  app.AddOption("--max-tokens", flags.options.max_tokens,
+                "Longest answer, in tokens (default: 256)")
       .TypeName("N")
       .Check(NumberBetween(1, 1 << 20));
-  app.AddOption("--temperature", flags.options.temperature, "0 (default: the likeliest) to 10")
+  app.AddOption(
+         "--temperature", flags.options.temperature,
+         "Randomness of the answer, 0 to 10; 0 always takes the likeliest token (default: 0)")
       .TypeName("T")
       .Check(NumberBetween(0, 10));
-  app.AddOption("--sample-top-p", flags.options.top_p, "Sample from the likeliest P (else 1)")
+  app.AddOption("--sample-top-p", flags.options.top_p,
+                "With a temperature: choose among the likeliest tokens that have this probability "
+                "together, above 0 and up to 1 (default: 1)")
       .TypeName("P")
       .Check(Share());
-  app.AddOption("--seed", flags.options.seed, "Of the sampling (else 0)")
+  app.AddOption("--seed", flags.options.seed,
+                "With a temperature: the same seed gives the same answer again (default: 0)")
       .TypeName("N")
       .Check(NonNegativeNumber());
 }
@@ -104,18 +123,25 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
   AddDeviceFlags(app, flags.engine);
-  app.AddOption("--document", flags.document,
-                "Name, id or path of the file (else the only one of the store)")
+  app.AddOption(
+         "--document", flags.document,
+         "Name or id of the document, or path of its file (default: the only one in the store)")
       .TypeName("NAME");
   AddReadingFlags(app, flags);
   AddAnswerFlags(app, flags);
-  app.AddOption("--offset-unit", flags.offset_unit, "Of --json: utf8 (default), utf16, codepoint")
+  app.AddOption("--offset-unit", flags.offset_unit,
+                "Unit of the passages' begin and end in --json: utf8 (bytes), utf16, codepoint "
+                "(default: utf8)")
       .TypeName("U")
       .Check(OneOf(kOffsetUnits));
   const Option questions = app.AddOption(
-      "--questions", flags.questions, "Ask each {\"question\", \"answer\"?} of a JSON Lines file");
+      "--questions", flags.questions,
+      "Ask every question of a file that has one JSON object on each line: {\"question\": "
+      "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
-  app.AddOption("QUESTION", flags.question, "What to ask").TypeName("").Excludes(questions);
+  app.AddOption("QUESTION", flags.question, "The question (none: a conversation)")
+      .TypeName("")
+      .Excludes(questions);
 }
 
 std::string OnOneLine(std::string_view text) {
@@ -157,7 +183,7 @@ std::string ReceiptText(const api::Answer& answer) {
   if (receipt.reasoning_tokens > 0) {
     text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
   }
-  if (!answer.note().empty()) text += "; " + std::string(answer.note());
+  if (!answer.note().empty()) text += "; " + WithFlags(std::string(answer.note()));
   return text + "\n";
 }
 
@@ -211,7 +237,22 @@ class AskDocument {
   }
 
  private:
-  api::Result<api::Session> Open() { return engine_.Open(flags_.document); }
+  api::Result<api::Session> Open() {
+    auto session = engine_.Open(flags_.document);
+    if (session.ok()) NameBundledModel();
+    return session;
+  }
+
+  // Once, where nobody chose a model: whoever sees the answers would take it for the best there is.
+  void NameBundledModel() {
+    if (std::exchange(is_model_named_, true) || flags_.engine.json()) return;
+    if (!flags_.engine.model.empty()) return;
+    auto found = engine_.Find(flags_.document);
+    auto reader = BundledReader();
+    if (!found.ok() || !reader.ok() || found->model != *reader) return;
+    PrintNote(kTool, "answers are those of " + std::string(kBundledModel) +
+                         "; index the document with --model to use another");
+  }
 
   int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
 
@@ -294,6 +335,7 @@ class AskDocument {
   api::Engine engine_;
   Output output_;
   bool is_output_gone_ = false;
+  bool is_model_named_ = false;
 };
 
 int Run(AskFlags flags) {

@@ -1,16 +1,20 @@
 #include "tools/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <numeric>
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "kernels/process_limits.h"
 #include "tools/quantities.h"
 
 namespace lectern::tools {
@@ -82,6 +86,77 @@ bool WantsJson(int argc, char** argv) {
     if (std::string_view(argv[i]) == "--json") return true;
   }
   return false;
+}
+
+// How many characters to insert, remove or replace until `a` is `b`.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, diagonal + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+// "; did you mean --model?", where one of `names` is near to what was given, or begins like it.
+std::string Suggestion(std::string_view given, const std::vector<std::string>& names) {
+  std::string best;
+  size_t least = given.size() / 3 + 1;  // a third of it may be wrong
+  for (const std::string& name : names) {
+    const bool is_begun = given.size() > 3 && name.starts_with(given);
+    const size_t distance = is_begun ? 1 : EditDistance(given, name);
+    if (distance < least || (best.empty() && distance == least)) {
+      least = distance;
+      best = name;
+    }
+  }
+  return best.empty() ? "" : "; did you mean " + best + "?";
+}
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// Of the tool and of the command that was given.
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  const auto add = [&](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  };
+  add(app);
+  for (const CLI::App* command : app.get_subcommands()) add(*command);
+  return names;
+}
+
+// Why the arguments that were left over are wrong; empty: none was.
+std::string WrongArgument(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  const auto option = std::find_if(left.begin(), left.end(), [](const std::string& text) {
+    return text.size() > 1 && text.starts_with('-');
+  });
+  if (option != left.end()) {
+    const std::string name = option->substr(0, option->find('='));
+    std::string dashed = name;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    return "there is no option " + name + Suggestion(dashed, OptionNames(app));
+  }
+  if (left.empty()) return "";
+  const std::vector<std::string> commands = CommandNames(app);
+  if (!commands.empty() && app.get_subcommands().empty()) {
+    return "there is no command \"" + left.front() + "\"" + Suggestion(left.front(), commands);
+  }
+  return "the argument \"" + left.front() + "\" is one too many; a text with spaces needs quotes";
 }
 
 std::string Size(const std::string& text) {
@@ -171,61 +246,79 @@ bool CommandLine::parsed() const { return app_->parsed(); }
 
 void AddStoreFlags(CommandLine& app, EngineFlags& flags) {
   app.AddOption("--store", flags.store,
-                "Directory of the documents (LECTERN_STORE; else $XDG_DATA_HOME/lectern)")
+                "Folder with the indexed documents (default: $LECTERN_STORE, else "
+                "$XDG_DATA_HOME/lectern, else ~/.local/share/lectern)")
       .TypeName("DIR")
       .Check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
   app.AddFlag(
-      "--json", [&flags] { flags.style = ErrorStyle::kJson; }, "Print JSON; errors too");
+      "--json", [&flags] { flags.style = ErrorStyle::kJson; },
+      "Print JSON instead of text, errors included");
 }
 
 void AddQuotaFlag(CommandLine& app, EngineFlags& flags) {
-  app.AddOption("--quota", flags.quota,
-                "What the store may come to on disk, as 500MB or 2GiB (LECTERN_QUOTA; else any)")
+  app.AddOption(
+         "--quota", flags.quota,
+         "Most disk space for the store, such as 500MB or 2GiB; what would exceed it is refused "
+         "beforehand (default: $LECTERN_QUOTA, else unlimited)")
       .TypeName("SIZE")
       .Check(Size);
 }
 
-void AddModelFlags(CommandLine& app, EngineFlags& flags) {
-  app.AddOption("--model", flags.model,
-                "A model: Hugging Face folder, .gguf file, or a name of Ollama's (LECTERN_MODEL)")
+void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& default_model) {
+  app.AddOption(
+         "--model", flags.model,
+         "The language model: a Hugging Face folder, a .gguf file, or the name of a model that "
+         "Ollama has, such as llama3.2:1b (default: $LECTERN_MODEL, else " +
+             default_model + ")")
       .TypeName("PATH");
-  app.AddOption("--weights", flags.weights,
-                "The model's matrices as stored, or quantised once to 8 or 4 bits: stored, q8, q4 "
-                "(LECTERN_WEIGHTS; else the document's, for indexing stored)")
+  app.AddOption(
+         "--weights", flags.weights,
+         "Precision of the model's weights: stored (as in its files), q8 or q4 (8 or 4 bits: "
+         "less memory, faster, a little less exact) (default: $LECTERN_WEIGHTS, else what "
+         "the document was indexed with; for indexing: stored)")
       .TypeName("W")
       .Check(OneOf({"stored", "q8", "q4"}));
   app.AddOption("--chat-template", flags.chat_template,
-                "The chat template: a file with a Jinja program, or the name of a built-in one "
-                "(plain, llama3, chatml, ...; LECTERN_CHAT_TEMPLATE; else the document's, for "
-                "indexing the model's own)")
+                "How questions are worded for the model: a file with its chat template (Jinja), or "
+                "the name of a built-in one: plain, llama3, chatml, ... (default: "
+                "$LECTERN_CHAT_TEMPLATE, else what the document was indexed with; for indexing: "
+                "the model's own)")
       .TypeName("T");
-  app.AddOption("--threads", flags.num_threads,
-                "Threads to compute with (LECTERN_THREADS; else one per physical core)")
+  app.AddOption(
+         "--threads", flags.num_threads,
+         "Number of threads (default: $LECTERN_THREADS, else one for each physical core that "
+         "this process may use)")
       .TypeName("N")
       .Check(NumberBetween(1, kMaxThreads));
-  app.AddOption("--io", flags.io,
-                "How files are read: mmap, or pread, which turns a file that is cut or fails under "
-                "us into an error (LECTERN_IO; else mmap)")
+  app.AddOption(
+         "--io", flags.io,
+         "How files are read: mmap (fastest), or pread (a file that shrinks or cannot be read "
+         "later is an error, where mmap would end the program) (default: $LECTERN_IO, else "
+         "mmap)")
       .TypeName("I")
       .Check(OneOf({"mmap", "pread"}));
   app.AddOption("--max-ram", flags.max_ram,
-                "Memory to take beside the program itself, as 500MB or 2GiB (LECTERN_MAX_RAM; else "
-                "any)")
+                "Most memory to use beside the program itself, such as 500MB or 2GiB; what needs "
+                "more is refused beforehand (default: $LECTERN_MAX_RAM, else seven eighths of the "
+                "limit of a container or control group, else unlimited)")
       .TypeName("SIZE")
       .Check(Size);
-  app.AddFlag("--rehash", flags.rehash,
-              "Hash the model's weights although their files look as they did last time");
+  app.AddFlag(
+      "--rehash", flags.rehash,
+      "Check by their hash that the model's files are the same, even if sizes and times say "
+      "so");
 }
 
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags) {
   flags.has_device = true;
-  app.AddOption("--device", flags.device,
-                "Where to compute: cpu, cuda or cuda:N for an NVIDIA GPU, auto for one if there is "
-                "any (LECTERN_DEVICE; else cpu)")
+  app.AddOption(
+         "--device", flags.device,
+         "Where to compute: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU number N), or auto "
+         "(a GPU if one can be used, else the CPU) (default: $LECTERN_DEVICE, else cpu)")
       .TypeName("D");
   app.AddOption("--device-memory", flags.device_memory,
-                "Memory of the GPU to take, as 8GB or 20GiB (LECTERN_DEVICE_MEMORY; else nearly "
-                "what is free)")
+                "Most memory of the GPU to use, such as 8GB or 20GiB (default: "
+                "$LECTERN_DEVICE_MEMORY, else nearly all that is free)")
       .TypeName("SIZE")
       .Check(Size);
 }
@@ -264,7 +357,9 @@ std::optional<int> ParseCommandLine(CommandLine& command_line, int argc, char** 
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
     const ErrorStyle style = WantsJson(argc, argv) ? ErrorStyle::kJson : ErrorStyle::kText;
-    const std::string message = std::string(error.what()) + " (see " + app.get_name() + " --help)";
+    const std::string wrong = WrongArgument(app);
+    const std::string message = (wrong.empty() ? std::string(error.what()) : wrong) + " (see " +
+                                app.get_name() + " --help)";
     return PrintError(app.get_name(), {LECTERN_INVALID_ARGUMENT, message, {}}, style);
   }
 }
@@ -286,6 +381,12 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   auto max_ram = ReadSize(flags.max_ram, "LECTERN_MAX_RAM");
   if (!max_ram.ok()) return max_ram.error();
   flags.max_ram_bytes = *max_ram;
+  flags.max_ram_of = flags.max_ram.empty() ? "LECTERN_MAX_RAM" : "--max-ram";
+  if (flags.max_ram_bytes == 0) {
+    // What takes more would end the program instead of being refused.
+    flags.max_ram_bytes = PlannedMemoryBytes().value_or(0);
+    flags.max_ram_of = "its container or control group";
+  }
   if (flags.has_device) {
     auto device_memory = ReadSize(flags.device_memory, "LECTERN_DEVICE_MEMORY");
     if (!device_memory.ok()) return device_memory.error();

@@ -70,12 +70,14 @@ class CommandLine {
 struct EngineFlags {
   std::string store;           // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
   std::string model;           // --model, LECTERN_MODEL, empty
-  uint64_t num_threads = 0;    // --threads, LECTERN_THREADS, 0: physical cores
+  uint64_t num_threads = 0;    // --threads, LECTERN_THREADS, 0: usable cores
   std::string quota;           // --quota, LECTERN_QUOTA, empty: none
   uint64_t quota_bytes = 0;    // `quota`; set by WithEnvironment
   std::string io;              // --io, LECTERN_IO, "mmap"
-  std::string max_ram;         // --max-ram, LECTERN_MAX_RAM, empty: none
-  uint64_t max_ram_bytes = 0;  // `max_ram`; set by WithEnvironment
+  std::string max_ram;         // --max-ram, LECTERN_MAX_RAM, empty: the control group's
+  // `max_ram`, else what a control group leaves, and which of them it is; set by WithEnvironment.
+  uint64_t max_ram_bytes = 0;
+  std::string max_ram_of;
   bool rehash = false;         // --rehash
   std::string weights;         // --weights, LECTERN_WEIGHTS, empty: the document's
   std::string ollama_models;   // OLLAMA_MODELS, else where Ollama keeps them
@@ -104,12 +106,20 @@ struct EngineFlags {
   }
 };
 
+inline constexpr char kDocumentsModel[] = "the one that the document was indexed with";
+// The model that indexes when none is named, and how good it is.
+inline constexpr char kBundledModel[] =
+    "the bundled model, which is small (3.9 million parameters) and good only for trying things "
+    "out";
+
 // Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
 // --threads, --io and --max-ram; --device and --device-memory, for tools that index or ask;
 // --version.
 void AddStoreFlags(CommandLine& app, EngineFlags& flags);
 void AddQuotaFlag(CommandLine& app, EngineFlags& flags);
-void AddModelFlags(CommandLine& app, EngineFlags& flags);
+// `default_model`: which model is used where none is named, for --help.
+void AddModelFlags(CommandLine& app, EngineFlags& flags,
+                   const std::string& default_model = kDocumentsModel);
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags);
 void AddVersionFlag(CommandLine& app);
 

@@ -20,14 +20,14 @@ constexpr double kAskAboveSeconds = 600;
 
 constexpr char kExamples[] = R"(
 Examples:
-  index-document contract.txt                 index a file under its own name
-  index-document --estimate contract.txt      time, disk and memory; does nothing
-  index-document report.pdf                   its text by pdftotext, with page numbers
+  index-document contract.txt                 index it, under its own name
+  index-document --estimate contract.txt      print time, disk space and memory, and exit
+  index-document report.pdf                   index a PDF: passages then name their page
   curl … | index-document --name news --format html -
   ask-document --document contract.txt "Who pays for repairs?"
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
-6 corrupt store, 130 Ctrl-C (the same command continues), 143 SIGTERM.)";
+6 corrupt store, 130 Ctrl-C (the same command goes on from there), 143 SIGTERM.)";
 
 struct IndexFlags {
   EngineFlags engine;
@@ -66,78 +66,94 @@ struct IndexFlags {
 void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddQuotaFlag(app, flags.engine);
-  AddModelFlags(app, flags.engine);
+  AddModelFlags(app, flags.engine, kBundledModel);
   AddDeviceFlags(app, flags.engine);
   app.AddOption("--name", flags.name,
-                "Name of the document (else the file's name, with folders where another file has it)");
-  app.AddOption("--format", flags.format,
-                "Of the file: auto (default: by its content, else its name), text, markdown, "
-                "html, pdf")
+                "Name to ask the document by (default: the file's name, with folders where another "
+                "file has it)");
+  app.AddOption(
+         "--format", flags.format,
+         "Format of the file: auto (by its content, then by its name), text, markdown, html, "
+         "pdf (default: auto)")
       .TypeName("F")
       .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
-  app.AddOption("--kv-type", flags.kv_type,
-                "Of stored keys and values: f16 (default), bf16, f32, q8")
+  app.AddOption(
+         "--kv-type", flags.kv_type,
+         "Number format in which the document's keys and values are stored: f16, bf16, f32, or "
+         "q8 (half the size of f16, a little less exact) (default: f16)")
       .TypeName("TYPE")
       .Check(OneOf(kKvTypes));
-  app.AddOption("--kv-budget", flags.kv_budget,
-                "Share of the keys and values that later asks read by default (else 0.1)")
+  app.AddOption(
+         "--kv-budget", flags.kv_budget,
+         "Share of the document's keys and values that a question reads where it names no other, "
+         "above 0 and up to 1 (default: 0.1)")
       .TypeName("F")
       .Check(Share());
   app.AddOption("--layer-budget", flags.layer_budget,
-                "How layers share the budget: uniform, pyramid, squeeze, kv-compress, "
-                "kv-compress-plain, kv-compress-full, dense-first (else uniform)")
+                "How the share to read is divided among the model's layers: uniform, pyramid, "
+                "squeeze, kv-compress, kv-compress-plain, kv-compress-full, dense-first (default: "
+                "uniform)")
       .TypeName("P");
   app.AddOption("--head-budget", flags.head_budget,
-                "How the heads of a layer share theirs: global, uniform, kv-compress, "
-                "kv-compress-plain, kv-compress-full (else global)")
+                "How a layer's part of it is divided among its attention heads: global, uniform, "
+                "kv-compress, kv-compress-plain, kv-compress-full (default: global)")
       .TypeName("P");
   app.AddOption(
          "--keep", flags.keep,
-         "Share of the keys and values that is stored at all (else 1); what is not stored is "
-         "lost to every question")
+         "Store only this share of the keys and values, to save disk space; no question can use "
+         "the rest (default: 1)")
       .TypeName("F")
       .Check(Share());
   app.AddOption("--retention", flags.retention,
-                "What --keep keeps: kv-compress (default), pyramid, snapkv, kvcrush, "
-                "kvcrush-random, kvcrush-alternating, kvcrush-pages, recent, spaced")
+                "Method by which --keep chooses what to store: kv-compress, pyramid, snapkv, "
+                "kvcrush, kvcrush-random, kvcrush-alternating, kvcrush-pages, recent, spaced "
+                "(default: kv-compress)")
       .TypeName("M");
   app.AddOption("--representatives", flags.representatives,
-                "Share of what is kept that stands in for what is not, by KVCrush (else 0, of "
-                "kvcrush 0.25)")
+                "Share of what --keep stores that is chosen to represent the rest, as KVCrush does "
+                "(default: 0; 0.25 with a kvcrush method)")
       .TypeName("R")
       .Check(Share());
-  app.AddOption("--stats", flags.stats,
-                "What these know: window, the attention of the last tokens (default); full, of all "
-                "tokens, for kv-compress-full: takes longer")
+  app.AddOption(
+         "--stats", flags.stats,
+         "Which attention --layer-budget, --head-budget and --retention are based on: window "
+         "(that of the document's last tokens) or full (that of all tokens; slower; "
+         "kv-compress-full needs it) (default: window)")
       .TypeName("S")
       .Check(OneOf({"window", "full"}));
   app.AddOption("--prefill", flags.prefill,
-                "exact (default): every token attends to all before it; sparse: from 16,384 tokens "
-                "on to a share of it, for very long documents: faster, and other keys and values")
+                "How the model reads the document: exact (every token sees all text before it) or "
+                "sparse (beyond 16,384 tokens it sees a part of that text; faster for very long "
+                "documents, less exact) (default: exact)")
       .TypeName("P")
       .Check(OneOf({"exact", "sparse"}));
   app.AddOption("--prefill-budget", flags.prefill_budget,
-                "Share of what is further back that a sparse prefill reads (else 0.1)")
+                "Share of the text further back that --prefill sparse reads (default: 0.1)")
       .TypeName("F")
       .Check(Share());
-  app.AddOption("--levels", flags.num_levels, "Levels of clusters: 1, 2 or 3 (else 2)")
+  app.AddOption("--levels", flags.num_levels,
+                "Levels of clusters in the document's index: 1, 2 or 3 (default: 2)")
       .TypeName("N")
       .Check(NumberBetween(1, 3));
   app.AddOption("--cluster-keys", flags.cluster_keys,
-                "What clusters are made by: keys as stored (default), or unrotated: without their "
-                "positions")
+                "How keys are grouped into clusters: stored (with their positions in the text) or "
+                "unrotated (without) (default: stored)")
       .TypeName("K")
       .Check(OneOf({"stored", "unrotated"}));
   app.AddFlag("--again", flags.again,
-              "Index it anew also when it is there; asks see the old one until it is done");
+              "Index the document again even if it is there; questions use the old index until the "
+              "new one is complete");
   app.AddFlag("--keep-versions", flags.keep_versions,
-              "Keep the version of the file that was indexed before, reachable by its id");
-  app.AddFlag("--estimate", flags.estimate, "Say what it would cost, and stop");
-  app.AddFlag("--yes", flags.yes, "Do not ask before a run of more than 10 minutes");
-  app.AddOption("--progress", flags.progress, "On stderr: auto (default), bar, plain, json, none")
+              "Keep the version of the file that was indexed before; it can be asked by its id");
+  app.AddFlag("--estimate", flags.estimate,
+              "Print the time, disk space and memory that indexing would take, and exit");
+  app.AddFlag("--yes", flags.yes,
+              "Do not ask for confirmation before indexing that takes more than 10 minutes");
+  app.AddOption("--progress", flags.progress,
+                "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
-  app.AddOption("FILE", flags.file, "Text, Markdown, HTML or PDF; - for stdin")
+  app.AddOption("FILE", flags.file, "The document: text, Markdown, HTML or PDF; - reads stdin")
       .Required()
       .TypeName("");
 }
@@ -318,6 +334,9 @@ int Main(int argc, char** argv) {
     auto reader = BundledReader();
     if (!reader.ok()) return PrintError(kTool, reader.error(), flags.engine.style);
     flags.engine.model = *reader;
+    if (!flags.engine.json()) {
+      PrintNote(kTool, "no --model is given: this uses " + std::string(kBundledModel));
+    }
   }
   if (flags.file != "-") {
     flags.source = RealPath(flags.file);

@@ -21,11 +21,11 @@ Examples:
   lectern-store show contract.txt
   lectern-store verify --full                 read and check every byte of every document
   lectern-store plan contract.txt --layer-budget pyramid
-                                              how later asks share their budget out
+                                              read more of the first layers from now on
   lectern-store remove contract.txt
   lectern-store export contract.txt contract.lectern
   lectern-store import contract.lectern --name copy
-  lectern-store recover                       make the catalog anew from the documents' files
+  lectern-store recover                       rebuild a lost or damaged list of documents
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 5 disk or memory, 6 damage found,
 130 Ctrl-C, 143 SIGTERM.)";
@@ -49,43 +49,50 @@ void AddDocument(CommandLine& command, StoreFlags& flags, const char* help, bool
 
 Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   const Commands commands = {
-      app.AddCommand("list", "Every document, ready or still being indexed"),
-      app.AddCommand("show", "One document and its files"),
-      app.AddCommand("verify", "Check the files of one document, or of all"),
-      app.AddCommand("plan", "Change how asks share out the budget, without indexing again"),
-      app.AddCommand("remove", "Delete a document by its id, or a name; it goes with its last one"),
-      app.AddCommand("gc", "Delete files that nothing refers to any more"),
-      app.AddCommand("recover", "Rebuild a damaged or lost catalog from the documents' files"),
-      app.AddCommand("seal", "Refuse changes: ready for read-only media"),
+      app.AddCommand("list", "List the documents, also those that are still being indexed"),
+      app.AddCommand("show", "Show a document, its files and how a question reads it"),
+      app.AddCommand("verify", "Check the files of a document, or of all, for damage"),
+      app.AddCommand("plan", "Change how much of a document questions read, and of which layers"),
+      app.AddCommand("remove", "Delete a name, and the document with its last name or by its id"),
+      app.AddCommand("gc", "Delete files that no document uses any more"),
+      app.AddCommand("recover",
+                     "Rebuild the list of documents from their files, if it is lost or damaged"),
+      app.AddCommand("seal",
+                     "Make the store read-only, for example before copying it to read-only media"),
       app.AddCommand("export", "Write a document to a single file"),
-      app.AddCommand("import", "Add a document from such a file")};
-  AddDocument(*commands.show, flags, "Name, id or path of the file", true);
-  AddDocument(*commands.verify, flags, "Name, id or path (else all)", false);
-  AddDocument(*commands.plan, flags, "Name, id or path of the file", true);
-  AddDocument(*commands.remove, flags, "Name, id or path of the file", true);
+      app.AddCommand("import", "Add a document from a file that export wrote")};
+  AddDocument(*commands.show, flags, "Name or id of the document, or path of its file", true);
+  AddDocument(*commands.verify, flags, "Name, id or path (default: all documents)", false);
+  AddDocument(*commands.plan, flags, "Name or id of the document, or path of its file", true);
+  AddDocument(*commands.remove, flags, "Name or id of the document, or path of its file", true);
   commands.plan
       ->AddOption("--layer-budget", flags.layer_budget,
-                  "Over layers: uniform, pyramid, squeeze, kv-compress, kv-compress-plain, "
-                  "kv-compress-full, dense-first (else as it is)")
+                  "How the share to read is divided among the model's layers: uniform, pyramid, "
+                  "squeeze, kv-compress, kv-compress-plain, kv-compress-full, dense-first "
+                  "(default: unchanged)")
       .TypeName("P");
   commands.plan
       ->AddOption("--head-budget", flags.head_budget,
-                  "Over the heads of a layer: global, uniform, kv-compress, kv-compress-plain, "
-                  "kv-compress-full (else as it is)")
+                  "How a layer's part of it is divided among its attention heads: global, uniform, "
+                  "kv-compress, kv-compress-plain, kv-compress-full (default: unchanged)")
       .TypeName("P");
   commands.plan
       ->AddOption("--kv-budget", flags.kv_budget,
-                  "Share of the keys and values that asks read by default (else as it is)")
+                  "Share of the document's keys and values that a question reads where it names no "
+                  "other (default: unchanged)")
       .TypeName("F")
       .Check(Share());
   AddModelFlags(*commands.plan, flags.engine);  // which is asked what estimates are worth
-  AddDocument(*commands.export_document, flags, "Name, id or path of the file", true);
+  AddDocument(*commands.export_document, flags, "Name or id of the document, or path of its file",
+              true);
   for (CommandLine* command : {commands.export_document, commands.import_document}) {
-    command->AddOption("FILE", flags.file, "The file").TypeName("").Required();
+    command->AddOption("FILE", flags.file, "The file with the document").TypeName("").Required();
   }
-  commands.import_document->AddOption("--name", flags.name, "Instead of the name it had");
-  commands.verify->AddFlag("--full", flags.full, "Check every byte, not just the headers");
-  commands.remove->AddFlag("--yes", flags.yes, "Do not ask");
+  commands.import_document->AddOption("--name", flags.name,
+                                      "Name of the document here (default: the name that it had)");
+  commands.verify->AddFlag("--full", flags.full,
+                           "Read and check every byte (default: headers and sizes only)");
+  commands.remove->AddFlag("--yes", flags.yes, "Do not ask for confirmation");
   return commands;
 }
 

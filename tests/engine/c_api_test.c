@@ -415,7 +415,7 @@ static void TestIndexing(lectern_engine* engine) {
     size_t len = 0;
     CHECK(lectern_index_report_document(report, &len) != NULL && len == 32);
     CHECK(strcmp(lectern_index_report_name(report, NULL), "lease") == 0);
-    CHECK(strstr(lectern_index_report_note(report, NULL), "asked plainly") != NULL);
+    CHECK(strstr(lectern_index_report_note(report, NULL), "as plain text") != NULL);
     CHECK(strstr(lectern_index_report_json(report, NULL), "\"levels\":[") != NULL);
     CHECK(lectern_index_report_free(report) == LECTERN_OK);
     CHECK(lectern_index_report_free(report) == LECTERN_INVALID_HANDLE);
@@ -514,6 +514,75 @@ static void TestTokens(lectern_session* session) {
   CHECK_FAILS(LECTERN_INVALID_HANDLE,
               lectern_session_tokenize(NULL, "x", 1, OnTokens, &seen, &error), none, error);
   CHECK(seen.calls == 2);
+}
+
+typedef struct sampled {
+  size_t num_tokens, num_bytes;
+} sampled;
+
+static void OnToken(const lectern_sampled_token* token, void* user) {
+  sampled* s = user;
+  CHECK(token->struct_size == sizeof *token && token->num_likeliest == 2);
+  CHECK(token->token.logprob <= 0 && token->token.id == token->likeliest[0].id);
+  CHECK(token->likeliest[0].logprob == token->token.logprob);
+  CHECK(token->likeliest[1].logprob <= token->likeliest[0].logprob);
+  ++s->num_tokens;
+  s->num_bytes += token->token.bytes_len;
+}
+
+/* Tokens of a greedy answer, and a stop text that is none of it. */
+static void TestTokensOfAnAnswer(lectern_engine* engine) {
+  lectern_session* session = NULL;
+  lectern_answer* answer = NULL;
+  lectern_error* error = NULL;
+  CHECK_OK(lectern_session_open(engine, "lease", 5, &session, &error), error);
+  sampled seen = {0, 0};
+  lectern_ask_options options = {.struct_size = sizeof options,
+                                 .max_tokens = 4,
+                                 .on_token = OnToken,
+                                 .token_user = &seen,
+                                 .top_logprobs = 2};
+  options.num_stop_texts = 1;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  lectern_string stop = {NULL, 0};
+  options.stop_texts = &stop;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  options.num_stop_texts = 0;
+  options.num_logit_bias = 1;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  lectern_logit_bias bias = {-1, 0};
+  options.logit_bias = &bias;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_session_ask(session, "Who?", 4, &options, &answer, &error), answer, error);
+  options.num_logit_bias = 0;
+  CHECK(seen.num_tokens == 0);
+  CHECK_OK(lectern_session_ask(session, "Who?", 4, &options, &answer, &error), error);
+  lectern_receipt receipt = {.struct_size = sizeof receipt};
+  CHECK(lectern_answer_receipt(answer, &receipt) == LECTERN_OK);
+  CHECK(seen.num_tokens > 0 && seen.num_tokens <= receipt.answer_tokens);
+  size_t len = 0;
+  const char* const text = lectern_answer_text(answer, &len);
+  CHECK(len > 1 && seen.num_bytes >= len);
+  CHECK(lectern_session_free(session) == LECTERN_OK);
+
+  session = NULL;
+  lectern_answer* stopped = NULL;
+  CHECK_OK(lectern_session_open(engine, "lease", 5, &session, &error), error);
+  stop.text = text + len - 1;
+  stop.text_len = 1;
+  options.num_stop_texts = 1;
+  CHECK_OK(lectern_session_ask(session, "Who?", 4, &options, &stopped, &error), error);
+  size_t stopped_len = 0;
+  CHECK(memcmp(lectern_answer_text(stopped, &stopped_len), text, stopped_len) == 0);
+  CHECK(stopped_len < len);
+  CHECK(strcmp(lectern_answer_stopped_by(stopped, NULL), "stop_sequence") == 0);
+  CHECK(strcmp(lectern_answer_finish_reason(stopped, NULL), "stop") == 0);
+  CHECK(lectern_answer_free(answer) == LECTERN_OK);
+  CHECK(lectern_answer_free(stopped) == LECTERN_OK);
+  CHECK(lectern_session_free(session) == LECTERN_OK);
 }
 
 static void TestAsking(lectern_engine* engine) {
@@ -1003,6 +1072,7 @@ int main(int argc, char** argv) {
     MakeDocument();
     lectern_engine* engine = CreateEngine(store, model);
     TestIndexing(engine);
+    TestTokensOfAnAnswer(engine);
     TestAsking(engine); /* frees the engine */
     engine = CreateEngine(store, NULL);
     TestFallback(engine);

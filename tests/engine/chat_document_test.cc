@@ -412,8 +412,8 @@ TEST(ChatDocumentTest, AModelWithoutATemplateSaysHowItIsAsked) {
   ASSERT_TRUE(report.ok()) << report.status().message();
   ASSERT_EQ(report->assumptions.size(), 1u);
   EXPECT_EQ(report->assumptions[0],
-            "the model has no chat template: it is asked plainly; its control tokens are those of "
-            "--chat-template llama3");
+            "the model has no chat template, so questions are put to it as plain text; its control "
+            "tokens are those of chat_template \"llama3\"");
 }
 
 TEST(ChatDocumentTest, ATemplateThatCannotBeRunIsRefusedAndAnotherMayBeChosen) {

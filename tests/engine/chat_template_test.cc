@@ -108,7 +108,7 @@ TEST(ChatFormatTest, ControlTokensSuggestATemplate) {
   EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBpe + "llama3.json")), "llama3");
   EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBpe + "qwen2.json")), "chatml");
   EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBundled)), "");
-  EXPECT_NE(AskedPlainly("chatml").find("--chat-template chatml"), std::string::npos);
+  EXPECT_NE(AskedPlainly("chatml").find("chat_template \"chatml\""), std::string::npos);
 }
 
 TEST(ChatFormatTest, ATemplateThatCannotBeRunIsRefusedWithTheWayOut) {
@@ -125,7 +125,7 @@ TEST(ChatFormatTest, ATemplateThatCannotBeRunIsRefusedWithTheWayOut) {
     EXPECT_EQ(made.status().param(), "chat_template");
     EXPECT_TRUE(made.status().message().starts_with("dir/m: its chat template "));
     EXPECT_NE(made.status().message().find(why), std::string::npos) << made.status().message();
-    EXPECT_NE(made.status().message().find("--chat-template"), std::string::npos);
+    EXPECT_NE(made.status().message().find("chat_template"), std::string::npos);
   }
 }
 
@@ -244,7 +244,7 @@ TEST(ChatTemplateTest, NamesTheTokenThatAVocabularyLacks) {
   EXPECT_EQ(made.status().param(), "chat_template");
   EXPECT_EQ(made.status().message(),
             "the chat template gemma needs the token <start_of_turn>, which the tokenizer does not "
-            "have; choose another with --chat-template");
+            "have; choose another chat_template");
 }
 
 TEST(ChatTemplateTest, EveryFormatHasItsOwnIdentity) {

@@ -98,6 +98,40 @@ class History {
   Text instructions_;
 };
 
+// How tokens are drawn, told and ended: good and bad, for one ask.
+class Drawing {
+ public:
+  explicit Drawing(Random& random)
+      : stop_(AnyText(random, {".", "mill", "\xE2\x82\xAC", ""})),
+        bias_{random.Of<int32_t>({0, 5, -1, INT32_MAX}), AnyShare<float>(random)} {}
+  // False: no ask may take it.
+  bool Fill(Random& random, lectern_ask_options* options) {
+    options->frequency_penalty = random.OneIn(4) ? AnyShare<float>(random) : 0;
+    options->presence_penalty = random.OneIn(4) ? AnyShare<float>(random) : 0;
+    options->min_p = random.OneIn(4) ? AnyShare<float>(random) : 0;
+    options->top_k = random.Of<uint32_t>({0, 1, 40, UINT32_MAX});
+    options->num_logit_bias = random.Below(2);
+    options->logit_bias = random.OneIn(20) ? nullptr : &bias_;
+    stop_text_ = {stop_.data(), stop_.len()};
+    options->num_stop_texts = random.Below(2);
+    options->stop_texts = random.OneIn(20) ? nullptr : &stop_text_;
+    options->on_token = random.OneIn(4) ? nullptr : OnToken;
+    options->top_logprobs = random.Of<uint64_t>({0, 2, UINT64_MAX});
+    return (options->num_logit_bias == 0 || options->logit_bias) &&
+           (options->num_stop_texts == 0 ||
+            (options->stop_texts && stop_.len() > 0 && !stop_.is_wrong()));
+  }
+
+ private:
+  static void OnToken(const lectern_sampled_token* token, void*) {
+    REQUIRE(token->struct_size == sizeof *token && token->token.logprob <= 0);
+    REQUIRE(token->num_likeliest == 0 || token->likeliest[0].logprob >= token->token.logprob);
+  }
+  Text stop_;
+  lectern_string stop_text_ = {};
+  lectern_logit_bias bias_;
+};
+
 // A session that was asked nothing yet, mostly.
 Handles::Picked<lectern_session> Fresh(Tape& tape) {
   const auto engine = tape.handles.Pick<lectern_engine>(tape.random);
@@ -118,6 +152,7 @@ bool SessionAsk(Tape& tape) {
   Random& random = tape.random;
   const auto picked = has_history ? Fresh(tape) : tape.handles.Pick<lectern_session>(random);
   const History history(random);
+  Drawing drawing(random);
   bool has_wrong_history = false;
   const Text question = AnyText(random, {"Who paid for the mill?", "Summarise.", "?"});
   const Text one = AnyText(random, {"uniform", "top-p", "cap", "pyramid", "threshold"});
@@ -145,6 +180,7 @@ bool SessionAsk(Tape& tape) {
     if (has_history || random.OneIn(few)) {
       has_wrong_history = !history.Fill(random, options.get());
     }
+    if (random.OneIn(few)) has_wrong_history |= !drawing.Fill(random, options.get());
     if (random.OneIn(40)) {
       options->max_tokens = UINT32_MAX;
       options->on_text = OnText;

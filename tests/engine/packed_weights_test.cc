@@ -267,7 +267,7 @@ TEST(WeightsTypeTest, WhatCannotBeQuantisedIsRefusedByName) {
       Model::Load(Env::Default(), model, {.store = store.path(), .weights = WeightsType::kQ4})
           .status();
   EXPECT_EQ(status.code(), Code::kUnsupportedModel);
-  EXPECT_NE(status.message().find("use --weights stored"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("use weights \"stored\""), std::string::npos) << status.message();
   EXPECT_TRUE(fs::is_empty(store.path() + "/tmp"));
   EXPECT_TRUE(fs::is_empty(store.path() + "/weights"));
 }

@@ -162,7 +162,7 @@ TEST(BudgetPlanErrorsTest, APolicyWithoutItsStatisticsIsRefused) {
         PlanPolicies{"kv-compress-plain", "global"}, PlanPolicies{"uniform", "kv-compress-full"}}) {
     const auto plan = MakePlan(policies, document.input, document.floors);
     EXPECT_EQ(plan.status().code(), Code::kInvalidArgument);
-    EXPECT_EQ(plan.status().message().find("--stats full") != std::string::npos,
+    EXPECT_EQ(plan.status().message().find("stats \"full\"") != std::string::npos,
               policies.heads == "kv-compress-full");
     EXPECT_NE(plan.status().message().find("without the statistics"), std::string::npos);
   }

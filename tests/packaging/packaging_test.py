@@ -104,6 +104,53 @@ class Packaging(unittest.TestCase):
         self.run_here("cmake", "-S", project, "-B", project / "build",
                       f"-DCMAKE_PREFIX_PATH={self.prefix}", status=1)
 
+    def test_versions_agree_and_the_abi_is_told_apart(self):
+        """The release is 0.1.0 wherever one asks for it; a whole number asks for the ABI."""
+        header = (self.prefix / "include/lectern/lectern_c.h").read_text()
+        release = re.search('LECTERN_VERSION "([0-9.]+)"', header)[1]
+        abi = re.search("LECTERN_ABI_VERSION ([0-9]+)", header)[1]
+        major, minor, patch = release.split(".")
+        project = self.work / "versions"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(versions LANGUAGES C)\n"
+            "find_package(lectern ${WANTED} CONFIG REQUIRED)\n"
+            'message(STATUS "found ${lectern_VERSION} abi ${lectern_ABI_VERSION};")')
+        newer = f"{major}.{int(minor) + 1}"
+        for wanted, is_found in (("", True), (abi, True), (f"{major}.{minor}", True), (release, True),
+                                 (f"{release};EXACT", True), (f"{major}.0...{newer}", True),
+                                 (f"{abi}.{release}", abi == major), (newer, False),
+                                 (str(int(abi) + 1), False), (f"{major}.{minor};EXACT", patch == "0"),
+                                 (f"{newer}...{newer}.9", False)):
+            with self.subTest(wanted):
+                output = self.run_here("cmake", "-S", project, "-B", project / "build", "--fresh",
+                                       f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DWANTED={wanted}",
+                                       status=0 if is_found else 1)
+                self.assertEqual(f"found {release} abi {abi};" in output, is_found)
+        pkg_config = lambda *arguments: self.run_here("pkg-config", *arguments, "lectern").strip()
+        self.assertEqual(pkg_config("--modversion"), release)
+        self.assertEqual(pkg_config("--variable=abi_version"), abi)
+        self.assertTrue((self.libraries / f"liblectern.so.{abi}").exists())
+        self.assertEqual(os.readlink(self.libraries / f"liblectern.so.{abi}"),
+                         f"liblectern.so.{release}")
+
+    def test_the_target_says_that_it_needs_cxx_20(self):
+        """And asks nothing of a project in C."""
+        for language, source, option in (("CXX", "ask.cc", "-DCMAKE_CXX_STANDARD=17"),
+                                         ("C", "ask.c", "-DCMAKE_C_STANDARD=11")):
+            for component in ("", "COMPONENTS static"):
+                project = self.work / f"needs-{language}{len(component)}"
+                project.mkdir()
+                (project / "CMakeLists.txt").write_text(
+                    f"cmake_minimum_required(VERSION 3.25)\nproject(needs LANGUAGES {language})\n"
+                    f"find_package(lectern 1 CONFIG REQUIRED {component})\n"
+                    f"add_executable(ask {SOURCE}/tools/samples/{source})\n"
+                    "target_link_libraries(ask PRIVATE lectern::lectern)\n")
+                self.run_here("cmake", "-S", project, "-B", project / "build", option,
+                              f"-DCMAKE_PREFIX_PATH={self.prefix}")
+                self.run_here("cmake", "--build", project / "build")
+                self.check_asks(project / "build/ask")
+
     def test_add_subdirectory(self):
         self.check_project(str(SOURCE), "-DCMAKE_BUILD_TYPE=Release",
                            f"-DLECTERN_SENTENCEPIECE={BUILD}/sentencepiece")
@@ -329,6 +376,44 @@ class Packaging(unittest.TestCase):
         left = [path for path in (root / "usr").rglob("*")] if (root / "usr").exists() else []
         self.assertEqual(left, [])
 
+    def test_the_service_is_sound_and_hardened(self):
+        """systemd itself reads the unit; nothing that it names is missing; its tools rate it."""
+        unit = self.prefix / "lib/systemd/system/lectern-server.service"
+        text = unit.read_text()
+        [command] = re.findall("(?m)^ExecStart=(.*)$", text)
+        self.assertEqual(command, "/usr/bin/lectern-server $LECTERN_SERVER_FLAGS")
+        self.assertIn("\nDynamicUser=yes\nStateDirectory=lectern\n", text)
+        for flag in re.findall(r"(?<!\S)--[a-z-]+", text):
+            if flag != "--now":
+                self.assertIn(flag, self.run_here(self.prefix / "bin/lectern-server", "--help"))
+        here = self.work / "lectern-server.service"
+        here.write_text(text.replace("/usr/bin/", f"{self.prefix}/bin/"))
+        self.assertEqual(run("systemd-analyze", "verify", "--man=no", here, stderr=subprocess.STDOUT), "")
+        run("systemd-analyze", "security", "--offline=yes", "--threshold=20", here)
+
+    def test_the_server_runs_from_a_read_only_root(self):
+        """As in a container with a read-only image: only the store can be written, /tmp cannot."""
+        if os.geteuid() != 0:
+            self.skipTest("mounting needs root")
+        store = self.work / "read-only-store"
+        store.mkdir()
+        script = (
+            "set -euo pipefail; mount --make-rprivate /; mount --bind $STORE $STORE; "
+            "mount -o remount,bind,ro /; mount -t tmpfs -o ro none /tmp 2>/dev/null || true; "
+            "if touch /root/x 2>/dev/null; then exit 9; fi; "
+            "index-document --progress none $DOCUMENT >/dev/null; "
+            "lectern-server --port 0 --json >$STORE/url & server=$!; "
+            "while ! grep -q url $STORE/url; do kill -0 $server; sleep 0.05; done; "
+            "url=$(sed 's/.*\"url\":\"\\([^\"]*\\)\".*/\\1/' $STORE/url); "
+            "curl -sf ${url}health; curl -sf -H 'Content-Type: application/json' "
+            "-d '{\"question\":\"'\"$QUESTION\"'\"}' ${url}v1/ask; "
+            "kill $server; wait $server")
+        environment = {**self.environment, "PATH": f"{self.prefix}/bin:{os.environ['PATH']}",
+                       "STORE": str(store), "LECTERN_STORE": str(store / "documents"),
+                       "DOCUMENT": str(DOCUMENT), "QUESTION": QUESTION}
+        output = self.run_here("unshare", "--mount", "bash", "-c", script, env=environment)
+        self.assertIn(f'"answer":"{ANSWER}"', output)
+
     def complete(self, *words):
         script = (f'. "{SOURCE}/tools/packaging/completion.bash"; COMP_WORDS=("$@"); '
                   'COMP_CWORD=$(($# - 1)); _lectern "$1"; printf "%s\\n" "${COMPREPLY[@]}"')
@@ -345,15 +430,25 @@ class Packaging(unittest.TestCase):
 
     def test_embedding_md_to_the_letter(self):
         text = (SOURCE / "engine/EMBEDDING.md").read_text()
+        # The second way of installing, in a home folder of its own; the first is for root.
+        [second] = re.findall(r"(?m)^    cmake --install .*\n(?:    export .*\n)+", text)
+        home = self.work / "home"
+        home.mkdir()
+        (home / "build-packaging").symlink_to(BUILD)
+        environment = {name: value for name, value in self.environment.items()
+                       if name not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "PREFIX")}
+        environment["HOME"] = str(home)
+        install = f"set -euo pipefail\ncd {home}\n{second}cd {self.work}/embedding\n"
         blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)
         folder = self.work / "embedding"
         folder.mkdir()
-        script = "set -euo pipefail\n" + "".join(block for kind, block in blocks if kind == "sh")
-        output = self.run_here("bash", "-c", script, cwd=folder)
+        script = install + "".join(block for kind, block in blocks if kind == "sh")
+        output = self.run_here("bash", "-c", script, cwd=folder, env=environment)
         expected = "".join(block for kind, block in blocks if kind == "text")
         self.assertTrue(expected and output.endswith(expected), output)
         shutil.rmtree(folder / "embed/store")
-        again = self.run_here("./embed-pkg-config", self.reader, DOCUMENT, cwd=folder / "embed")
+        again = self.run_here("./embed-pkg-config", self.reader, DOCUMENT, cwd=folder / "embed",
+                              env=environment)
         self.assertEqual(again, expected)
 
 

@@ -9,11 +9,11 @@
 namespace lectern {
 namespace {
 
-constexpr auto kReadOnly = Catalog::Mode::kReadOnly, kReadWrite = Catalog::Mode::kReadWrite;
+constexpr auto kReading = Catalog::Mode::kReadOnly, kWriting = Catalog::Mode::kReadWrite;
 
 class CatalogNamesTest : public testing::Test {
  protected:
-  std::unique_ptr<Catalog> Open(Catalog::Mode mode = kReadWrite) const {
+  std::unique_ptr<Catalog> Open(Catalog::Mode mode = kWriting) const {
     auto catalog = Catalog::Open(Env::Default(), path_, mode);
     EXPECT_TRUE(catalog.ok()) << catalog.status().message();
     return catalog.ok() ? *std::move(catalog) : nullptr;
@@ -99,7 +99,7 @@ TEST_F(CatalogNamesTest, AFailedChangeChangesNothing) {
   NameChange change = Points({{"b", "/b"}, {"", "/empty"}}, {SampleId(1)});
   EXPECT_EQ(catalog->ChangeNames(SampleId(1), change).code(), Code::kInvalidArgument);
   EXPECT_FALSE(*catalog->FindReadyByName("b"));
-  EXPECT_EQ(Open(kReadOnly)->RemoveName("a").status().code(), Code::kReadOnly);
+  EXPECT_EQ(Open(kReading)->RemoveName("a").status().code(), Code::kReadOnly);
 }
 
 TEST_F(CatalogNamesTest, EveryChangedColumnOfANameIsFound) {
@@ -124,7 +124,7 @@ TEST_F(CatalogNamesTest, AllNamesOutliveADamagedCatalog) {
   ASSERT_EQ(sqlite3_exec(db, "UPDATE names SET crc=0 WHERE name='c'", nullptr, nullptr, nullptr), 0);
   sqlite3_close(db);
   ASSERT_TRUE(RecoverCatalog(Env::Default(), store, nullptr)->replaced);
-  const auto catalog = *Catalog::Open(Env::Default(), CatalogPath(store), kReadOnly);
+  const auto catalog = *Catalog::Open(Env::Default(), CatalogPath(store), kReading);
   const std::vector<DocumentName> left = {{"a", ""}, {"b", "/b"}};
   EXPECT_EQ(catalog->List()->front().names, left);
 }
@@ -153,12 +153,12 @@ class OlderCatalogTest : public CatalogNamesTest {
 
 TEST_F(OlderCatalogTest, AReaderReadsItAsItIs) {
   const std::string before = ReadBytes(path_);
-  EXPECT_EQ(Names(*Open(kReadOnly)), names_);
+  EXPECT_EQ(Names(*Open(kReading)), names_);
   EXPECT_EQ(ReadBytes(path_), before);
 }
 
 TEST_F(OlderCatalogTest, AWriterBringsItUpToDateUnderAReader) {
-  const auto reader = Open(kReadOnly);
+  const auto reader = Open(kReading);
   EXPECT_EQ(Names(*Open()), names_);
   EXPECT_EQ(Names(*reader), names_);
   EXPECT_EQ((*reader->FindReadyByName("b"))->id, SampleId(1));
@@ -171,7 +171,7 @@ TEST_F(OlderCatalogTest, ADamagedNameStaysDamaged) {
   for (const char* change : {"crc=crc+1", "id=x'01'"}) {
     const std::string intact = ReadBytes(path_);
     Sql(std::string("UPDATE names SET ") + change + " WHERE name='b'");
-    EXPECT_EQ(Open(kReadOnly)->List().status().code(), Code::kCorrupt) << change;
+    EXPECT_EQ(Open(kReading)->List().status().code(), Code::kCorrupt) << change;
     EXPECT_EQ(Open()->List().status().code(), Code::kCorrupt) << change;
     EXPECT_EQ((*Open()->FindReadyByName("a"))->id, SampleId(1)) << change;
     WriteBytes(path_, intact);
@@ -181,7 +181,7 @@ TEST_F(OlderCatalogTest, ADamagedNameStaysDamaged) {
 TEST_F(OlderCatalogTest, TablesOfAnotherVersionAreNotLecterns) {
   for (const int version : {2, 3}) {
     Sql("PRAGMA user_version=" + std::to_string(version));
-    EXPECT_EQ(Catalog::Open(Env::Default(), path_, kReadOnly).status().code(),
+    EXPECT_EQ(Catalog::Open(Env::Default(), path_, kReading).status().code(),
               version == 2 ? Code::kCorrupt : Code::kUnsupportedVersion);
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tools/terminal.h"
+
 namespace lectern::server {
 namespace {
 
@@ -22,6 +24,19 @@ TEST(MessagesTest, ReplaceWhatTheServerWasGiven) {
   error.message = "/tmp/upload-1: /srv/m/config.json: \"vocab_size\" is missing";
   EXPECT_EQ(WithoutPaths(error, "/store", "/srv/m", "/tmp/upload-1").message,
             "the upload: the model/config.json: \"vocab_size\" is missing");
+}
+
+TEST(MessagesTest, ToolsNameFlagsWhereTheLibraryNamesFields) {
+  EXPECT_EQ(tools::WithFlags("use a smaller model, or weights of fewer bits (weights \"q4\")"),
+            "use a smaller model, or weights of fewer bits (--weights q4)");
+  EXPECT_EQ(tools::WithFlags("free some or give another store"),
+            "free some or give another --store");
+  EXPECT_EQ(tools::WithFlags("chat_template \"llama3\"; device \"cpu\""),
+            "--chat-template llama3; --device cpu");
+  for (const char* const same :
+       {"LECTERN_weights \"x\"", "stats \"open", "the store is empty", ""}) {
+    EXPECT_EQ(tools::WithFlags(same), same);
+  }
 }
 
 }  // namespace

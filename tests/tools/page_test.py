@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""The server's page in a browser: asks, passages, comparing, adding, keyboard, themes, sizes.
+"""The server's page in a browser: conversations, passages, comparing, adding and removing, what
+survives a reload, a server that is away, keyboard, themes, sizes, contrast.
 
 LECTERN_BIN         folder of the built tools
 LECTERN_TEST_MODEL  model folder to index with
 Needs Debian's chromium, chromium-driver and python3-selenium.
 """
 
+import http.client
+import http.server
 import os
 import tempfile
+import threading
 import unittest
 
 from selenium import webdriver
@@ -28,6 +32,102 @@ QUESTION = "Where does the Douquouth committee meet?"
 FACT = "The Douquouth committee meets in Stuxwick."
 
 
+CODE = "".join(f"def step_{i}(x):\n    if x > {i}:\n        return x    # {i}\n\n" for i in range(40))
+
+
+class Proxy:
+    """Stands before a server, which it serves below a path. Questions wait while `is_open` is not
+    set; with `is_cut` their answers end early; where `is_away`, nothing is answered."""
+
+    PATH = "/tools/lectern/"
+
+    def __init__(self, port):
+        self.is_open = threading.Event()
+        self.is_open.set()
+        self.is_cut = self.is_away = False
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def pass_on(self):
+                if outer.is_away or not self.path.startswith(outer.PATH):
+                    self.close_connection = True
+                    return
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                is_ask = self.path.endswith("/v1/ask")
+                if is_ask:
+                    outer.is_open.wait(60)
+                upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                headers = {name: value for name, value in self.headers.items()
+                           if name.lower() not in ("host", "origin", "connection")}
+                upstream.request(self.command, self.path[len(outer.PATH) - 1:], body or None, headers)
+                response = upstream.getresponse()
+                self.send_response(response.status)
+                for name, value in response.getheaders():
+                    if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                        self.send_header(name, value)
+                self.end_headers()
+                try:
+                    while part := response.read1(1 << 16):
+                        self.wfile.write(part[:len(part) // 2] if is_ask and outer.is_cut else part)
+                        if is_ask and outer.is_cut:
+                            break
+                except OSError:
+                    pass  # the browser left
+                upstream.close()
+
+            do_GET = do_POST = do_DELETE = pass_on
+
+            def log_message(self, *_):
+                pass
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.http.server_port}{self.PATH}"
+
+    def close(self):
+        self.is_open.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+
+# Of everything that is displayed: texts of less than 4.5:1 (3:1 where they are large) to what is
+# behind them, controls whose bounds have less than 3:1, targets of less than 24 pixels.
+FAULTS = """
+const number = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+const light = ([r, g, b]) => { const f = [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 :
+  ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
+const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+const behind = (node) => { for (let n = node; n; n = n.parentElement) {
+  const c = number(getComputedStyle(n).backgroundColor); if (c[3] === 1) return c; } return [255, 255, 255, 1]; };
+const faults = [], seen = (n) => n.checkVisibility({checkVisibilityCSS: true}) && n.getClientRects().length > 0 &&
+  !n.closest('.unseen, .skip, option, noscript');
+const named = (n) => n.tagName + '#' + n.id + '.' + n.className + ' ' + n.textContent.slice(0, 30);
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const node = walk.currentNode.parentElement;
+  if (!walk.currentNode.data.trim() || !seen(node)) continue;
+  const style = getComputedStyle(node), r = ratio(number(style.color), behind(node));
+  if (r < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) faults.push(['text', r.toFixed(2), named(node)]);
+}
+const hint = document.getElementById('question');
+const r = ratio(number(getComputedStyle(hint, '::placeholder').color), behind(hint));
+if (seen(hint) && r < 4.5) faults.push(['placeholder', r.toFixed(2)]);
+for (const node of document.querySelectorAll('button, select, textarea, mark')) {
+  if (!seen(node)) continue;
+  const style = getComputedStyle(node), outside = behind(node.parentElement);
+  const side = node.tagName === 'MARK' ? style.borderBottomColor : style.borderTopColor;
+  const r = ratio(number(side), outside);
+  if (r < 3) faults.push(['bounds', r.toFixed(2), named(node)]);
+}
+for (const node of document.querySelectorAll('button, select, textarea, input, summary, #strip')) {
+  if (!seen(node)) continue;
+  const {width, height} = node.getBoundingClientRect();
+  if (width < 24 || height < 24) faults.push(['size', width + ' x ' + height, named(node)]);
+}
+return faults;
+"""
+
+
 def browser():
     options = webdriver.ChromeOptions()
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
@@ -43,7 +143,8 @@ class PageTest(unittest.TestCase):
         cls.server = Server(os.path.join(cls.folder.name, "store"), "--model", MODEL,
                             "--allow-index")
         cls.browser = browser()
-        cls.add(SCRIPT.replace("/", "") + ".txt", TEXT)
+        cls.name = SCRIPT.replace("/", "") + ".txt"
+        cls.add(cls.name, TEXT)
 
     @classmethod
     def tearDownClass(cls):
@@ -65,8 +166,13 @@ class PageTest(unittest.TestCase):
         cls.browser.get(cls.url())
         cls.wait(lambda: cls.find("add").is_displayed())
         cls.find("file").send_keys(path)
-        cls.wait(lambda: name in [option.text for option in
-                                  cls.browser.find_elements(By.CSS_SELECTOR, "#documents option")])
+        cls.wait(lambda: name in cls.names())
+
+    @classmethod
+    def names(cls):
+        """Of the documents that can be picked."""
+        return cls.browser.execute_script(
+            "return [...document.getElementById('documents').options].map((o) => o.textContent)")
 
     @classmethod
     def find(cls, name):
@@ -80,9 +186,54 @@ class PageTest(unittest.TestCase):
         return self.browser.find_elements(By.CSS_SELECTOR, selector)
 
     def setUp(self):
-        self.browser.set_window_size(1280, 900)
+        self.size(1280, 900)
         self.browser.get(self.url())
-        self.wait(lambda: self.all("#text p"))
+        self.browser.execute_script("sessionStorage.clear()")
+        self.open(self.url())
+        self.pick(self.name)
+        self.find("question").click()
+
+    def open(self, url):
+        self.browser.get(url)
+        self.wait(lambda: self.all("#text p:not(.empty), #text pre"))
+
+    def size(self, width, height):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+
+    def theme(self, name):
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": name}]})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
+
+    def pick(self, name):
+        """Another document, whose text is then displayed."""
+        self.browser.execute_script(
+            "const s = document.getElementById('documents');"
+            "s.value = [...s.options].find((o) => o.textContent === arguments[0]).value;"
+            "s.dispatchEvent(new Event('change'))", name)
+        self.wait(lambda: self.browser.execute_script(
+            "return shown !== null && shown.id === document.getElementById('documents').value"))
+
+    def is_in_view(self, node, pane):
+        """Wholly, of a pane and of the window."""
+        return self.browser.execute_script(
+            "const n = arguments[0].getBoundingClientRect(),"
+            " p = document.getElementById(arguments[1]).getBoundingClientRect();"
+            "return n.height > 0 && n.top >= Math.max(p.top, 0) - 1 &&"
+            " n.bottom <= Math.min(p.bottom, innerHeight) + 1", node, pane)
+
+    def proxy(self):
+        proxy = Proxy(self.server.port)
+        self.addCleanup(proxy.close)
+        self.open(proxy.url)
+        self.pick(self.name)
+        self.find("question").click()
+        return proxy
+
+    def forget_log(self):
+        """What Chromium notes of answers that are errors is expected."""
+        self.browser.get_log("browser")
 
     def tearDown(self):
         self.assertEqual([entry for entry in self.browser.get_log("browser")
@@ -90,10 +241,14 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.title, "Lectern")
 
     def ask(self, question=QUESTION):
-        turns = len(self.all(".turn"))
-        self.browser.switch_to.active_element.send_keys(question, Keys.ENTER)
-        self.wait(lambda: len(self.all(".turn")) == turns + 1 and self.find("ask").is_displayed())
+        self.begin(question)
+        self.wait(lambda: self.find("ask").is_displayed())
         return self.all(".turn")[-1]
+
+    def begin(self, question=QUESTION):
+        turns = len(self.all(".turn"))
+        self.find("question").send_keys(question, Keys.ENTER)
+        self.wait(lambda: len(self.all(".turn")) == turns + 1)
 
     def strip(self):
         """How many pixels of the strip are drawn, and the colour of the strongest."""
@@ -109,8 +264,8 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: "1 of 3 pages have no text" in self.find("job-text").text)
         self.find("job-cancel").click()
         self.assertFalse(self.find("job").is_displayed())
-        self.find("documents").send_keys("report.pdf")
-        self.wait(lambda: FACT in self.find("text").text)
+        self.pick("report.pdf")
+        self.assertIn(FACT, self.find("text").text)
         self.find("question").click()
         passages = self.ask().find_elements(By.CSS_SELECTOR, ".passages button")
         self.assertRegex(passages[0].text, r"(?s)^\d+ %, p\. 2.*" + FACT)
@@ -127,30 +282,243 @@ class PageTest(unittest.TestCase):
         self.assertIn(FACT, passages[0].text)
         marks = [mark.text for mark in self.all("#text mark")]
         self.assertTrue(any(FACT in mark for mark in marks), marks)
-        self.assertEqual(self.all("#text mark.current"), [])
+        [current] = self.all("#text mark.current")  # the best passage, at once
+        self.assertIn(FACT, current.text)
+        self.wait(lambda: self.is_in_view(current, "text"))
+        self.browser.execute_script("document.getElementById('text').scrollTop = 0")
+        self.assertFalse(self.is_in_view(current, "text"))
         passages[0].click()
         [current] = self.all("#text mark.current")
-        self.assertIn(FACT, current.text)
-        self.wait(lambda: self.browser.execute_script(
-            "const m = arguments[0].getBoundingClientRect(),"
-            " t = document.getElementById('text').getBoundingClientRect();"
-            "return m.top >= t.top && m.bottom <= t.bottom", current))
+        self.wait(lambda: self.is_in_view(current, "text"))
         self.assertGreater(self.strip()[0], 0)
+        self.assertEqual(self.find("map-label").text, "Where the answer looked")
 
     def test_the_receipt_says_what_was_read(self):
         turn = self.ask()
         summary = turn.find_element(By.TAG_NAME, "summary")
-        self.assertRegex(summary.text, r"^read \d+(\.\d)? % of the document in [\d,]+ ms$")
+        self.assertRegex(summary.text, r"^Read (\d+(\.\d)? % of the|the whole) document in [\d,]+ ms$")
         summary.click()
-        self.assertIn("attention missed, estimated", turn.text)
+        self.assertIn("Attention that fell on unread text", turn.text)
+        self.assertNotRegex(turn.text, r"(?i)prefill|decode|first token")
 
-    def test_comparing_with_exact(self):
+    def test_a_comparison_labels_both_answers_and_receipts(self):
         self.find("compare").click()
-        self.find("question").click()
         turn = self.ask()
-        self.assertIn("exact mode, everything read:", turn.text)
-        self.assertRegex(turn.text, "(?m)^(the same answer|another answer)$")
-        self.assertEqual(len(turn.find_elements(By.TAG_NAME, "summary")), 2)
+        self.assertRegex(turn.text, r"(?s)From the part that was read\n.*From the whole document\n")
+        self.assertRegex(turn.text, r"(?m)^(Both answers are the same|The two answers differ)\.$")
+        receipts = [s.text for s in turn.find_elements(By.TAG_NAME, "summary")]
+        self.assertEqual(len(receipts), 2)
+        self.assertRegex(receipts[0], r"^From a part: read (\d+(\.\d)? % of the|the whole) document in ")
+        self.assertRegex(receipts[1], r"^From the whole: read the whole document in ")
+
+    def test_turns_are_a_conversation_until_a_new_one_is_begun(self):
+        sessions = lambda: self.server.metric("lectern_sessions ")
+        before = sessions()
+        self.assertFalse(self.find("new").is_enabled())
+        self.ask()
+        self.ask("And who said so?")
+        self.assertEqual(sessions(), before + 1)  # the second followed up on the first
+        first = self.browser.execute_script("return chosen.session")
+        self.assertTrue(first)
+        self.find("new").click()
+        self.assertFalse(self.find("new").is_enabled())
+        self.assertIn("New conversation", self.find("turns").text)
+        self.ask()
+        self.assertEqual(len(self.all(".turn")), 3)  # what was said can still be read
+        self.assertNotIn(self.browser.execute_script("return chosen.session"), (first, None))
+        self.wait(lambda: sessions() == before + 1)  # the first one is ended
+
+    def test_a_session_that_the_server_ended_is_begun_anew_and_said(self):
+        self.ask()
+        session = self.browser.execute_script("return chosen.session")
+        self.assertEqual(self.server.call("DELETE", f"/v1/sessions/{session}")[0], 200)
+        turn = self.ask()
+        self.forget_log()
+        self.assertIn("no longer has the earlier questions", turn.text)
+        self.assertIn("Stuxwick", turn.find_element(By.CSS_SELECTOR, ".answer").text)
+        self.assertNotIn("no longer has", self.ask().text)
+
+    def test_an_answer_stays_with_its_document(self):
+        self.add("other.txt", "Nothing is said here of it. " * 40)
+        proxy = self.proxy()
+        proxy.is_open.clear()
+        self.begin()
+        self.pick("other.txt")
+        self.assertEqual(self.all(".turn"), [])
+        self.assertTrue(self.find("ask").is_displayed())  # this one is free
+        proxy.is_open.set()
+        self.wait(lambda: self.browser.execute_script(
+            "return [...conversations.values()].every((c) => !c.running)"))
+        self.assertEqual(self.all("#text mark"), [])
+        self.assertFalse(self.find("map").is_displayed())
+        self.pick(self.name)
+        [turn] = self.all(".turn")
+        self.assertIn("Stuxwick", turn.find_element(By.CSS_SELECTOR, ".answer").text)
+        self.assertIn(FACT, self.all("#text mark.current")[0].text)
+
+    def test_passages_of_a_text_that_has_changed_are_not_marked(self):
+        self.ask()
+        self.assertTrue(self.all("#text mark"))
+        self.browser.execute_script("showText(shown.id, 'x', 'Another text. ' + shown.text)")
+        self.assertEqual(self.all("#text mark"), [])
+
+    def test_a_reload_loses_nothing(self):
+        self.add("second.txt", "The mayor of Lund is Ada Brok. " + "A hill was bright. " * 60)
+        self.pick("second.txt")
+        self.ask("Who is the mayor of Lund?")
+        turns, marks = self.find("turns").text, [m.text for m in self.all("#text mark")]
+        session = self.browser.execute_script("return chosen.session")
+        self.open(self.url())
+        self.assertEqual(self.find("turns").text, turns)
+        self.assertEqual([m.text for m in self.all("#text mark")], marks)
+        self.assertTrue(self.all("#text mark.current"))
+        self.assertEqual(self.browser.execute_script("return chosen.name"), "second.txt")
+        self.ask("And who was it before?")
+        self.assertEqual(self.browser.execute_script("return chosen.session"), session)
+
+    def test_a_reload_while_an_answer_comes_says_so(self):
+        proxy = self.proxy()
+        proxy.is_open.clear()
+        self.begin()
+        self.open(proxy.url)
+        self.assertIn("was reloaded before the answer was complete", self.all(".turn")[0].text)
+        proxy.is_open.set()
+        self.all(".turn button")[-1].click()  # Ask again
+        self.wait(lambda: len(self.all(".turn")) == 2 and self.find("ask").is_displayed())
+        self.assertIn("Stuxwick", self.all(".turn")[1].text)
+
+    def test_it_works_below_a_path_of_a_proxy(self):
+        proxy = self.proxy()
+        self.assertIn(FACT, self.ask().text)
+        self.assertTrue(self.browser.current_url.startswith(proxy.url))
+
+    def test_a_server_that_is_away_is_said_so(self):
+        proxy = self.proxy()
+        proxy.is_away = True
+        error = self.ask().find_element(By.CSS_SELECTOR, ".error").text
+        self.assertIn("The server does not answer", error)
+        self.assertNotIn("fetch", error)
+        proxy.is_away, proxy.is_cut = False, True
+        self.assertIn("connection to the server ended before everything had arrived",
+                      self.ask().find_element(By.CSS_SELECTOR, ".error").text)
+        proxy.is_cut = False
+        self.assertIn(FACT, self.ask().text)
+        self.forget_log()
+
+    def test_the_newest_answer_is_in_view(self):
+        for width, height in ((1400, 900), (400, 800)):
+            self.size(width, height)
+            for _ in range(4):
+                turn = self.ask()
+                self.assertTrue(self.is_in_view(turn.find_element(By.CSS_SELECTOR, ".answer"), "turns"))
+                self.assertTrue(self.is_in_view(turn.find_element(By.TAG_NAME, "h2"), "turns"))
+
+    def test_a_phone_has_the_whole_height_for_answers_or_the_document(self):
+        self.size(400, 800)
+        self.open(self.url())
+        turn = self.ask()
+        self.assertGreater(self.find("turns").size["height"], 480)
+        self.assertFalse(self.find("text").is_displayed())
+        turn.find_element(By.CSS_SELECTOR, ".passages button").click()
+        [current] = self.all("#text mark.current")
+        self.wait(lambda: self.is_in_view(current, "text"))
+        self.assertGreater(self.find("text").size["height"], 600)
+        self.assertFalse(self.find("turns").is_displayed())
+        self.find("view-answers").click()
+        self.assertTrue(self.find("turns").is_displayed())
+
+    def test_little_height_scrolls(self):
+        self.size(640, 320)  # a phone on its side
+        self.ask()
+        self.browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
+        self.assertTrue(self.is_in_view(self.find("ask"), "form"))
+
+    def test_code_and_tables_keep_their_columns(self):
+        self.add("steps.py", CODE)
+        self.pick("steps.py")
+        self.assertEqual(self.all("#text p"), [])
+        self.assertEqual("".join(self.browser.execute_script(
+            "return [...document.querySelectorAll('#text pre')].map((n) => n.textContent)")), CODE)
+        font = lambda node: node.value_of_css_property("font-family")
+        self.assertIn("mono", font(self.all("#text pre")[0]))
+        self.add("mixed.md", "Prose that is long. " * 30 + "\n\n```\na   b\nc d\n```\nMore prose.\n" +
+                 "name     price\nvalve    45\n" + "And the end of it.\n" * 12)
+        self.pick("mixed.md")
+        self.assertEqual([node.text for node in self.all("#text pre")],
+                         ["```\na   b\nc d\n```", "name     price\nvalve    45"])
+
+    def test_a_document_is_removed_after_a_confirmation(self):
+        self.add("gone.txt", "It goes. " * 30)
+        self.pick("gone.txt")
+        self.find("remove").click()
+        self.wait(lambda: self.find("remove-dialog").is_displayed())
+        self.assertIn("gone.txt", self.find("remove-text").text)
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)  # the harmless choice is the first
+        self.wait(lambda: not self.find("remove-dialog").is_displayed())
+        self.assertIn("gone.txt", self.names())
+        self.find("remove").click()
+        self.find("remove-dialog").find_element(By.CSS_SELECTOR, "[value=remove]").click()
+        self.wait(lambda: "gone.txt" not in self.names())
+        self.wait(lambda: self.all("#text p:not(.empty)"))
+
+    def test_a_document_with_two_names_is_listed_by_both(self):
+        self.add("one.txt", "The same text. " * 30)
+        with open(os.path.join(self.folder.name, "two.txt"), "w", encoding="utf-8") as file:
+            file.write("The same text. " * 30)
+        self.find("file").send_keys(file.name)
+        self.wait(lambda: "one.txt, two.txt" in self.names())
+
+    def test_without_a_document_nothing_can_be_asked_and_the_way_is_said(self):
+        for flags, way in ((["--allow-index"], "choose “Add…”"), ([], "--allow-index")):
+            with tempfile.TemporaryDirectory(prefix="lectern-page-") as folder:
+                server = Server(os.path.join(folder, "store"), "--model", MODEL, *flags)
+                self.browser.get(f"http://127.0.0.1:{server.port}/")
+                self.wait(lambda: self.all("#turns .empty"))
+                self.assertIn(way, self.find("turns").text)
+                for name in ("ask", "question", "new"):
+                    self.assertFalse(self.find(name).is_enabled(), name)
+                self.assertFalse(self.find("remove").is_displayed())
+                if flags:  # while the first one is indexed, that is said
+                    path = os.path.join(folder, "first.txt")
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(TEXT)
+                    self.browser.execute_script(
+                        "window.said = []; new MutationObserver(() => said.push("
+                        "document.getElementById('text').textContent)).observe("
+                        "document.getElementById('text'), {childList: true})")
+                    self.find("file").send_keys(path)
+                    self.wait(lambda: self.find("ask").is_enabled())
+                    said = self.browser.execute_script("return said")
+                    self.assertIn("The first document is being indexed", said[0])
+                    self.assertFalse([text for text in said if "There is no document" in text])
+                self.assertEqual(server.stop()[0], 0)
+
+    def test_the_model_is_named(self):
+        self.assertRegex(self.find("facts").text, r"^[\d,]+ tokens, model: the bundled one, which is small$")
+
+    def test_warnings_look_unlike_answers(self):
+        turn = self.ask("How many committees are there?")
+        note = turn.find_element(By.CSS_SELECTOR, ".note")
+        answer = turn.find_element(By.CSS_SELECTOR, ".answer")
+        style = lambda node, name: node.value_of_css_property(name)
+        self.assertNotEqual(style(note, "background-color"), style(answer, "background-color"))
+        self.assertEqual(style(note, "border-left-width"), "4px")
+
+    def test_contrast_and_sizes_are_those_of_wcag_2_2_aa(self):
+        self.find("compare").click()
+        self.ask()
+        self.ask("How many committees are there?")
+        self.browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+        for theme in ("light", "dark"):
+            self.theme(theme)
+            for size in ((1400, 900), (400, 800)):
+                self.size(*size)
+                for shown in ("answers", "document"):
+                    self.browser.execute_script("view(arguments[0])", shown)
+                    self.assertEqual(self.browser.execute_script(FAULTS), [], (theme, size, shown))
+            self.browser.execute_script("view('answers'); keepSaying('Something.'); document.getElementById('remove').click()")
+            self.assertEqual(self.browser.execute_script(FAULTS), [], theme)
+            self.browser.execute_script("document.getElementById('remove-dialog').close('keep')")
 
     def test_the_keyboard_is_enough(self):
         self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "question")
@@ -172,14 +540,14 @@ class PageTest(unittest.TestCase):
         try:
             self.wait(lambda: self.strip()[1] != light[1])
             self.assertGreater(self.strip()[0], 0)
-            self.browser.set_window_size(1280, 700)
+            self.size(1280, 700)
             self.wait(lambda: self.find("strip").size["height"] < 700)
             self.assertGreater(self.strip()[0], 0)
         finally:
             self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
     def test_small_screens_scroll_one_way_and_keep_the_question(self):
-        self.browser.set_window_size(500, 800)
+        self.size(500, 800)
         self.ask()
         self.assertLessEqual(*self.browser.execute_script(
             "return [document.documentElement.scrollWidth, innerWidth]"))
@@ -195,7 +563,7 @@ class PageTest(unittest.TestCase):
             self.assertTrue(node["name"]["value"], node)
 
     def test_an_error_is_said_and_the_page_goes_on(self):
-        self.browser.execute_script("shown.id = '0'.repeat(32)")
+        self.browser.execute_script("chosen.id = '0'.repeat(32)")
         turn = self.ask()
         self.assertTrue(turn.find_element(By.CSS_SELECTOR, ".error").text)
         self.browser.get_log("browser")  # Chromium notes the 404

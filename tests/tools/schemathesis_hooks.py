@@ -24,11 +24,19 @@ def map_body(_context, body):
         if is_half(body.get(name)):
             body[name] = DOCUMENT
     for name, limit in LIMITS.items():
-        if name in body and (limit not in body or body[limit] in range(1, 4097)):
+        if name in body and is_limit(body.get(limit)):
             body[limit] = 4
-    if body.get("max_completion_tokens") in range(1, 4097):
+    if is_limit(body.get("max_completion_tokens")):
         body["max_completion_tokens"] = 4
+    if body.get("n") in range(3, 129):
+        body["n"] = 2
     return body
+
+
+def is_limit(value):
+    """None counts: as many as fit."""
+    return value is None or (isinstance(value, int) and not isinstance(value, bool)
+                             and (value == -1 or value > 0))
 
 
 @schemathesis.hook

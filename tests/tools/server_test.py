@@ -236,7 +236,7 @@ class ServerTest(ServerCase):
         self.assertEqual(chat["object"], "chat.completion")
         plain = self.server.ask(question="Who repairs the roof?")[2]
         self.assertEqual(chat["choices"][0]["message"],
-                         {"role": "assistant", "content": plain["answer"]})
+                         {"role": "assistant", "content": plain["answer"], "refusal": None})
         self.assertEqual(chat["lectern"]["evidence"], plain["evidence"])
         usage = chat["usage"]
         self.assertEqual(usage["prompt_tokens"],
@@ -278,32 +278,6 @@ class ServerTest(ServerCase):
             "model": "lease.txt", "kv_budget": 1, "input": body["messages"],
             "instructions": "Be\nbrief."})[2]
         self.assertEqual(again["usage"]["input_tokens"], told["usage"]["prompt_tokens"])
-
-    def test_turns_must_alternate(self):
-        user, assistant, system = ({"role": role, "content": "x"}
-                                   for role in ("user", "assistant", "system"))
-        for messages in ([user, user], [assistant, user], [user, assistant, assistant, user],
-                         [user, assistant], [user, system, user], [user, assistant, system, user],
-                         [system]):
-            for path, param in (("/v1/chat/completions", "messages"), ("/v1/responses", "input")):
-                for stream in (False, True):
-                    self.assert_error(self.server.call("POST", path, {
-                        "model": "lease.txt", param: messages, "stream": stream}),
-                        400, "invalid_argument", param)
-
-    def test_chat_refuses_what_it_cannot_do(self):
-        def chat(**fields):
-            return self.server.call("POST", "/v1/chat/completions", {"model": "lease.txt", **fields})
-        user = [{"role": "user", "content": "x"}]
-        self.assert_error(chat(), 400, "invalid_argument", "messages")
-        self.assert_error(chat(messages=[]), 400, "invalid_argument", "messages")
-        self.assert_error(chat(messages=[{"role": "tool", "content": "x"}]), 400,
-                          "invalid_argument", "messages")
-        self.assert_error(chat(messages=[{"role": "user"}]), 400, "invalid_argument", "messages")
-        self.assert_error(chat(messages=user + [{"role": "assistant", "content": "y"}]), 400,
-                          "invalid_argument", "messages")
-        self.assert_error(chat(messages=user, tools=[]), 400, "invalid_argument", "tools")
-        self.assert_error(chat(messages=user, n=2), 400, "invalid_argument", "n")
 
     def test_tokenize(self):
         def tokenize(**fields):
@@ -374,18 +348,6 @@ class ServerTest(ServerCase):
         # Pieces are said before what trails behind the answer is known to be nothing.
         self.assertEqual(text.strip(), last["output"][0]["content"][0]["text"].strip())
         self.assertEqual(last["output"][0]["content"], whole["output"][0]["content"])
-
-    def test_responses_refuse_what_they_cannot_do(self):
-        def responses(**fields):
-            return self.server.call("POST", "/v1/responses", {"model": "lease.txt", **fields})
-        for param, fields in (("input", {}), ("input", {"input": []}), ("input", {"input": 3}),
-                              ("input", {"input": [{"role": "user", "content": [
-                                  {"type": "input_image", "image_url": "x"}]}]}),
-                              ("store", {"input": "x", "store": True}),
-                              ("previous_response_id", {"input": "x",
-                                                        "previous_response_id": "resp_1"}),
-                              ("tools", {"input": "x", "tools": []})):
-            self.assert_error(responses(**fields), 400, "invalid_argument", param)
 
     # --- documents ---
 

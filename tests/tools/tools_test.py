@@ -8,6 +8,7 @@ Standard library only.
 
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -163,6 +164,52 @@ class CommandLineTest(ToolsTest):
             self.check_error(2, "--help", "ask-document", *args)
         for args in ([], ["vacuum"], ["gc", "x"], ["show"], ["list", "x"], ["list", "--full"], ["remove"]):
             self.check_error(2, "--help", "lectern-store", *args)
+
+    def test_a_wrong_option_or_command_suggests_the_near_one(self):
+        for tool, args, meant in (("index-document", ["--modell", "x", "f"], "--model"),
+                                  ("index-document", ["--kv_budget=0.1", "f"], "--kv-budget"),
+                                  ("index-document", ["--thread", "2", "f"], "--threads"),
+                                  ("ask-document", ["--max-token", "2", "q"], "--max-tokens"),
+                                  ("ask-document", ["--temp", "1", "q"], "--temperature"),
+                                  ("ask-document", ["--doc", "d", "q"], "--document"),
+                                  ("lectern-store", ["verfy"], "verify"),
+                                  ("lectern-store", ["verify", "--ful"], "--full")):
+            given = next(a for a in args if a.startswith("--") or "verfy" in a).split("=")[0]
+            self.check_error(2, f"there is no (option|command) \"?{given}\"?; "
+                             rf"did you mean {meant}\?", tool, *args)
+        self.check_error(2, "there is no option --zzz \\(", "ask-document", "--zzz", "q")
+        self.check_error(2, "\"words\" is one too many; .* quotes", "ask-document", "two", "words")
+
+    def test_help_is_in_sentences_that_name_things(self):
+        for tool in (*self.TOOLS, "lectern-server", "lectern-doctor", "lectern-evaluate"):
+            out, _ = self.check(0, tool, "--help")
+            for line in out.splitlines():
+                self.assertNotRegex(line, r"\(else |^ +-.*  (Of|What) ", tool)
+            self.assertIn("default: ", out)
+
+    def test_messages_of_the_library_and_the_api_name_no_flags(self):
+        source = pathlib.Path(__file__).resolve().parents[2]
+        for folder in ("engine", "index", "store", "kernels", "tools/server"):
+            for path in sorted((source / folder).rglob("*")):
+                if path.suffix in (".cc", ".h") and path.name not in (
+                        "lectern_server.cc", "http_guard.cc"):  # which say it at the start
+                    found = [text for line in path.read_text(encoding="utf-8").splitlines()
+                             for text in re.findall(r'"(?:[^"\\]|\\.)*"', line.split(" // ")[0])
+                             if re.search(r"(?<![\w-])--[a-z]", text)
+                             and "--pre-tokenizer" not in text]  # of another program
+                    self.assertEqual(found, [], path)
+
+    def test_the_default_model_is_named_and_said_to_be_small(self):
+        unset = {"LECTERN_MODEL": ""}
+        store = ["--store", self.path("default")]
+        for tool, args in (("index-document", ["--progress", "none", self.lease]),
+                           ("ask-document", ["--max-tokens", "4", "Who repairs the roof?"])):
+            _, err = self.check(0, tool, *store, *args, env=unset)
+            self.assertRegex(err, r"bundled model, which is small \(3\.9 million parameters\)")
+            out, err = self.check(0, tool, *store, "--json", *args, env=unset)
+            self.assertNotIn("bundled", err)
+        _, err = self.check(0, "ask-document", *store, "--max-tokens", "4", "Who repairs the roof?")
+        self.assertNotIn("bundled", err)  # where it was chosen
 
     def test_usage_errors_are_json_when_asked_for(self):
         out, err = self.check(2, "ask-document", "--json", "--temperature", "11", "q")
@@ -372,7 +419,7 @@ class IndexTest(ToolsTest):
         self.assertTrue(all(set(level) == {"level", "centroids"} for level in report["levels"]))
         self.assertEqual((report["device"], report["gpu"], report["warnings"]), ("cpu", None, []))
         # The bundled reader has no chat template.
-        self.assertIn("asked plainly", report["note"])
+        self.assertIn("no chat template", report["note"])
         self.assertEqual(report["assumptions"], [report["note"]])
         again = self.index(self.lease)
         self.assertEqual((again["document"], again["existed"]), (report["document"], True))
@@ -486,7 +533,7 @@ class IndexTest(ToolsTest):
 
     def test_what_needs_more_than_max_ram_is_refused_before_any_work(self):
         store = ("--store", self.path("max-ram"))
-        self.check_error(5, "max_ram", "index-document", *store, "--max-ram", "9MB", "--progress",
+        self.check_error(5, r"--max-ram", "index-document", *store, "--max-ram", "9MB", "--progress",
                          "none", self.lease)
         self.assertEqual(os.listdir(os.path.join(store[1], "docs")), [])
         self.index(*store, "--max-ram", "40MB", "--io", "pread", self.lease)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/terminal.h"
+
 namespace lectern::doctor {
 
 std::string_view VerdictName(Verdict verdict) {
@@ -12,7 +14,7 @@ std::string_view VerdictName(Verdict verdict) {
 Finding Finding::Failed(std::string name, const Status& status, std::string do_this) {
   Finding finding{.name = std::move(name),
                   .verdict = Verdict::kFail,
-                  .text = status.message(),
+                  .text = tools::WithFlags(status.message()),
                   .way_out = std::move(do_this),
                   .code = status.code()};
   finding.values["code"] = CodeName(status.code());

@@ -330,8 +330,10 @@ Finding TestKernels(const Model& model, const Backend& fast, ThreadPool& threads
   LayerComparison layer(model, fast, threads);
   layer.Run();
   Finding finding{.name = "kernel test",
-                  .text = std::string(fast.name) + " kernels agree with their definitions to " +
-                          Short(layer.error()) + " of an output's size on one layer"};
+                  .text = "fast (" + std::string(fast.name) +
+                          ") and reference kernels give the same on a layer of this model (largest "
+                          "difference: " +
+                          Short(layer.error()) + " of a result's size)"};
   finding.values = {{"kernels", fast.name}, {"error", layer.error()}, {"limit", kMaxError}};
   if (!layer.damaged().empty()) {
     finding.text = layer.damaged() + ": the model's file is damaged";

@@ -13,10 +13,10 @@ constexpr char kTool[] = "lectern-doctor";
 constexpr char kExamples[] =
     "\nExamples:\n"
     "  lectern-doctor                            # this machine\n"
-    "  lectern-doctor --model llama3.2:1b        # and a model of Ollama's on it\n"
+    "  lectern-doctor --model llama3.2:1b        # and a model that Ollama has\n"
     "  lectern-doctor --model DIR --tokens 100000 --json\n\n"
-    "Each line is ok, warn or fail, with what to do about it. The exit status is 0 where nothing\n"
-    "fails, else that of the first failure, as of the other tools.";
+    "Each line says ok, warn or fail; a line with -> below it says what to do. The exit status is\n"
+    "0 if nothing failed; else that of the first failure, with the numbers of the other tools.";
 
 struct Flags {
   tools::EngineFlags engine;
@@ -42,7 +42,7 @@ Findings Examine(const Flags& flags) {
   const uint64_t max_ram = flags.engine.max_ram_bytes;
   if (max_ram > 0 && max_ram < question.memory.available) {
     question.memory.available = max_ram;
-    question.memory.limited_by = "--max-ram";
+    question.memory.limited_by = flags.engine.max_ram_of;
   }
   findings.push_back(CheckMemory(question.memory));
   findings.push_back(CheckDisk(env, flags.engine.store, &question.free_disk));
@@ -56,11 +56,14 @@ Findings Examine(const Flags& flags) {
 }
 
 int Main(int argc, char** argv) {
-  tools::CommandLine app("Says what this machine, and a model on it, can do.", kTool, kExamples);
+  tools::CommandLine app("Checks this machine, and a model on it, and says what they can do.",
+                         kTool, kExamples);
   Flags flags;
   tools::AddStoreFlags(app, flags.engine);
-  tools::AddModelFlags(app, flags.engine);
-  app.AddOption("--tokens", flags.tokens, "Of the document that is asked about (default 32768, or what the model's context takes)")
+  tools::AddModelFlags(app, flags.engine, "none: only the machine is examined");
+  app.AddOption("--tokens", flags.tokens,
+                "Length of the document to estimate for, in tokens (default: 32768, or less where "
+                "the model's context is shorter)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 1 << 24));
   tools::AddVersionFlag(app);

@@ -8,19 +8,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "engine/build_info.h"
 #include "engine/seconds.h"
 #include "kernels/cuda/device.h"
-#include "kernels/thread_pool.h"
+#include "kernels/process_limits.h"
 #include "tools/quantities.h"
 
 namespace lectern::doctor {
@@ -30,45 +30,6 @@ using tools::Bytes;
 
 constexpr double kSlowDisk = 100e6;  // bytes a second
 constexpr uint64_t kLittleMemory = uint64_t{1} << 30, kLittleDisk = uint64_t{1} << 30;
-
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-std::optional<uint64_t> Number(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
-}
-
-// A file of this process's control group (version 2), or of one above it, as `Take` likes it.
-template <typename Take>
-void ForEachGroup(const std::string& file, Take take) {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (!line.starts_with("0::")) continue;
-    for (std::string group = line.substr(3);;) {
-      take(FirstLine("/sys/fs/cgroup" + group + "/" + file));
-      if (group.size() <= 1) return;
-      group.resize(group.rfind('/'));
-    }
-  }
-}
-
-// Cores that control groups leave us; 0: they set no limit.
-double CoresOfGroup() {
-  double cores = 0;
-  ForEachGroup("cpu.max", [&](const std::string& line) {
-    std::istringstream fields(line);
-    double quota = 0, period = 0;
-    if (!(fields >> quota >> period) || period <= 0) return;  // "max 100000"
-    cores = cores == 0 ? quota / period : std::min(cores, quota / period);
-  });
-  return cores;
-}
 
 std::string Rounded(double number) {
   std::ostringstream text;
@@ -122,8 +83,24 @@ DiskSpeed MeasureDisk(const std::string& folder) {
 
 }  // namespace
 
+namespace {
+
+// Highway's names, in words.
+std::string InstructionSetName(std::string_view target) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"AVX3_DL", "AVX-512 with VNNI"},  {"AVX3_ZEN4", "AVX-512 with VNNI"},
+      {"AVX3_SPR", "AVX-512 with VNNI"}, {"AVX3", "AVX-512"},
+      {"SCALAR", "plain C++"},           {"EMU128", "none (plain C++)"}};
+  for (const auto& [name, words] : kNames) {
+    if (target == name) return std::string(words);
+  }
+  return std::string(target);  // AVX2, SSE4, NEON, …
+}
+
+}  // namespace
+
 Finding CheckInstructionSet(const Backend* backend) {
-  Finding finding{.name = "instructions", .text = SimdTarget()};
+  Finding finding{.name = "instructions", .text = "uses " + InstructionSetName(SimdTarget())};
   const auto build = ParseJson(BuildInfoJson());
   const Json* const built = build.ok() ? build->Find("instruction_sets") : nullptr;
   finding.values = {{"instruction_set", SimdTarget()},
@@ -132,27 +109,27 @@ Finding CheckInstructionSet(const Backend* backend) {
   if (built != nullptr && built->array() != nullptr) {
     std::string names;
     for (const Json& name : *built->array()) {
-      names += (names.empty() ? "" : ", ") + *name.string();
+      names += (names.empty() ? "" : ", ") + InstructionSetName(*name.string());
     }
-    finding.text += " of " + names;
+    finding.text += "; this program was built for: " + names;
   }
   const char* const forced = std::getenv("LECTERN_BACKEND");
   if (backend == nullptr) {
-    finding.text += "; LECTERN_BACKEND is \"" + std::string(forced ? forced : "") + "\"";
+    finding.text = "LECTERN_BACKEND is \"" + std::string(forced ? forced : "") +
+                   "\", which names no kernels that this machine can run";
     finding.code = Code::kInvalidArgument;
     return finding.Worsen(Verdict::kFail, "unset LECTERN_BACKEND, or name scalar or simd in it");
   }
-  finding.text += ", kernels: " + std::string(backend->name);
   if (std::string_view(backend->name) == "scalar") {
-    finding.Worsen(Verdict::kWarn,
-                   "unset LECTERN_BACKEND: scalar kernels are the definitions, "
-                   "many times slower");
+    finding.text = "uses the slow reference kernels, as LECTERN_BACKEND is \"scalar\"";
+    finding.Worsen(Verdict::kWarn, "unset LECTERN_BACKEND: the fast kernels are many times faster");
   }
   const std::string_view target = SimdTarget();
   if (target.starts_with("EMU") || target.starts_with("SCALAR") || target == "SSE2") {
-    finding.Worsen(Verdict::kWarn,
-                   "this processor has none of the fast instruction sets: expect "
-                   "a tenth of the usual speed");
+    finding.Worsen(
+        Verdict::kWarn,
+        "this processor has none of the fast instruction sets: expect a tenth of the usual "
+        "speed");
   }
   return finding;
 }
@@ -173,7 +150,16 @@ Finding CheckGpu() {
     finding.text += (finding.text.empty() ? "" : ", ") + std::string("cuda:") +
                     std::to_string(device.index) + " " + device.name;
   }
-  finding.text += devices.empty() ? "none (" + why + ")" : "; used where --device says so";
+  if (devices.empty()) {
+    // The usual case is no failure: most machines have no such GPU, and the library is a package of
+    // its own.
+    const bool is_missing = why.find("liblectern_cuda.so.1: cannot open shared") != why.npos;
+    finding.text = is_missing ? "none is used; for an NVIDIA GPU, liblectern_cuda.so.1 would have "
+                                "to be installed"
+                              : "none can be used: " + why;
+  } else {
+    finding.text += "; used with --device cuda";
+  }
   finding.values = {{"usable", !devices.empty()},
                     {"gpus", std::move(gpus)},
                     {"backends", std::move(names)}};
@@ -181,24 +167,26 @@ Finding CheckGpu() {
 }
 
 Finding CheckThreads(uint64_t num_threads) {
-  const size_t cores = DefaultThreads(), logical = std::thread::hardware_concurrency();
-  const uint64_t used = num_threads > 0 ? num_threads : cores;
-  const double of_group = CoresOfGroup();
+  const std::vector<int> cpus = AllowedCpus();
+  const size_t cores = PhysicalCores(cpus), logical = std::thread::hardware_concurrency();
+  const uint64_t usable = UsableCores(cpus), used = num_threads > 0 ? num_threads : usable;
+  const std::optional<double> granted = GroupCores();
   Finding finding{.name = "threads",
-                  .text = std::to_string(used) + " of " + std::to_string(cores) +
-                          " physical cores (" + std::to_string(logical) + " logical)"};
+                  .text = std::to_string(used) + (used == 1 ? " thread is" : " threads are") +
+                          " used; this process may run on " + std::to_string(cores) +
+                          (cores == 1 ? " physical core (" : " physical cores (") +
+                          std::to_string(logical) + " logical CPUs in the machine)"};
   finding.values = {{"threads", used},
                     {"physical_cores", uint64_t{cores}},
                     {"logical_cores", uint64_t{logical}},
-                    {"group_cores", of_group > 0 ? Json(of_group) : Json()}};
-  if (of_group > 0) finding.text += ", control group: " + Rounded(of_group);
-  if (of_group > 0 && static_cast<double>(used) > std::ceil(of_group)) {
-    finding.Worsen(Verdict::kWarn,
-                   "--threads " + std::to_string(static_cast<int>(std::ceil(of_group))) +
-                       ": more threads than the control group has cores wait for each other");
-  } else if (used > cores) {
-    finding.Worsen(Verdict::kWarn, "--threads " + std::to_string(cores) +
-                                       ": more threads than cores are no faster");
+                    {"group_cores", granted ? Json(*granted) : Json()}};
+  if (granted) {
+    finding.text +=
+        ", of which its container or control group grants the time of " + Rounded(*granted);
+  }
+  if (used > usable) {
+    finding.Worsen(Verdict::kWarn, "--threads " + std::to_string(usable) +
+                                       ": more threads than usable cores wait for each other");
   }
   return finding;
 }
@@ -218,14 +206,16 @@ Finding CheckBlas() {
       &library);
   char resolved[PATH_MAX];
   if (!library.empty() && realpath(library.c_str(), resolved)) library = resolved;
-  Finding finding{.name = "blas", .text = library.empty() ? "built in" : library};
+  Finding finding{.name = "blas", .text = library.empty() ? "compiled in" : library};
   finding.values = {{"library", library}};
   // Nothing that Lectern does is fast by it, and this one's threads look for work as the process
   // begins, for some 40 ms.
   const bool has_threads = library.find("/openblas-pthread/") != std::string::npos;
   finding.values["has_threads"] = has_threads;
   if (has_threads) {
-    finding.text += " (libopenblas0-serial starts faster: it has no threads)";
+    finding.text +=
+        "; programs start faster with the package libopenblas0-serial, as Lectern needs no "
+        "threads of this library";
   }
   return finding;
 }
@@ -243,11 +233,7 @@ Memory AvailableMemory() {
   const auto limit = [&](uint64_t bytes, const char* by) {
     if (bytes < memory.available) memory.available = bytes, memory.limited_by = by;
   };
-  uint64_t group = UINT64_MAX;
-  ForEachGroup("memory.max", [&](const std::string& line) {
-    if (const auto bytes = Number(line)) group = std::min(group, *bytes);  // else "max"
-  });
-  limit(group, "its control group");
+  if (const auto group = GroupMemoryBytes()) limit(*group, "its container or control group");
   rlimit address{};
   if (getrlimit(RLIMIT_AS, &address) == 0 && address.rlim_cur != RLIM_INFINITY) {
     limit(address.rlim_cur, "ulimit -v");
@@ -256,15 +242,16 @@ Memory AvailableMemory() {
 }
 
 Finding CheckMemory(const Memory& memory) {
-  Finding finding{.name = "memory",
-                  .text = Bytes(memory.available) + " of " + Bytes(memory.total) +
-                          " to be had, as " + memory.limited_by + " has it"};
+  Finding finding{
+      .name = "memory",
+      .text = Bytes(memory.available) + " available of " + Bytes(memory.total) + " in the machine"};
+  if (memory.limited_by != "the machine") finding.text += "; limited by " + memory.limited_by;
   finding.values = {{"total_bytes", memory.total},
                     {"available_bytes", memory.available},
                     {"limited_by", memory.limited_by}};
   if (memory.available < kLittleMemory) {
     finding.Worsen(Verdict::kWarn,
-                   "close other programs, raise the limit, or take a small model "
+                   "close other programs, raise the limit, or use a small model "
                    "with --weights q4");
   }
   return finding;
@@ -280,7 +267,7 @@ Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes) {
   struct statfs system {};
   const bool is_memory = statfs(folder.c_str(), &system) == 0 && system.f_type == 0x01021994;
   const int64_t page = sysconf(_SC_PAGESIZE);
-  Finding finding{.name = "disk", .text = Bytes(*free) + " free at " + folder};
+  Finding finding{.name = "disk", .text = Bytes(*free) + " free in " + folder};
   finding.values = {{"path", folder},
                     {"free_bytes", *free},
                     {"read_bytes_per_second", speed.read > 0 ? Json(speed.read) : Json()},
@@ -288,15 +275,15 @@ Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes) {
                     {"page_bytes", page},
                     {"is_memory", is_memory}};
   if (speed.read > 0) {
-    finding.text += ", read at " + Bytes(static_cast<uint64_t>(speed.read)) + "/s, written at " +
-                    Bytes(static_cast<uint64_t>(speed.write)) + "/s (64 MiB, once)";
+    finding.text += ", reads " + Bytes(static_cast<uint64_t>(speed.read)) + "/s and writes " +
+                    Bytes(static_cast<uint64_t>(speed.write)) + "/s (a test with 64 MiB)";
   } else {
-    finding.text += "; its speed cannot be measured (no file can be written there)";
+    finding.text += "; its speed is not known, as no file can be written there";
   }
   if (is_memory) {
     finding.Worsen(Verdict::kWarn,
-                   "this file system is memory, which documents would take and be "
-                   "lost from: give --store a folder on a disk");
+                   "this folder is in memory: documents would use memory and be lost when the "
+                   "machine stops; give --store a folder on a disk");
   }
   if (speed.read > 0 && speed.read < kSlowDisk) {
     finding.Worsen(Verdict::kWarn, "a slow disk: give --store a folder on a faster one");
@@ -312,12 +299,13 @@ Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes) {
 Finding CheckPdf() {
   const char* const variable = std::getenv("PATH");
   std::istringstream folders(variable ? variable : "");
-  Finding finding{.name = "pdf", .text = "pdftotext is not there: PDF files cannot be read"};
+  Finding finding{.name = "pdf",
+                  .text = "PDF files cannot be read: the program pdftotext is not installed"};
   finding.values["pdftotext"] = Json();
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string program = folder + "/pdftotext";
     if (access(program.c_str(), X_OK) != 0) continue;
-    finding.text = program;
+    finding.text = "PDF files are read with " + program;
     finding.values["pdftotext"] = program;
     return finding;
   }

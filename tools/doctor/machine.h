@@ -19,7 +19,7 @@ Finding CheckBlas();
 // What this process may still take: of the machine, its control group and its limits.
 struct Memory {
   uint64_t total = 0, available = 0;  // bytes
-  std::string limited_by;             // "the machine", "its control group", "ulimit -v"
+  std::string limited_by;  // "the machine", "its container or control group", "ulimit -v"
 };
 Memory AvailableMemory();
 Finding CheckMemory(const Memory& memory);

@@ -15,10 +15,13 @@
 #include "tools/doctor/speed_trial.h"
 #include "tools/doctor/weights_scan.h"
 #include "tools/quantities.h"
+#include "tools/terminal.h"
 
 namespace lectern::doctor {
 namespace {
 
+constexpr uint64_t kSmallModel =
+    500'000'000;                          // parameters; below it even simple questions go wrong
 constexpr uint64_t kUsualTokens = 32768;  // of a document, where nobody says how many
 
 using tools::Bytes;
@@ -46,14 +49,19 @@ Result<Located> Locate(Env& env, const ModelQuestion& question) {
   return Located{std::move(path), "ollama"};
 }
 
+std::string KindName(const std::string& kind) {
+  if (kind == "folder") return "a Hugging Face folder";
+  return kind == "gguf" ? "a GGUF file" : "a model of Ollama";
+}
+
 Finding DescribeArchitecture(const Located& located, const ModelConfig& config) {
   const uint32_t windowed = config.num_layers - config.num_full_layers();
   Finding finding{.name = "model",
-                  .text = located.kind + " " + located.path + ": " + config.architecture + ", " +
-                          std::to_string(config.num_layers) + " layers, " +
-                          std::to_string(config.num_heads) + " heads (" +
-                          std::to_string(config.num_kv_heads) + " of keys) of " +
-                          std::to_string(config.head_dim)};
+                  .text = located.path + " (" + KindName(located.kind) + "): architecture " +
+                          config.architecture + ", " + std::to_string(config.num_layers) +
+                          " layers, " + std::to_string(config.num_heads) +
+                          " attention heads of size " + std::to_string(config.head_dim) + ", " +
+                          std::to_string(config.num_kv_heads) + " for keys and values"};
   finding.values = {{"kind", located.kind},
                     {"path", located.path},
                     {"architecture", config.architecture},
@@ -66,16 +74,17 @@ Finding DescribeArchitecture(const Located& located, const ModelConfig& config) 
                     {"windowed_layers", uint64_t{windowed}},
                     {"window", uint64_t{config.window}}};
   if (windowed > 0) {
-    finding.text += ", " + std::to_string(windowed) + " layers see the last " +
-                    Grouped(config.window) + " tokens only";
+    finding.text += ", " + std::to_string(windowed) + " of the layers see only the last " +
+                    Grouped(config.window) + " tokens";
   }
   return finding;
 }
 
 Finding DescribeContext(const ModelConfig& config, uint64_t tokens) {
   Finding finding{.name = "context",
-                  .text = Grouped(config.max_positions) + " tokens, RoPE " +
-                          std::string(RopeName(config.rope.kind))};
+                  .text = "up to " + Grouped(config.max_positions) +
+                          " tokens for document, questions and answers (RoPE: " +
+                          std::string(RopeName(config.rope.kind)) + ")"};
   finding.values = {{"max_tokens", uint64_t{config.max_positions}},
                     {"rope", RopeName(config.rope.kind)},
                     {"rope_theta", config.rope.theta}};
@@ -97,7 +106,7 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
     by_type[tensor.type_name] += count;
   }
   Finding finding{.name = "weights",
-                  .text = Short(static_cast<double>(parameters) / 1e6) + " million parameters: "};
+                  .text = Short(static_cast<double>(parameters) / 1e6) + " million parameters"};
   Json::Object types;
   std::string list;
   for (const auto& [type, count] : by_type) {
@@ -105,7 +114,8 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
     if (share >= 0.001) list += (list.empty() ? "" : ", ") + type + " " + tools::Percent(share);
     types[type] = count;
   }
-  finding.text += list + "; " + Bytes(weights_bytes) + " in use";
+  finding.text += " (" + list + "), " + Bytes(weights_bytes) + " in memory";
+  if (parameters < kSmallModel) finding.text += "; a small model: expect mistakes";
   finding.values = {
       {"parameters", parameters}, {"parameters_by_type", types}, {"bytes_in_use", weights_bytes}};
   return finding;
@@ -134,10 +144,10 @@ Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uin
   const uint64_t asking =
       ActivationBytes(config, kQuestionTokens) + LookupBytes(config, kQuestionTokens, n);
   Finding finding{.name = "needs",
-                  .text = "a document of " + Grouped(n) + " tokens: " + Bytes(disk) + " on disk (" +
-                          Bytes(peak) + " while indexing), memory " + Bytes(indexing) +
-                          " to index and " + Bytes(asking) + " to ask, beside " +
-                          Bytes(weights_bytes) + " of weights"};
+                  .text = "a document of " + Grouped(n) + " tokens takes " + Bytes(disk) +
+                          " of disk space (" + Bytes(peak) + " while it is indexed) and, beside " +
+                          Bytes(weights_bytes) + " for the weights, " + Bytes(indexing) +
+                          " of memory to index and " + Bytes(asking) + " to ask"};
   finding.values = {{"tokens", n},
                     {"disk_bytes", disk},
                     {"peak_disk_bytes", peak},
@@ -171,7 +181,7 @@ class ModelChecks {
     // The first thing that cannot be had ends it; what was found before stays.
     if (Status status = Look(); !status.ok()) {
       findings_.push_back(Finding::Failed(
-          stage_, status, "take another model, or mend this one: indexing refuses it likewise"));
+          stage_, status, "use another model, or repair this one; indexing would refuse it, too"));
     }
     return std::move(findings_);
   }
@@ -193,7 +203,7 @@ class ModelChecks {
     LECTERN_ASSIGN(const auto tokenizer, source->MakeTokenizer());
     Finding kind{.name = "tokenizer",
                  .text = std::string(tokenizer->kind()) + ", " + Grouped(tokenizer->vocab_size()) +
-                         " pieces"};
+                         " tokens in its vocabulary"};
     kind.values = {{"kind", tokenizer->kind()}, {"pieces", uint64_t{tokenizer->vocab_size()}}};
     findings_.push_back(std::move(kind));
     findings_.push_back(TestTokenizer(*tokenizer));
@@ -221,9 +231,10 @@ class ModelChecks {
                           ? ChatTemplate::Make(*found, tokenizer, path)
                           : Result<ChatTemplate>(found.status());
     if (!made.ok()) {
-      findings_.push_back(Finding::Failed("chat template", made.status(),
-                                          "choose the one that the model was trained with, or "
-                                          "plain, by --chat-template"));
+      findings_.push_back(
+          Finding::Failed("chat template", made.status(),
+                          "give --chat-template the one that the model was trained with, or "
+                          "plain"));
       return false;
     }
     CheckRoom(*made, tokenizer);
@@ -233,7 +244,7 @@ class ModelChecks {
                                          Grouped(made->jinja().size()) + " bytes"
                                    : made->name()};
     if (!is_own && question_.chat_template.empty()) {
-      finding.text = AskedPlainly(SuggestedChatFormat(tokenizer));
+      finding.text = tools::WithFlags(AskedPlainly(SuggestedChatFormat(tokenizer)));
     }
     for (const std::string& assumption : made->assumptions()) finding.text += "; " + assumption;
     finding.values["name"] = made->name();

@@ -147,9 +147,11 @@ struct Reading {
 };
 
 Finding Judge(const Reading& reading) {
-  Finding finding{.name = "reads",
-                  .text = "plain English with a perplexity of " + Short(reading.perplexity) +
-                          ", its words in another order with " + Short(reading.other_order)};
+  Finding finding{
+      .name = "reads",
+      .text = "perplexity of a paragraph of plain English: " + Short(reading.perplexity) +
+              ", of its words in another order: " + Short(reading.other_order) +
+              " (lower is better)"};
   const bool knows_words = reading.tokens_per_word <= kMostTokensPerWord;
   finding.values = {{"perplexity", reading.perplexity},
                     {"perplexity_of_other_order", reading.other_order},
@@ -157,7 +159,7 @@ Finding Judge(const Reading& reading) {
                     {"is_made_for_english", knows_words},
                     {"limit", knows_words ? kMostPerplexity : reading.vocabulary}};
   const bool is_finite = std::isfinite(reading.perplexity) && std::isfinite(reading.other_order);
-  if (!knows_words) finding.text += " (its vocabulary is not made for it)";
+  if (!knows_words) finding.text += "; its vocabulary is not made for English";
   const bool reads = knows_words ? reading.perplexity <= kMostPerplexity &&
                                        reading.other_order >= kLeastGain * reading.perplexity
                                  : reading.perplexity < reading.vocabulary;

@@ -384,12 +384,11 @@ Finding EstimateSpeed(const SpeedQuestion& question, const Probe& probe, const B
   }
   const auto n = static_cast<double>(question.tokens);
   Finding finding{.name = "speed",
-                  .text = "estimated " + how + ": " + Grouped(question.tokens) +
-                          " tokens indexed in " + Duration(speeds.index) + " (" +
-                          Short(n / speeds.index) + " tokens/s), a question of " +
-                          std::to_string(kQuestionTokens) + " tokens in " +
-                          Duration(speeds.question) + ", then " + Short(1 / speeds.token) +
-                          " tokens/s"};
+                  .text = "indexing " + Grouped(question.tokens) + " tokens takes about " +
+                          Duration(speeds.index) + " (" + Short(n / speeds.index) +
+                          " tokens/s); an answer begins after about " + Duration(speeds.question) +
+                          " and has " + Short(1 / speeds.token) + " tokens/s (estimated " + how +
+                          ")"};
   values["is_estimate"] = true;
   values["how"] = how;
   if (!why.empty()) values["no_trial"] = why;

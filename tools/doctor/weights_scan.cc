@@ -79,8 +79,8 @@ Finding ScanWeights(const Model& model, ThreadPool& threads) {
     }
   }
   Finding finding{.name = "weights test",
-                  .text = "all values are finite; no row is larger than " +
-                          tools::Short(worst.over_median) + " times the median of its matrix"};
+                  .text = "no infinite values and no outliers (the largest row is " +
+                          tools::Short(worst.over_median) + " times the median of its matrix)"};
   if (std::isinf(worst.over_median)) {
     finding.text = worst.row + " has values that are not finite: the model's file is damaged";
     finding.code = Code::kMalformedModel;

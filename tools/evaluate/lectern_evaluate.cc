@@ -579,43 +579,55 @@ Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  tools::CommandLine app("How close answers at a budget come to exact ones.", kTool);
+  tools::CommandLine app(
+      "Measures how close answers that read a part of a document come to exact ones.", kTool);
   tools::AddStoreFlags(app, flags.engine);
-  tools::AddModelFlags(app, flags.engine);
-  app.AddOption("--budgets", flags.budgets, "KV budgets, each in [0.001, 0.999]: 1 is exact")
+  tools::AddModelFlags(app, flags.engine, tools::kBundledModel);
+  app.AddOption(
+         "--budgets", flags.budgets,
+         "Shares of the document's keys and values to read, separated by commas, each from 0.001 "
+         "to 0.999")
       .SeparatedBy(',')
       .Check(tools::NumberBetween(0.001, 0.999));
   const tools::Option modes =
-      app.AddOption("--modes", flags.modes,
-                    "methods whose attention errors are measured:" + DescribeModes())
+      app.AddOption(
+             "--modes", flags.modes,
+             "Methods whose error of attention is measured, separated by commas:" + DescribeModes())
           .SeparatedBy(',')
           .Check(KnownMode(false));
   const tools::Option answers =
-      app.AddOption("--answers", flags.answers, "methods whose answers are measured")
+      app.AddOption("--answers", flags.answers,
+                    "Methods whose answers are compared with exact ones, separated by commas")
           .SeparatedBy(',')
           .Check(KnownMode(true));
   const auto paper = [&] { flags.modes = flags.answers = {"paper-1", "paper-2"}; };
-  app.AddFlag("--paper", paper, "both of paper-1 and paper-2, as --modes and --answers")
+  app.AddFlag("--paper", paper, "The same as --modes paper-1,paper-2 --answers paper-1,paper-2")
       .Excludes(modes)
       .Excludes(answers);
-  app.AddOption("--paper-seeds", flags.paper_seeds,
-                "of the paper's K-means; the one of least error answers (default 3)")
+  app.AddOption(
+         "--paper-seeds", flags.paper_seeds,
+         "Number of seeds tried for the paper's K-means; the one with the least error answers "
+         "(default: 3)")
       .TypeName("UINT:POSITIVE")
       .Check(tools::PositiveNumber());
-  app.AddOption("--limit", flags.limit,
-                "questions per document whose answers are measured; 0: all (default)");
+  app.AddOption(
+      "--limit", flags.limit,
+      "Number of questions of each document whose answers are compared; 0 is all (default: 0)");
   app.AddOption("--error-questions", flags.error_questions,
-                "questions per document, the first ones, whose attention errors are measured in "
-                "every layer and step (default 4)");
+                "Number of questions of each document, from the first on, whose error of attention "
+                "is measured in every layer and step (default: 4)");
   app.AddOption("--calibration", flags.calibration,
-                "questions of each document that choose the paper's thresholds (default 8)")
+                "Number of questions of each document that the paper's thresholds are chosen with "
+                "(default: 8)")
       .TypeName("UINT:POSITIVE")
       .Check(tools::PositiveNumber());
   app.AddOption("--raw", flags.raw,
-                "appends the results to this file instead of printing them, and leaves out what "
-                "it holds already");
-  app.AddOption("FILE.jsonl", flags.files,
-                "questions; the document is of the same name in the store, or FILE.txt")
+                "Append the results to this file instead of printing them, and skip those that it "
+                "already has");
+  app.AddOption(
+         "FILE.jsonl", flags.files,
+         "Questions, one JSON object on each line; the document has the same name in the store, "
+         "or is FILE.txt")
       .Required();
   if (const auto status = tools::ParseCommandLine(app, argc, argv)) return *status;
   auto with_environment = tools::WithEnvironment(flags.engine);

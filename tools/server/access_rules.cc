@@ -109,7 +109,7 @@ std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rul
   const std::string_view origin = head.Header("origin");
   if (!origin.empty() && !IsOwnOrigin(head) && !IsAllowedOrigin(origin, rules)) {
     return Refusal{403, "origin_not_allowed",
-                   "pages of that origin may not ask here; see --allow-origin"};
+                   "pages of that origin may not ask here; whoever runs the server can allow it"};
   }
   // A link to the page is fine, everything else is not.
   if (origin.empty() && head.Header("sec-fetch-site") == "cross-site" && head.path != "/") {
@@ -128,7 +128,8 @@ std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& r
   if (!IsKnownHost(head, rules)) {
     return Refusal{
         403, "host_not_allowed",
-        "this server is not known under that Host; start it with --allow-host and that name"};
+        "this server is not known under that Host; use its address, or let whoever runs it allow "
+        "the name"};
   }
   if (auto refusal = CheckSite(head, rules)) return refusal;
   // Browsers send no token with a preflight; it says no more than which methods there are.

@@ -48,9 +48,38 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
   return response;
 }
 
+namespace {
+
+bool IsOpenAis(std::string_view path) {
+  return path == "/v1/chat/completions" || path == "/v1/responses" ||
+         path.starts_with("/v1/models");
+}
+
+// The field of OpenAI's that an option of the engine comes from; `said`: that with the messages.
+std::string FieldOf(std::string param, std::string_view said) {
+  if (param == "document") return "model";
+  if (param == "stop_texts") return "stop";
+  const bool is_said = param == "question" || param == "turns" || param == "instructions";
+  return is_said ? std::string(said) : param;
+}
+
+}  // namespace
+
 HttpResponse Answering::ErrorResponse(const api::Error& error, const HttpRequest& request) const {
   const auto code = static_cast<Code>(error.code);
   api::Error told = WithoutPaths(error, options_.store, options_.model);
+  if (IsOpenAis(request.head.path)) {
+    const char* const said = request.head.path == "/v1/responses" ? "input" : "messages";
+    told.param = FieldOf(std::move(told.param), said);
+    // By this name clients know that they have to shorten the conversation.
+    if (code == Code::kContextTooLong) {
+      return RefusalResponse({.status = 400,
+                              .code = "context_length_exceeded",
+                              .message = std::move(told.message),
+                              .param = said},
+                             request.request_id);
+    }
+  }
   HttpResponse response;
   response.status = HttpStatus(code);
   response.body = ErrorJson(Status(code, std::move(told.message)).WithParam(std::move(told.param)),
@@ -242,6 +271,7 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
              (!client || client(piece));
     };
   };
+  has_text_ = false;
   options_.on_text = tell(on_text);
   options_.on_reasoning = tell(on_reasoning);
   auto answer = MakingRoom(
@@ -254,6 +284,7 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
   const bool is_ended = scope.ended_by() != EndedBy::kNothing ||
                         (answer.ok() && answer->finish_reason() == "cancelled");
   GiveBack(answer.ok() && !is_ended);
+  ++options_.seed;
   if (is_ended) {
     answering_.metrics_.CountCancelled(answer.ok() ? answer->receipt().answer_tokens : 0);
     return RefusalResponse(WhyEnded(scope.ended_by()), request_.request_id);

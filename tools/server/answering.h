@@ -39,8 +39,9 @@ class Answering {
   // One question that may be generated now.
   class Turn {
    public:
-    // Once. `on_text` as api::AskOptions::on_text; `events` is kept alive meanwhile, may be
-    // nullptr. An error is already for the client. Afterwards the next request may use the session.
+    // `on_text` as api::AskOptions::on_text; `events` is kept alive meanwhile, may be nullptr. An
+    // error is already for the client. Afterwards the next request may use the session; where there
+    // is none, it may be called again for another answer, which is drawn with the next seed.
     std::variant<api::Answer, HttpResponse> Generate(
         const std::function<bool(std::string_view)>& on_text, EventStream* events,
         const std::function<bool(std::string_view)>& on_reasoning = {});

@@ -1,38 +1,80 @@
 // POST /v1/chat/completions, as OpenAI's clients speak it: `model` is a document's name or id.
 #include "tools/server/conversation.h"
+#include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 
 namespace lectern::server {
 namespace {
 
+constexpr uint64_t kMaxChoices = 128;  // as OpenAI's
+
 struct Chat {
   std::string document, question;
   api::AskOptions options;
+  uint64_t num_choices = 1;
   bool stream = false, include_usage = false;
+  std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
 };
+
+// Answers are text, whatever a client could also take.
+void RefuseOtherOutput(RequestFields& fields) {
+  if (!IsTextFormat(fields.Any("response_format"))) {
+    fields.Fail("response_format", "must be {\"type\": \"text\"}: answers are plain text");
+  }
+  const Json* const modalities = fields.Any("modalities");
+  for (const Json& kind :
+       modalities && modalities->array() ? *modalities->array() : Json::Array()) {
+    if (!kind.string() || *kind.string() != "text") {
+      fields.Fail("modalities", "must be [\"text\"]: answers are plain text");
+    }
+  }
+  RefuseUnlessEmpty(fields, "audio", "is not made here; leave it out");
+  if (fields.Any("web_search_options")) {
+    fields.Fail("web_search_options", "cannot be had: only the document is read; leave it out");
+  }
+  RefuseFunctions(fields);
+}
+
+void ReadLogprobs(RequestFields& fields, Chat& chat) {
+  const bool is_wanted = fields.Boolean("logprobs").value_or(false);
+  const uint64_t count = fields.Whole("top_logprobs", 0, 20).value_or(0);
+  if (count > 0 && !is_wanted) fields.Fail("top_logprobs", "needs \"logprobs\": true");
+  if (!is_wanted) return;
+  chat.logprobs = std::make_shared<Logprobs>();
+  chat.options.top_logprobs = static_cast<uint32_t>(count);
+  chat.options.on_token = [logprobs = chat.logprobs](const lectern_sampled_token& token) {
+    logprobs->Add(token);
+  };
+}
+
+bool ReadIncludeUsage(RequestFields& fields) {
+  const Json* const options = fields.Any("stream_options");
+  if (!options) return false;
+  const Json* const usage = options->Find("include_usage");
+  const bool is_said = usage && !usage->is_null();
+  if (!options->object() || (is_said && !usage->boolean())) {
+    fields.Fail("stream_options", "must be an object, in which include_usage is true or false");
+    return false;
+  }
+  return is_said && *usage->boolean();
+}
 
 Result<Chat> ReadChat(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   Chat chat;
-  chat.document = fields.RequiredString("model");
+  chat.document = fields.String("model").value_or("");
   const Json* const messages = fields.Any("messages");
   if (!messages) fields.Fail("messages", "is missing");
-  const auto max_tokens = fields.Whole("max_tokens", 1, 4096);
-  const auto max_completion = fields.Whole("max_completion_tokens", 1, 4096);
-  chat.options.max_tokens = static_cast<uint32_t>(max_completion.value_or(max_tokens.value_or(0)));
-  chat.options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
-  chat.options.top_p = static_cast<float>(fields.Number("top_p", 1e-6, 1).value_or(0));
-  chat.options.seed = fields.Whole("seed", 0, ~uint64_t{0}).value_or(0);
-  chat.options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
-  if (fields.Whole("n", 1, 1) == std::nullopt && fields.Any("n")) fields.Fail("n", "must be 1");
+  chat.options.max_tokens = ReadMaxTokens(fields, {"max_completion_tokens", "max_tokens"});
+  ReadSampling(fields, chat.options);
+  chat.num_choices = fields.Whole("n", 1, kMaxChoices).value_or(1);
   chat.stream = fields.Boolean("stream").value_or(false);
-  if (const Json* const options = fields.Any("stream_options")) {
-    const Json* const usage = options->Find("include_usage");
-    chat.include_usage = usage && usage->boolean() && *usage->boolean();
-  }
-  fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier"});
-  if (Status status = fields.Finish(); !status.ok()) return status;
+  chat.include_usage = ReadIncludeUsage(fields);
+  ReadLogprobs(fields, chat);
+  RefuseOtherOutput(fields);
+  RefuseWhatIsNotDone(fields);
+  if (!fields.failed().ok()) return fields.failed();
   LECTERN_ASSIGN(Conversation said, ReadConversation(*messages, "messages"));
   chat.question = std::move(said.question);
   chat.options.turns = std::move(said.turns);
@@ -40,14 +82,27 @@ Result<Chat> ReadChat(const std::string& body) {
   return chat;
 }
 
-Json Usage(const lectern_receipt& receipt) {
-  const uint64_t prompt = receipt.document_tokens + receipt.question_tokens;
-  return Json::Object{
-      {"prompt_tokens", prompt},
-      {"completion_tokens", receipt.answer_tokens},
-      {"total_tokens", prompt + receipt.answer_tokens},
-      {"prompt_tokens_details", Json::Object{{"cached_tokens", receipt.document_tokens}}},
-      {"completion_tokens_details", Json::Object{{"reasoning_tokens", receipt.reasoning_tokens}}}};
+// Of one or several answers to one question.
+struct Usage {
+  uint64_t document = 0, question = 0, answer = 0, reasoning = 0;
+
+  void Add(const lectern_receipt& receipt) {
+    document = receipt.document_tokens, question = receipt.question_tokens;
+    answer += receipt.answer_tokens, reasoning += receipt.reasoning_tokens;
+  }
+  Json ToJson() const {
+    return Json::Object{
+        {"prompt_tokens", document + question},
+        {"completion_tokens", answer},
+        {"total_tokens", document + question + answer},
+        {"prompt_tokens_details", Json::Object{{"cached_tokens", document}}},
+        {"completion_tokens_details", Json::Object{{"reasoning_tokens", reasoning}}}};
+  }
+};
+
+Json TakeLogprobs(const std::shared_ptr<Logprobs>& logprobs) {
+  if (!logprobs) return nullptr;
+  return Json::Object{{"content", logprobs->Take()}, {"refusal", nullptr}};
 }
 
 class Completion {
@@ -57,27 +112,33 @@ class Completion {
               {"object", object},
               {"created", Now()},
               {"model", std::move(model)}} {}
+  // Of each chunk but the last: null, where the last has it.
+  void AnnounceUsage() { base_["usage"] = nullptr; }
 
-  std::string Whole(const api::Answer& answer) const {
-    Json::Object object = base_, message = {{"role", "assistant"}, {"content", answer.text()}};
+  static Json Choice(uint64_t index, const api::Answer& answer, Json logprobs) {
+    Json::Object message = {
+        {"role", "assistant"}, {"content", answer.text()}, {"refusal", nullptr}};
     if (!answer.reasoning().empty()) message["reasoning_content"] = answer.reasoning();
-    object["choices"] = Json::Array{Json::Object{
-        {"index", 0}, {"message", std::move(message)}, {"finish_reason", answer.finish_reason()}}};
-    object["usage"] = Usage(answer.receipt());
-    object["lectern"] = ReceiptJson(answer);
+    return Json::Object{{"index", index},
+                        {"message", std::move(message)},
+                        {"logprobs", std::move(logprobs)},
+                        {"finish_reason", answer.finish_reason()}};
+  }
+  // `choices`: empty in a stream's last chunk. The receipt is the first choice's.
+  std::string Whole(Json::Array choices, const Usage& usage, Json receipt) const {
+    Json::Object object = base_;
+    object["choices"] = std::move(choices);
+    object["usage"] = usage.ToJson();
+    object["lectern"] = std::move(receipt);
     return Json(std::move(object)).Dump();
   }
-  std::string Chunk(Json::Object delta, Json finish_reason = nullptr) const {
+  std::string Chunk(uint64_t index, Json::Object delta, Json logprobs = nullptr,
+                    Json finish_reason = nullptr) const {
     Json::Object object = base_;
-    object["choices"] = Json::Array{Json::Object{
-        {"index", 0}, {"delta", std::move(delta)}, {"finish_reason", std::move(finish_reason)}}};
-    return Json(std::move(object)).Dump();
-  }
-  std::string UsageChunk(const api::Answer& answer) const {
-    Json::Object object = base_;
-    object["choices"] = Json::Array();
-    object["usage"] = Usage(answer.receipt());
-    object["lectern"] = ReceiptJson(answer);
+    object["choices"] = Json::Array{Json::Object{{"index", index},
+                                                 {"delta", std::move(delta)},
+                                                 {"logprobs", std::move(logprobs)},
+                                                 {"finish_reason", std::move(finish_reason)}}};
     return Json(std::move(object)).Dump();
   }
 
@@ -85,27 +146,43 @@ class Completion {
   Json::Object base_;
 };
 
-HttpResponse StreamChat(const Chat& chat, std::shared_ptr<Answering::Turn> turn,
-                        const HttpRequest& request) {
-  return EventsResponse([turn = std::move(turn), include_usage = chat.include_usage,
-                         completion = Completion(request.request_id, chat.document,
-                                                 "chat.completion.chunk")](EventStream& events) {
-    events.Send("", completion.Chunk({{"role", "assistant"}, {"content", ""}}));
-    auto answer = turn->Generate(
-        [&](std::string_view piece) {
-          return events.Send("", completion.Chunk({{"content", piece}}));
-        },
-        &events,
-        [&](std::string_view piece) {
-          return events.Send("", completion.Chunk({{"reasoning_content", piece}}));
-        });
-    if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
-      events.Send("", failed->body);
-      return;
+// One choice's chunks. False: it failed, and the client was told.
+bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, EventStream& events,
+                  const Completion& completion, Usage& usage, Json& receipt) {
+  events.Send("", completion.Chunk(index, {{"role", "assistant"}, {"content", ""}}));
+  auto answer = turn.Generate(
+      [&](std::string_view piece) {
+        return events.Send(
+            "", completion.Chunk(index, {{"content", piece}}, TakeLogprobs(chat.logprobs)));
+      },
+      &events,
+      [&](std::string_view piece) {
+        return events.Send("", completion.Chunk(index, {{"reasoning_content", piece}}));
+      });
+  if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
+    events.Send("", failed->body);
+    return false;
+  }
+  const api::Answer& whole = std::get<api::Answer>(answer);
+  // Tokens of white space at the end, which no piece shows.
+  const bool has_more = chat.logprobs && !chat.logprobs->is_empty();
+  events.Send("", completion.Chunk(index, {}, has_more ? TakeLogprobs(chat.logprobs) : Json(),
+                                   whole.finish_reason()));
+  usage.Add(whole.receipt());
+  if (index == 0) receipt = ReceiptJson(whole);
+  return true;
+}
+
+HttpResponse StreamChat(Chat chat, std::shared_ptr<Answering::Turn> turn, Completion completion) {
+  if (chat.include_usage) completion.AnnounceUsage();
+  return EventsResponse([turn = std::move(turn), chat = std::move(chat),
+                         completion = std::move(completion)](EventStream& events) {
+    Usage usage;
+    Json receipt;
+    for (uint64_t index = 0; index < chat.num_choices; ++index) {
+      if (!StreamChoice(index, chat, *turn, events, completion, usage, receipt)) return;
     }
-    const api::Answer& whole = std::get<api::Answer>(answer);
-    events.Send("", completion.Chunk({}, whole.finish_reason()));
-    if (include_usage) events.Send("", completion.UsageChunk(whole));
+    if (chat.include_usage) events.Send("", completion.Whole({}, usage, std::move(receipt)));
     events.Send("", "[DONE]");
   });
 }
@@ -118,11 +195,22 @@ HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& requ
   auto begun = answering.Begin(chat->document, chat->question, chat->options, request);
   if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
   auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
-  if (chat->stream) return StreamChat(*chat, std::move(turn), request);
-  auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
-  if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
-  const Completion completion(request.request_id, chat->document, "chat.completion");
-  return JsonResponse(completion.Whole(std::get<api::Answer>(answer)));
+  const std::string model = chat->document.empty() ? answering.DocumentName("") : chat->document;
+  const Completion completion(request.request_id, model,
+                              chat->stream ? "chat.completion.chunk" : "chat.completion");
+  if (chat->stream) return StreamChat(*std::move(chat), std::move(turn), completion);
+  Json::Array choices;
+  Usage usage;
+  Json receipt;
+  for (uint64_t index = 0; index < chat->num_choices; ++index) {
+    auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
+    if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
+    const api::Answer& whole = std::get<api::Answer>(answer);
+    choices.push_back(Completion::Choice(index, whole, TakeLogprobs(chat->logprobs)));
+    usage.Add(whole.receipt());
+    if (index == 0) receipt = ReceiptJson(whole);
+  }
+  return JsonResponse(completion.Whole(std::move(choices), usage, std::move(receipt)));
 }
 
 }  // namespace lectern::server

@@ -15,8 +15,16 @@ struct Conversation {
   std::vector<api::Turn> turns;  // before the question: a stateless request has no session
   std::string question;
 };
-// Instructions first, then questions and answers in turn, a question last. Content is a string or
-// parts of text. Anything else is INVALID_ARGUMENT of `param`.
+// Reads the messages of chat completions and the items of responses, in any order but that the last
+// one, instructions aside, is to be answered:
+//  - system and developer messages are instructions, wherever they stand; where nothing else is
+//    said, they are the question;
+//  - neighbours of one side are joined, and what the assistant says first answers an empty
+//  question;
+//  - calls of tools and their results become lines of the assistant's; results that come last are
+//    the question.
+// Parts of text are joined. INVALID_ARGUMENT of `param`: a part that is no text, an item that
+// cannot be read as text, no question.
 Result<Conversation> ReadConversation(const Json& messages, const char* param);
 
 // What Lectern says beyond a format: the object of /v1/ask.

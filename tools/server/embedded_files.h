@@ -6,7 +6,7 @@
 
 namespace lectern::server {
 
-extern const std::string_view kPageHtml, kPageCss, kPageJs, kOpenApiJson;
+extern const std::string_view kPageHtml, kPageCss, kTextJs, kPageJs, kOpenApiJson;
 
 }  // namespace lectern::server
 

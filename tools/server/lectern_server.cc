@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "engine/lectern.h"
+#include "kernels/thread_pool.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
@@ -32,11 +33,11 @@ constexpr auto kGrace = std::chrono::milliseconds(500), kFarewell = std::chrono:
 
 constexpr char kExamples[] = R"(
 Examples:
-  lectern-server                                     http://127.0.0.1:8017/, the page and the API
-  lectern-server --port 0 --json                     any free port, printed
+  lectern-server                                     http://127.0.0.1:8017/, serve the page and the API
+  lectern-server --port 0 --json                     take any free port and print it
   lectern-server --host 0.0.0.0 --token-file token   for other machines, behind a TLS proxy
 
-GET /openapi.json says what there is. Ctrl-C ends: what runs has half a second.)";
+GET /openapi.json describes the API. Ctrl-C stops the server; running answers have half a second.)";
 
 struct Flags {
   tools::EngineFlags engine;
@@ -55,61 +56,76 @@ struct Flags {
 void AddFlags(tools::CommandLine& app, Flags& flags) {
   tools::AddStoreFlags(app, flags.engine);
   tools::AddQuotaFlag(app, flags.engine);
-  tools::AddModelFlags(app, flags.engine);
+  tools::AddModelFlags(app, flags.engine,
+                       std::string(tools::kDocumentsModel) + "; documents that clients add get " +
+                           tools::kBundledModel);
   tools::AddDeviceFlags(app, flags.engine);
-  app.AddOption("--host", flags.guard.host, "Address to listen on (else localhost: 127.0.0.1 and ::1)")
+  app.AddOption("--host", flags.guard.host,
+                "Address to listen on; other machines reach only one that is not of this machine "
+                "alone (default: localhost, which is 127.0.0.1 and ::1)")
       .TypeName("ADDRESS");
-  app.AddOption("--port", flags.guard.port, "Port (else 8017); 0: any free one").TypeName("N");
+  app.AddOption("--port", flags.guard.port,
+                "Port to listen on; 0 takes any free one (default: 8017)")
+      .TypeName("N");
   app.AddOption("--token-file", flags.token_file,
-                "Every request but /health and /ready must bring this file's first line as Bearer "
-                "token; needed where --host is not of this machine alone")
+                "File whose first line is the access token. Every request but GET /health and "
+                "GET /ready must then have the header Authorization: Bearer TOKEN. Needed if other "
+                "machines can reach --host")
       .TypeName("FILE");
   app.AddOption("--allow-host", flags.hosts,
-                "Another name that clients may call this server by, beside its addresses and "
-                "localhost; with --token-file also *: any")
+                "Another name by which clients may address this server, such as its DNS name, "
+                "beside localhost and its addresses; with --token-file also *: any")
       .TypeName("NAME");
   app.AddOption("--allow-origin", flags.origins,
-                "Another site whose pages may ask, as https://example.org; with --token-file also "
-                "*: any")
+                "Web site whose pages may use this server, such as https://example.org; with "
+                "--token-file also *: any")
       .TypeName("ORIGIN");
-  app.AddFlag("--allow-index", flags.allow_index,
-              "Clients may add documents to the store and remove them");
-  app.AddOption("--index-device", flags.index_device,
-                "Where they are indexed, as --device (else cpu): by an engine of its own, with "
-                "weights of its own")
+  app.AddFlag("--allow-index", flags.allow_index, "Let clients add and remove documents");
+  app.AddOption(
+         "--index-device", flags.index_device,
+         "Where documents are indexed, with values like those of --device; the model's weights "
+         "are loaded a second time for it (default: cpu)")
       .TypeName("D");
-  app.AddOption("--index-device-memory", flags.index_device_memory,
-                "Memory of the GPU to take for it beside --device-memory (else nearly what is "
-                "free when the server starts)")
+  app.AddOption(
+         "--index-device-memory", flags.index_device_memory,
+         "Most memory of the GPU to use for indexing, beside --device-memory (default: nearly "
+         "all that is free when the server starts)")
       .TypeName("SIZE");
-  app.AddOption("--max-upload", flags.max_upload, "Of a document (else 64MiB)").TypeName("SIZE");
-  app.AddOption("--parallel", flags.parallel,
-                "Answers generated at a time (else one for each core, 4 to 16)")
+  app.AddOption("--max-upload", flags.max_upload,
+                "Largest document that a client may add (default: 64MiB)")
+      .TypeName("SIZE");
+  app.AddOption(
+         "--parallel", flags.parallel,
+         "Number of answers generated at the same time (default: one for each core, 4 to 16)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 256));
-  app.AddOption("--queue", flags.service.answering.max_waiting,
-                "Questions that may wait (else 32); more are told to come again")
+  app.AddOption(
+         "--queue", flags.service.answering.max_waiting,
+         "Number of questions that may wait; further ones get 503 and a Retry-After (default: 32)")
       .TypeName("N")
       .Check(tools::NumberBetween(0, 100000));
   app.AddOption("--wait-seconds", flags.service.answering.wait_seconds,
-                "How long a question waits at most (else 30)")
+                "Longest time that a question waits, in seconds (default: 30)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 3600));
   app.AddOption("--answer-seconds", flags.service.answering.generate_seconds,
-                "How long an answer takes at most (else 300)")
+                "Longest time that an answer takes, in seconds (default: 300)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 86400));
-  app.AddOption("--max-sessions", flags.service.answering.sessions.max_open,
-                "Open at a time (else 32); the one that was idle longest goes for a new one")
+  app.AddOption(
+         "--max-sessions", flags.service.answering.sessions.max_open,
+         "Number of conversations kept open; a further one ends the one that was idle longest "
+         "(default: 32)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 100000));
   app.AddOption(
          "--session-timeout", flags.service.answering.sessions.idle_seconds,
-         "Seconds after which an idle session, or a document kept for questions without, goes "
-         "(else 600)")
+         "Time after which an idle conversation ends and an idle document is closed, in seconds "
+         "(default: 600)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 86400));
-  app.AddOption("--max-connections", flags.guard.max_connections, "Open at a time (else 600)")
+  app.AddOption("--max-connections", flags.guard.max_connections,
+                "Number of connections open at the same time (default: 600)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 100000));
 }
@@ -178,7 +194,7 @@ class UploadFolder {
 // it up, as they calculate more and memory delivers hardly more. Beyond, each only gets slower, and
 // all of them take memory.
 uint32_t DefaultParallel(uint64_t num_threads) {
-  const uint64_t cores = num_threads > 0 ? num_threads : std::thread::hardware_concurrency();
+  const uint64_t cores = num_threads > 0 ? num_threads : DefaultThreads();
   return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 4, 16));
 }
 

@@ -1,12 +1,14 @@
 #include "tools/server/request_fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace lectern::server {
 namespace {
 
-constexpr JsonLimits kLimits = {.max_depth = 8, .max_values = 4096, .max_string = 1 << 20};
+// Clients with tools send their schemas, which are deep, and long conversations.
+constexpr JsonLimits kLimits = {.max_depth = 32, .max_values = 1 << 16, .max_string = 1 << 20};
 
 std::string Range(double least, double most) {
   std::ostringstream text;
@@ -70,6 +72,17 @@ std::optional<double> RequestFields::Number(const char* name, double least, doub
   return std::nullopt;
 }
 
+std::optional<int64_t> RequestFields::Integer(const char* name, int64_t least) {
+  const Json* const member = Any(name);
+  if (!member) return std::nullopt;
+  const bool is_whole = member->number() && *member->number() == std::floor(*member->number());
+  if (is_whole && *member->number() >= static_cast<double>(least)) {
+    return member->integer().value_or(INT64_MAX);
+  }
+  Fail(name, "must be a whole number of at least " + std::to_string(least));
+  return std::nullopt;
+}
+
 std::optional<uint64_t> RequestFields::Whole(const char* name, uint64_t least, uint64_t most) {
   const Json* const member = Any(name);
   if (!member) return std::nullopt;
@@ -88,10 +101,6 @@ std::optional<std::string> RequestFields::OneOf(const char* name,
   for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
   Fail(name, "must be one of: " + list);
   return std::nullopt;
-}
-
-void RequestFields::Ignore(std::initializer_list<const char*> names) {
-  for (const char* const name : names) known_.insert(name);
 }
 
 void RequestFields::Fail(const char* name, std::string message) {

@@ -24,16 +24,18 @@ class RequestFields {
   std::optional<std::string> String(const char* name);
   std::optional<bool> Boolean(const char* name);
   std::optional<double> Number(const char* name, double least, double most);
+  // What is beyond 63 bits counts as the largest number.
+  std::optional<int64_t> Integer(const char* name, int64_t least);
   std::optional<uint64_t> Whole(const char* name, uint64_t least, uint64_t most);
   std::optional<std::string> OneOf(const char* name, const std::vector<std::string>& values);
   const Json* Any(const char* name);
   // As String, but missing or empty is an error.
   std::string RequiredString(const char* name);
-  // Known and without effect here: may be there.
-  void Ignore(std::initializer_list<const char*> names);
   void Fail(const char* name, std::string message);
 
-  // The first thing that was wrong; a member that nothing read is.
+  // The first thing that was wrong.
+  const Status& failed() const { return failed_; }
+  // The same, and a member that nothing read is wrong, too.
   Status Finish() const;
 
  private:

@@ -1,6 +1,7 @@
 // POST /v1/responses, as OpenAI's clients speak it: stateless, text in and text out, the passages
 // that the answer draws on as file citations.
 #include "tools/server/conversation.h"
+#include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 
@@ -11,6 +12,8 @@ struct ResponsesRequest {
   std::string document, question;
   api::AskOptions options;
   bool stream = false;
+  std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
+  Json::Object echoed;                 // what a response repeats of its request
 };
 
 // `input` is a message or a list of them, before it the instructions.
@@ -27,24 +30,53 @@ Result<Conversation> ReadInput(const Json& input, const std::string& instruction
   return ReadConversation(Json(std::move(messages)), "input");
 }
 
+void ReadLogprobs(RequestFields& fields, ResponsesRequest& read) {
+  const uint64_t count = fields.Whole("top_logprobs", 0, 20).value_or(0);
+  bool is_wanted = count > 0;
+  const Json* const include = fields.Any("include");
+  if (include && !include->array()) fields.Fail("include", "must be a list");
+  for (const Json& item : include && include->array() ? *include->array() : Json::Array()) {
+    is_wanted |= item.string() && *item.string() == "message.output_text.logprobs";
+  }
+  if (!is_wanted) return;
+  read.logprobs = std::make_shared<Logprobs>();
+  read.options.top_logprobs = static_cast<uint32_t>(count);
+  read.options.on_token = [logprobs = read.logprobs](const lectern_sampled_token& token) {
+    logprobs->Add(token);
+  };
+}
+
+void RefuseOtherWork(RequestFields& fields) {
+  const Json* const text = fields.Any("text");
+  if (text && !IsTextFormat(text->Find("format"))) {
+    fields.Fail("text", "must have the format {\"type\": \"text\"}: answers are plain text");
+  }
+  constexpr char kNothingIsKept[] = "cannot be found: nothing is kept; send earlier turns in input";
+  RefuseUnlessEmpty(fields, "previous_response_id", kNothingIsKept);
+  RefuseUnlessEmpty(fields, "conversation", kNothingIsKept);
+  RefuseUnlessEmpty(fields, "prompt", "cannot be found: nothing is kept; send its text in input");
+  RefuseUnlessEmpty(fields, "background",
+                    "is not done here: read the answer as it comes, by stream");
+}
+
 Result<ResponsesRequest> ReadResponses(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   ResponsesRequest read;
-  read.document = fields.RequiredString("model");
+  read.document = fields.String("model").value_or("");
   const Json* const input = fields.Any("input");
   if (!input) fields.Fail("input", "is missing");
   const std::string instructions = fields.String("instructions").value_or("");
-  read.options.max_tokens =
-      static_cast<uint32_t>(fields.Whole("max_output_tokens", 1, 4096).value_or(0));
-  read.options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
-  read.options.top_p = static_cast<float>(fields.Number("top_p", 1e-6, 1).value_or(0));
-  read.options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
+  read.options.max_tokens = ReadMaxTokens(fields, {"max_output_tokens"});
+  ReadSampling(fields, read.options);
   read.stream = fields.Boolean("stream").value_or(false);
-  if (fields.Boolean("store").value_or(false)) {
-    fields.Fail("store", "must be false: nothing is kept; send earlier turns in input");
+  ReadLogprobs(fields, read);
+  RefuseOtherWork(fields);
+  RefuseWhatIsNotDone(fields);
+  if (!fields.failed().ok()) return fields.failed();
+  for (const char* const name : {"instructions", "max_output_tokens", "metadata", "temperature",
+                                 "top_p", "user", "safety_identifier"}) {
+    if (const Json* const value = fields.Any(name)) read.echoed[name] = *value;
   }
-  fields.Ignore({"user", "metadata", "service_tier", "safety_identifier"});
-  if (Status status = fields.Finish(); !status.ok()) return status;
   LECTERN_ASSIGN(Conversation said, ReadInput(*input, instructions));
   read.question = std::move(said.question);
   read.options.turns = std::move(said.turns);
@@ -69,19 +101,26 @@ Json Annotations(const Json& receipt, const std::string& filename) {
 // The objects of one response, as far as it has come.
 class Response {
  public:
-  // `filename`: the document's name.
-  Response(const std::string& id, std::string model, std::string filename)
-      : id_(id), filename_(std::move(filename)), base_{{"id", "resp_" + id},
-                                                       {"object", "response"},
-                                                       {"created_at", Now()},
-                                                       {"model", std::move(model)},
-                                                       {"error", nullptr},
-                                                       {"incomplete_details", nullptr},
-                                                       {"instructions", nullptr},
-                                                       {"metadata", Json::Object()},
-                                                       {"parallel_tool_calls", false},
-                                                       {"tool_choice", "none"},
-                                                       {"tools", Json::Array()}} {}
+  // `filename`: the document's name. `echoed`: members that are as they were in the request.
+  Response(const std::string& id, std::string model, std::string filename, Json::Object echoed)
+      : id_(id),
+        filename_(std::move(filename)),
+        base_{{"id", "resp_" + id},
+              {"object", "response"},
+              {"created_at", Now()},
+              {"model", std::move(model)},
+              {"error", nullptr},
+              {"incomplete_details", nullptr},
+              {"instructions", nullptr},
+              {"metadata", Json::Object()},
+              {"parallel_tool_calls", false},
+              {"store", false},
+              {"temperature", nullptr},
+              {"tool_choice", "none"},
+              {"tools", Json::Array()},
+              {"top_p", nullptr}} {
+    for (auto& [name, value] : echoed) base_[name] = std::move(value);
+  }
 
   std::string message_id() const { return "msg_" + id_; }
   const std::string& filename() const { return filename_; }
@@ -99,17 +138,20 @@ class Response {
                         {"status", status},
                         {"content", std::move(content)}};
   }
-  static Json Part(std::string_view text, Json annotations) {
-    return Json::Object{
-        {"type", "output_text"}, {"text", text}, {"annotations", std::move(annotations)}};
+  static Json Part(std::string_view text, Json annotations, Json::Array logprobs = {}) {
+    return Json::Object{{"type", "output_text"},
+                        {"text", text},
+                        {"annotations", std::move(annotations)},
+                        {"logprobs", std::move(logprobs)}};
   }
-  Json Done(const api::Answer& answer, const Json& receipt) const {
+  Json Done(const api::Answer& answer, const Json& receipt, Json::Array logprobs) const {
     Json::Object object = base_;
     const bool is_cut = answer.finish_reason() == "length";
     object["status"] = is_cut ? "incomplete" : "completed";
     if (is_cut) object["incomplete_details"] = Json::Object{{"reason", "max_output_tokens"}};
-    object["output"] = Json::Array{Message(is_cut ? "incomplete" : "completed",
-                                           {Part(answer.text(), Annotations(receipt, filename_))})};
+    object["output"] = Json::Array{
+        Message(is_cut ? "incomplete" : "completed",
+                {Part(answer.text(), Annotations(receipt, filename_), std::move(logprobs))})};
     const lectern_receipt read = answer.receipt();
     const uint64_t input = read.document_tokens + read.question_tokens;
     object["usage"] = Json::Object{
@@ -124,14 +166,14 @@ class Response {
 
  private:
   const std::string id_, filename_;
-  const Json::Object base_;
+  Json::Object base_;
 };
 
 // Events in the order that clients expect, numbered.
 class ResponseEvents {
  public:
-  ResponseEvents(EventStream& events, const Response& response)
-      : events_(events), response_(response) {}
+  ResponseEvents(EventStream& events, const Response& response, Logprobs* logprobs)
+      : events_(events), response_(response), logprobs_(logprobs) {}
 
   bool Send(const std::string& type, Json::Object fields) {
     fields["type"] = type;
@@ -153,16 +195,21 @@ class ResponseEvents {
          {{"output_index", 0}, {"item", response_.Message("in_progress", {})}});
     SendPart("response.content_part.added", {{"part", Response::Part("", Json::Array())}});
   }
+  bool SendText(std::string_view piece) {
+    return SendPart("response.output_text.delta", {{"delta", piece}, {"logprobs", TakeLogprobs()}});
+  }
   void End(const api::Answer& answer) {
+    TakeLogprobs();  // of white space at the end, which no piece shows
     const Json receipt = ReceiptJson(answer);
     const Json annotations = Annotations(receipt, response_.filename()),
-               done = response_.Done(answer, receipt);
+               done = response_.Done(answer, receipt, taken_);
     for (size_t i = 0; i < annotations.array()->size(); ++i) {
       SendPart("response.output_text.annotation.added",
                {{"annotation_index", uint64_t{i}}, {"annotation", (*annotations.array())[i]}});
     }
-    SendPart("response.output_text.done", {{"text", answer.text()}, {"logprobs", Json::Array()}});
-    SendPart("response.content_part.done", {{"part", Response::Part(answer.text(), annotations)}});
+    SendPart("response.output_text.done", {{"text", answer.text()}, {"logprobs", taken_}});
+    SendPart("response.content_part.done",
+             {{"part", Response::Part(answer.text(), annotations, taken_)}});
     Send("response.output_item.done",
          {{"output_index", 0}, {"item", done.Find("output")->array()->front()}});
     const bool is_cut = answer.finish_reason() == "length";
@@ -170,28 +217,34 @@ class ResponseEvents {
   }
 
  private:
+  // Those that came since the last call; all of them stay in taken_.
+  Json::Array TakeLogprobs() {
+    Json::Array more = logprobs_ ? logprobs_->Take() : Json::Array();
+    taken_.insert(taken_.end(), more.begin(), more.end());
+    return more;
+  }
+
   EventStream& events_;
   const Response& response_;
+  Logprobs* const logprobs_;  // may be nullptr
+  Json::Array taken_;
   uint64_t number_ = 0;
 };
 
-HttpResponse StreamResponses(std::shared_ptr<Answering::Turn> turn, Response description) {
-  return EventsResponse(
-      [turn = std::move(turn), description = std::move(description)](EventStream& plain) {
-        ResponseEvents events(plain, description);
-        events.Begin();
-        auto answer = turn->Generate(
-            [&](std::string_view piece) {
-              return events.SendPart("response.output_text.delta",
-                                     {{"delta", piece}, {"logprobs", Json::Array()}});
-            },
-            &plain);
-        if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
-          plain.Send("error", failed->body);
-          return;
-        }
-        events.End(std::get<api::Answer>(answer));
-      });
+HttpResponse StreamResponses(std::shared_ptr<Answering::Turn> turn, Response description,
+                             std::shared_ptr<Logprobs> logprobs) {
+  return EventsResponse([turn = std::move(turn), description = std::move(description),
+                         logprobs = std::move(logprobs)](EventStream& plain) {
+    ResponseEvents events(plain, description, logprobs.get());
+    events.Begin();
+    auto answer =
+        turn->Generate([&](std::string_view piece) { return events.SendText(piece); }, &plain);
+    if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
+      plain.Send("error", failed->body);
+      return;
+    }
+    events.End(std::get<api::Answer>(answer));
+  });
 }
 
 }  // namespace
@@ -202,13 +255,17 @@ HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request) {
   auto begun = answering.Begin(read->document, read->question, read->options, request);
   if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
   auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
-  const Response description(request.request_id, read->document,
-                             answering.DocumentName(read->document));
-  if (read->stream) return StreamResponses(std::move(turn), description);
+  const std::string name = answering.DocumentName(read->document);
+  const Response description(request.request_id, read->document.empty() ? name : read->document,
+                             name, std::move(read->echoed));
+  if (read->stream) return StreamResponses(std::move(turn), description, read->logprobs);
   auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
   if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
   const api::Answer& whole = std::get<api::Answer>(answer);
-  return JsonResponse(description.Done(whole, ReceiptJson(whole)).Dump());
+  return JsonResponse(
+      description
+          .Done(whole, ReceiptJson(whole), read->logprobs ? read->logprobs->Take() : Json::Array())
+          .Dump());
 }
 
 }  // namespace lectern::server

@@ -16,9 +16,9 @@ namespace lectern::server {
 namespace {
 
 constexpr char kDocuments[] = "/v1/documents";  // where uploads go
-constexpr std::string_view kDocumentsFolder = "/v1/documents/", kText = "/text";
 
-// What {id} stands for where `path` fits `pattern`; nothing where it does not.
+// What {id} stands for where `path` fits `pattern`; nothing where it does not. A name may have
+// slashes ("2024/invoice.txt"); one that ends as a pattern does is reached by its id.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
   constexpr std::string_view kId = "{id}";
   const size_t at = pattern.find(kId);
@@ -26,14 +26,10 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
   if (!path.starts_with(before)) return std::nullopt;
   path.remove_prefix(before.size());
-  if (before == kDocumentsFolder) {  // names have folders in them: "2024/invoice.txt"
-    if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
-    if (after.empty() && path.ends_with(kText)) return std::nullopt;  // a name that ends so has its id
-    return std::string(path.substr(0, path.size() - after.size()));
-  }
-  const size_t end = std::min(path.find('/'), path.size());
-  if (end == 0 || path.substr(end) != after) return std::nullopt;
-  return std::string(path.substr(0, end));
+  if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
+  path.remove_suffix(after.size());
+  if (after.empty() && (path.ends_with("/text") || path.ends_with("/events"))) return std::nullopt;
+  return std::string(path);
 }
 
 // A byte offset of the query; nothing where it is no number.
@@ -92,6 +88,7 @@ const std::vector<Service::Route>& Service::Routes() {
   static const std::vector<Route> routes = {
       {"GET", "/", &Service::Page},
       {"GET", "/page.css", &Service::PageCss},
+      {"GET", "/text.js", &Service::TextJs},
       {"GET", "/page.js", &Service::PageJs},
       {"GET", "/openapi.json", &Service::OpenApi},
       {"GET", "/health", &Service::Health},
@@ -99,6 +96,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/version", &Service::Version},
       {"GET", "/metrics", &Service::MetricsText},
       {"GET", "/v1/models", &Service::ListModels},
+      {"GET", "/v1/models/{id}", &Service::ShowModel},
       {"GET", "/v1/documents", &Service::ListDocuments},
       {"POST", "/v1/documents", &Service::IndexDocument},
       {"GET", "/v1/documents/{id}", &Service::ShowDocument},
@@ -204,6 +202,10 @@ HttpResponse Service::PageCss(const HttpRequest&, const std::string&) {
   return FileResponse(kPageCss, "text/css; charset=utf-8");
 }
 
+HttpResponse Service::TextJs(const HttpRequest&, const std::string&) {
+  return FileResponse(kTextJs, "text/javascript; charset=utf-8");
+}
+
 HttpResponse Service::PageJs(const HttpRequest&, const std::string&) {
   return FileResponse(kPageJs, "text/javascript; charset=utf-8");
 }
@@ -260,23 +262,36 @@ api::Result<api::DocumentList> Service::List() {
   return api::DocumentList{{}, R"({"documents":[]})"};
 }
 
+namespace {
+
+// A document as OpenAI's models are, so that clients can choose it.
+Json ModelJson(const api::Document& document) {
+  return Json::Object{{"id", document.name.empty() ? document.id : document.name},
+                      {"object", "model"},
+                      {"created", 0},
+                      {"owned_by", "lectern"},
+                      {"meta", Json::Object{{"document", document.id},
+                                            {"tokens", document.tokens},
+                                            {"bytes_on_disk", document.bytes_on_disk},
+                                            {"fingerprint", document.fingerprint}}}};
+}
+
+}  // namespace
+
 HttpResponse Service::ListModels(const HttpRequest& request, const std::string&) {
   auto list = List();
   if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
   Json::Array models;
   for (const api::Document& document : list->documents) {
-    if (document.state != "ready") continue;
-    models.emplace_back(
-        Json::Object{{"id", document.name.empty() ? document.id : document.name},
-                     {"object", "model"},
-                     {"created", 0},
-                     {"owned_by", "lectern"},
-                     {"meta", Json::Object{{"document", document.id},
-                                           {"tokens", document.tokens},
-                                           {"bytes_on_disk", document.bytes_on_disk},
-                                           {"fingerprint", document.fingerprint}}}});
+    if (document.state == "ready") models.push_back(ModelJson(document));
   }
   return JsonResponse(Json(Json::Object{{"object", "list"}, {"data", std::move(models)}}).Dump());
+}
+
+HttpResponse Service::ShowModel(const HttpRequest& request, const std::string& id) {
+  auto found = engine_.Find(id);
+  if (!found.ok()) return answering_.ErrorResponse(found.error(), request);
+  return JsonResponse(ModelJson(*found).Dump());
 }
 
 HttpResponse Service::ListDocuments(const HttpRequest& request, const std::string&) {
@@ -335,7 +350,9 @@ HttpResponse Service::DocumentText(const HttpRequest& request, const std::string
 // --- indexing -----------------------------------------------------------------------------------
 
 Refusal Service::NotAllowedToIndex() {
-  return {403, "index_not_allowed", "this server only answers; start it with --allow-index"};
+  return {403, "index_not_allowed",
+          "this server only answers: whoever runs it has not allowed documents to be added or "
+          "removed"};
 }
 
 HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {

@@ -47,6 +47,7 @@ class Service {
 
   HttpResponse Page(const HttpRequest&, const std::string&);
   HttpResponse PageCss(const HttpRequest&, const std::string&);
+  HttpResponse TextJs(const HttpRequest&, const std::string&);
   HttpResponse PageJs(const HttpRequest&, const std::string&);
   HttpResponse OpenApi(const HttpRequest&, const std::string&);
   HttpResponse Health(const HttpRequest&, const std::string&);
@@ -54,6 +55,7 @@ class Service {
   HttpResponse Version(const HttpRequest&, const std::string&);
   HttpResponse MetricsText(const HttpRequest&, const std::string&);
   HttpResponse ListModels(const HttpRequest&, const std::string&);
+  HttpResponse ShowModel(const HttpRequest&, const std::string& id);
   HttpResponse ListDocuments(const HttpRequest&, const std::string&);
   HttpResponse ShowDocument(const HttpRequest&, const std::string& id);
   HttpResponse RemoveDocument(const HttpRequest&, const std::string& id);

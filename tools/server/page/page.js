@@ -1,47 +1,63 @@
 'use strict';
+// Documents, conversations about them, and the server. The text's display is text.js.
 // Everything that comes from a document, a model or a name is inserted as text, never as HTML.
+// URLs are relative, so that the page also works below a path of a proxy.
 
-const $ = (id) => document.getElementById(id);
+const kMaxTurns = 100;  // of a conversation that survive a reload
 let token = sessionStorage.getItem('lectern-token') || '';
-let shown = null;     // {id, name, text, paragraphs: [{begin, node}]}
-let running = null;   // AbortController of the question that runs
-
-function element(name, text, className) {
-  const node = document.createElement(name);
-  if (text !== undefined) node.textContent = text;
-  if (className) node.className = className;
-  return node;
-}
+let canIndex = false;
+let jobs = 0;          // documents that are being added from here
+let chosen = null;     // the conversation about the document that is picked
+// By a document's id: {id, name, turns, session, exactSession, isNew, at, running}. `session` is the
+// server's, null where the next question begins one; `isNew`: the next turn begins a conversation;
+// `at` is {turn, passage}, what is marked; `running` is the AbortController of the question that is
+// being answered.
+const conversations = new Map();
 
 // --- the server ---------------------------------------------------------------------------------
+
+class ServerError extends Error {
+  constructor(status, error) {
+    super(error.message || `The server answered with the status ${status}.`);
+    this.status = status;
+    this.param = error.param;
+  }
+}
+
+const kLost = 'The connection to the server ended before everything had arrived.';
+const kAway = 'The server does not answer. Is it still running, and is this device still connected to it?';
 
 async function call(path, options = {}) {
   const headers = {...options.headers};
   if (token) headers.Authorization = 'Bearer ' + token;
-  // Relative, so that a proxy may serve the page under a path of its own.
-  const response = await fetch('.' + path, {...options, headers});
+  let response;
+  try {
+    response = await fetch(path, {...options, headers});
+  } catch (error) {
+    throw error.name === 'AbortError' ? error : new Error(kAway);
+  }
   if (response.status === 401) {
     await askForToken();
     return call(path, options);
   }
   if (response.ok) return response;
-  let message = `${response.status}`;
-  try {
-    message = (await response.json()).error.message;
-  } catch { /* no JSON: the status must do */ }
-  throw new Error(message);
+  const body = await response.json().catch(() => ({}));  // a proxy's page is no JSON
+  throw new ServerError(response.status, body.error || {});
 }
 
+let askingForToken = null;  // one dialog, however many calls need the token
 function askForToken() {
-  const dialog = $('token-dialog');
-  dialog.showModal();
-  return new Promise((resolve) => {
+  askingForToken ||= new Promise((resolve) => {
+    const dialog = $('token-dialog');
+    dialog.showModal();
     dialog.onclose = () => {
       token = $('token').value;
       sessionStorage.setItem('lectern-token', token);
+      askingForToken = null;
       resolve();
     };
   });
+  return askingForToken;
 }
 
 // Calls onEvent(name, data) for every event of a response.
@@ -49,7 +65,9 @@ async function readEvents(response, onEvent) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let buffer = '';
   for (;;) {
-    const {value, done} = await reader.read();
+    const {value, done} = await reader.read().catch((error) => {
+      throw error.name === 'AbortError' ? error : new Error(kLost);
+    });
     if (done) return;
     buffer += value;
     for (let end; (end = buffer.indexOf('\n\n')) >= 0; buffer = buffer.slice(end + 2)) {
@@ -63,306 +81,523 @@ async function readEvents(response, onEvent) {
   }
 }
 
+// --- what survives a reload ---------------------------------------------------------------------
+
+// For this tab alone. Where it does not fit, the oldest turns go.
+function save() {
+  sessionStorage.setItem('lectern-document', chosen ? chosen.id : '');
+  for (const c of conversations.values()) {
+    for (let most = kMaxTurns; ; most = Math.floor(most / 2)) {
+      const from = Math.max(0, c.turns.length - most);
+      const at = c.at && c.at.turn >= from ? {...c.at, turn: c.at.turn - from} : null;
+      try {
+        sessionStorage.setItem('lectern-about-' + c.id, JSON.stringify({
+          turns: c.turns.slice(from).map(({node, live, ...turn}) => turn),
+          session: c.session, exactSession: c.exactSession, isNew: c.isNew, at}));
+        break;
+      } catch {
+        if (most === 0) break;
+      }
+    }
+  }
+}
+
+function conversationAbout(id, name) {
+  let c = conversations.get(id);
+  if (!c) {
+    c = {id, turns: [], session: null, exactSession: null, isNew: false, at: null};
+    try {
+      Object.assign(c, JSON.parse(sessionStorage.getItem('lectern-about-' + id)));
+    } catch { /* another version's: begin anew */ }
+    for (const turn of c.turns) {
+      if (turn.isWaiting) fail(turn, 'The page was reloaded before the answer was complete.');
+      turn.isWaiting = false;
+    }
+    conversations.set(id, c);
+  }
+  c.name = name;
+  return c;
+}
+
 // --- documents ----------------------------------------------------------------------------------
 
 async function loadDocuments(wanted) {
-  const {documents} = await (await call('/v1/documents')).json();
+  const {documents} = await (await call('v1/documents')).json();
   const ready = documents.filter((d) => d.state === 'ready');
   const select = $('documents');
   select.replaceChildren(...ready.map((d) => {
-    const option = element('option', d.name || d.document);
+    const option = element('option', d.names.map((n) => n.name).join(', ') || d.document);
     option.value = d.document;
     option.facts = d;
     return option;
   }));
   select.disabled = ready.length === 0;
-  if (ready.length === 0) return showNothing();
-  if (wanted) select.value = wanted;
-  await showDocument();
+  const names = ready.map((d) => d.document);
+  select.value = names.includes(wanted) ? wanted : names[0] ?? '';
+  if (ready.length === 0) {
+    showNothing(documents.some((d) => d.state === 'building'));
+  } else {
+    await showDocument();
+  }
 }
 
-function showNothing() {
-  shown = null;
-  $('text').replaceChildren(element('p',
-      $('add').hidden ? 'There is no document yet. Index one with index-document, or start the ' +
-      'server with --allow-index.' : 'There is no document yet. Drop a text file here, or choose ' +
-      '“Add a document…”.', 'empty'));
+function showNothing(isBuilding) {
+  shown = chosen = null;
+  let why = 'There is no document to ask yet. ' + (canIndex
+      ? 'Drop a text, HTML or PDF file here, or choose “Add…”.'
+      : 'Index one on the server’s machine (index-document FILE), or start the server with --allow-index to add documents from here.');
+  if (jobs > 0 || isBuilding) {
+    why = 'The first document is being indexed. It can be asked as soon as that is done.';
+    if (jobs === 0) setTimeout(() => chosen || loadDocuments().catch(() => {}), 3000);
+  }
+  $('text').replaceChildren(element('p', why, 'empty'));
+  $('turns').replaceChildren(element('p', why, 'empty'));
   $('facts').textContent = '';
+  drawMap([]);
+  update();
 }
 
+// Of its path the last part; "model" alone would say nothing.
+function modelName(path) {
+  if (/(^|\/)(reader\/model|lectern\/reader)\/?$/.test(path)) return 'the bundled one, which is small';
+  const parts = path.split('/').filter(Boolean);
+  return parts.slice(parts[parts.length - 1] === 'model' ? -2 : -1).join('/');
+}
+
+// The conversation at once, the text when it is there; another document may be picked meanwhile.
 async function showDocument() {
   const option = $('documents').selectedOptions[0];
   if (!option) return;
-  const text = await (await call(`/v1/documents/${option.value}/text`)).text();
-  shown = {id: option.value, text, paragraphs: []};
-  const nodes = [];
-  for (let begin = 0; begin < text.length;) {
-    const newline = text.indexOf('\n', begin);
-    const end = newline < 0 ? text.length : newline + 1;
-    const node = element('p', text.slice(begin, end));
-    shown.paragraphs.push({begin, end, node});
-    nodes.push(node);
-    begin = end;
-  }
-  $('text').replaceChildren(...nodes);
-  $('text').scrollTop = 0;
-  $('facts').textContent = `${option.facts.tokens.toLocaleString()} tokens`;
-  $('turns').replaceChildren();
-  drawStrip([]);
-}
-
-// --- passages in the text -----------------------------------------------------------------------
-
-function clearMarks() {
-  for (const paragraph of shown.paragraphs) {
-    if (paragraph.marked) {
-      paragraph.node.textContent = shown.text.slice(paragraph.begin, paragraph.end);
-      paragraph.marked = false;
-    }
+  const id = option.value;
+  chosen = conversationAbout(id, option.textContent);
+  shown = null;
+  $('text').replaceChildren(element('p', 'Loading the text…', 'empty'));
+  const {tokens, model} = option.facts;
+  $('facts').textContent = `${tokens.toLocaleString()} tokens` +
+      (model ? `, model: ${modelName(model)}` : '');
+  drawConversation();
+  drawMap([]);
+  update();
+  save();
+  try {
+    const text = await (await call(`v1/documents/${encodeURIComponent(id)}/text`)).text();
+    if (chosen && chosen.id === id) showText(id, option.textContent, text);
+  } catch (error) {
+    if (chosen && chosen.id === id) $('text').replaceChildren(element('p', error.message, 'error'));
   }
 }
 
-// Marks all passages; the one at `current` strongly, and scrolls there.
-function markPassages(passages, current) {
-  clearMarks();
-  const sorted = passages.map((p, i) => ({...p, index: i})).sort((a, b) => a.begin - b.begin);
-  let first = null;
-  for (const paragraph of shown.paragraphs) {
-    const inside = sorted.filter((p) => p.begin < paragraph.end && p.end > paragraph.begin);
-    if (inside.length === 0) continue;
-    const nodes = [];
-    let at = paragraph.begin;
-    for (const p of inside) {
-      const begin = Math.max(p.begin, at), end = Math.min(p.end, paragraph.end);
-      if (end <= begin) continue;
-      nodes.push(document.createTextNode(shown.text.slice(at, begin)));
-      const mark = element('mark', shown.text.slice(begin, end));
-      if (p.index === current) {
-        mark.className = 'current';
-        first = first || mark;
-      }
-      nodes.push(mark);
-      at = end;
-    }
-    nodes.push(document.createTextNode(shown.text.slice(at, paragraph.end)));
-    paragraph.node.replaceChildren(...nodes);
-    paragraph.marked = true;
-  }
-  if (first) first.scrollIntoView({block: 'center'});
+function goTo(conversation, turn, passage) {
+  conversation.at = {turn: conversation.turns.indexOf(turn), passage};
+  save();
+  for (const other of conversation.turns) markCurrent(conversation, other);
+  if (conversation === chosen) showMarks();
 }
 
-// The whole document from top to bottom; how wide and strong a line is, is its passage's mass.
-let drawn = [];
-function drawStrip(passages) {
-  drawn = passages;
-  const canvas = $('strip'), context = canvas.getContext('2d');
-  canvas.height = canvas.clientHeight || 600;
-  const style = getComputedStyle(document.documentElement);
-  context.clearRect(0, 0, canvas.width, canvas.height);
-  context.fillStyle = style.getPropertyValue('--accent');
-  const most = Math.max(...passages.map((p) => p.mass), 1e-9);
-  for (const p of passages) {
-    const top = p.begin / shown.text.length * canvas.height;
-    const height = Math.max(3, (p.end - p.begin) / shown.text.length * canvas.height);
-    context.globalAlpha = 0.35 + 0.65 * p.mass / most;
-    context.fillRect(2, top, (canvas.width - 4) * (0.3 + 0.7 * p.mass / most), height);
-  }
-  context.globalAlpha = 1;
-}
+// --- turns --------------------------------------------------------------------------------------
 
-$('strip').addEventListener('click', (event) => {
-  if (!shown) return;
-  const share = event.offsetY / $('strip').clientHeight;
-  $('text').scrollTop = share * $('text').scrollHeight - $('text').clientHeight / 2;
-});
-
-// --- asking -------------------------------------------------------------------------------------
-
-const percent = (share) => (100 * share).toFixed(share < 0.1 ? 1 : 0) + ' %';
+const percent = (share) => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + ' %';
 const milliseconds = (ms) => ms === null || ms === undefined ? '–' : Math.round(ms).toLocaleString() + ' ms';
+const amount = (share) => share >= 1 ? 'the whole document' : percent(share) + ' of the document';
 
-function showPassages(turn, evidence) {
-  turn.passages = evidence;
-  const items = evidence.slice(0, 3).map((passage, i) => {
-    const button = element('button');
-    button.type = 'button';
-    const where = passage.page ? `, p. ${passage.page}` : '';
-    button.append(element('span', percent(passage.mass) + where + '  ', 'label'),
-                  document.createTextNode(passage.text.trim()));
-    button.addEventListener('click', () => {
-      markPassages(evidence, i);
-      drawStrip(evidence);
-    });
-    const item = element('li');
-    item.append(button);
-    return item;
-  });
-  turn.list.replaceChildren(...items);
-  markPassages(evidence, -1);
-  drawStrip(evidence);
+// A turn is {question, isFirst, answer, exact, evidence, receipts, notes, isWaiting}; `exact` is
+// the answer from the whole document where it was asked for, else null.
+function fail(turn, message) {
+  turn.notes.push({text: message, isError: true});
 }
 
-function showReceipt(turn, answer) {
-  const rows = [
-    ['read for the question', percent(answer.kv.read_fraction_prefill)],
-    ['read for each token', answer.kv.read_fraction_decode === null ? '–' :
-      percent(answer.kv.read_fraction_decode)],
-    ['attention missed, estimated', percent(answer.kv.missed_mass_estimate ?? 0)],
-    ['first token', milliseconds(answer.timings_ms.first_token)],
-    ['each token', milliseconds(answer.timings_ms.per_token)],
-    ['together', milliseconds(answer.timings_ms.total)],
-  ];
+function receiptOf(answer, name) {
+  const {kv, timings_ms: ms} = answer;
+  return {
+    summary: (name ? name + ': read ' : 'Read ') +
+        `${amount(kv.read_fraction_prefill)} in ${milliseconds(ms.total)}`,
+    rows: [
+      ['Read to understand the question', amount(kv.read_fraction_prefill)],
+      ['Read for each piece of the answer',
+       kv.read_fraction_decode === null ? '–' : amount(kv.read_fraction_decode)],
+      ['Attention that fell on unread text (estimate)', percent(kv.missed_mass_estimate ?? 0)],
+      ['Until the answer began', milliseconds(ms.first_token)],
+      ['Each piece of the answer', milliseconds(ms.per_token)],
+      ['In all', milliseconds(ms.total)],
+    ],
+  };
+}
+
+function receiptNode({summary, rows}) {
   const list = element('dl');
   for (const [name, value] of rows) list.append(element('dt', name), element('dd', value));
   const details = element('details', undefined, 'receipt');
-  details.append(element('summary',
-      `read ${percent(answer.kv.read_fraction_prefill)} of the document in ` +
-      milliseconds(answer.timings_ms.total)), list);
-  turn.receipts.append(details);
-  if (answer.note) turn.receipts.append(element('p', answer.note, 'note'));
+  details.append(element('summary', summary), list);
+  return details;
 }
 
-function newTurn(question) {
-  const article = element('article', undefined, 'turn');
-  const turn = {
-    answer: element('p', '', 'answer waiting'),
-    exact: element('div'),
-    list: element('ol', undefined, 'passages'),
-    receipts: element('div'),
-  };
-  article.append(element('h2', question), turn.answer, turn.exact, turn.list, turn.receipts);
-  $('turns').append(article);
-  article.scrollIntoView({block: 'end'});
-  return turn;
+function passageNode(conversation, turn, passage, i) {
+  const where = percent(passage.mass) + (passage.page ? `, p. ${passage.page}` : '') + '  ';
+  const node = button('', () => {
+    view('document');
+    goTo(conversation, turn, i);
+  }, '');
+  node.append(element('span', where, 'label'), document.createTextNode(passage.text.trim()));
+  const item = element('li');
+  item.append(node);
+  return item;
 }
 
-async function generate(body, into, onDone, signal) {
-  const response = await call('/v1/ask', {
+function markCurrent(conversation, turn) {
+  const isHere = conversation.at && conversation.turns[conversation.at.turn] === turn;
+  turn.node?.querySelectorAll('.passages button').forEach((node, i) => {
+    if (isHere && conversation.at.passage === i) {
+      node.setAttribute('aria-current', 'true');
+    } else {
+      node.removeAttribute('aria-current');
+    }
+  });
+}
+
+const beginning = () => element('p', 'New conversation: what is above is no longer taken into account', 'begins');
+
+// Anew from what the turn has; `live` has the nodes that grow while text comes.
+function drawTurn(conversation, turn) {
+  turn.node ||= element('article', undefined, 'turn');
+  const wait = (text) => text === '' && turn.isWaiting ? ' waiting' : '';
+  const isComparing = turn.exact !== null;
+  turn.live = {answer: element('p', turn.answer, 'answer' + wait(turn.answer)),
+               exact: element('p', turn.exact ?? '', 'answer' + wait(turn.exact))};
+  const parts = [element('h2', turn.question)];
+  if (turn.isFirst) parts.unshift(beginning());
+  if (isComparing) parts.push(element('div', 'From the part that was read', 'label'));
+  parts.push(turn.live.answer);
+  const list = element('ol', undefined, 'passages');
+  list.append(...turn.evidence.slice(0, 3).map((p, i) => passageNode(conversation, turn, p, i)));
+  if (turn.evidence.length > 0) {
+    parts.push(element('div', 'Passages it is drawn from, with their share of the attention', 'label'), list);
+  }
+  const receipts = turn.receipts.map(receiptNode);
+  if (receipts[0]) parts.push(receipts[0]);
+  if (isComparing) {
+    const compared = element('div', undefined, 'compared');
+    compared.append(element('div', 'From the whole document', 'label'), turn.live.exact);
+    if (receipts[1]) {
+      compared.append(element('div', turn.exact === turn.answer ? 'Both answers are the same.' :
+        'The two answers differ.', 'label'), receipts[1]);
+    }
+    parts.push(compared);
+  }
+  for (const {text, isError} of turn.notes) {
+    parts.push(element('p', text[0].toUpperCase() + text.slice(1), isError ? 'error' : 'note'));
+  }
+  if (turn.notes.some((n) => n.isError || n.isStopped) && !turn.isWaiting) {
+    parts.push(button('Ask again', () => ask(conversation, turn.question)));
+  }
+  turn.node.replaceChildren(...parts);
+  markCurrent(conversation, turn);
+}
+
+// The newest turn's question stays in view, and of its answer what fits below.
+function keepInView(conversation, turn) {
+  if (conversation !== chosen) return;
+  const pane = $('turns');
+  const bottom = turn.node.offsetTop + turn.node.offsetHeight - pane.clientHeight + 16;
+  pane.scrollTop = Math.min(bottom, turn.node.offsetTop - 8);
+}
+
+function drawConversation() {
+  for (const turn of chosen.turns) drawTurn(chosen, turn);
+  $('turns').replaceChildren(...chosen.turns.map((turn) => turn.node));
+  if (chosen.turns.length === 0) {
+    $('turns').append(element('p', 'Ask something that the document states. The passages that an ' +
+      'answer is drawn from are marked in the text; a follow-up question may refer to what was said.', 'empty'));
+  } else if (chosen.isNew) {
+    $('turns').append(beginning());
+    $('turns').scrollTop = $('turns').scrollHeight;
+  } else {
+    keepInView(chosen, chosen.turns[chosen.turns.length - 1]);
+  }
+}
+
+// What can be done now.
+function update() {
+  const isRunning = Boolean(chosen && chosen.running);
+  $('ask').disabled = $('question').disabled = !chosen;
+  $('ask').hidden = isRunning;
+  $('stop').hidden = !isRunning;
+  $('question').placeholder = chosen ? `A question about ${chosen.name}` : 'There is no document to ask';
+  $('new').disabled = !chosen || isRunning || chosen.isNew || chosen.turns.length === 0;
+  $('remove').hidden = !canIndex || !chosen;
+}
+
+// --- asking -------------------------------------------------------------------------------------
+
+// Returns the answer; `grow` gets each piece of its text.
+async function generate(body, grow, signal) {
+  const response = await call('v1/ask', {
     method: 'POST', signal,
     headers: {'Content-Type': 'application/json'},
     body: JSON.stringify({...body, stream: true, offset_unit: 'utf16', max_evidence: 16}),
   });
-  let failed = null;
+  let answer = null, failed = null;
   await readEvents(response, (name, data) => {
-    if (name === 'text') into.textContent += data.text;
-    if (name === 'error') failed = new Error(data.error.message);
-    if (name === 'done') onDone(data);
+    if (name === 'text') grow(data.text);
+    if (name === 'error') failed = new ServerError(0, data.error);
+    if (name === 'done') answer = data;
   });
   if (failed) throw failed;
+  if (!answer) throw new Error(kLost);
+  return answer;
 }
 
-async function ask(question) {
-  const turn = newTurn(question);
-  running = new AbortController();
-  const signal = running.signal;
-  $('ask').hidden = true;
-  $('stop').hidden = false;
-  try {
-    const budget = Number($('budget').value) / 100;
-    await generate({document: shown.id, question, kv_budget: budget}, turn.answer, (answer) => {
-      turn.answer.textContent = answer.answer;
-      showPassages(turn, answer.evidence);
-      showReceipt(turn, answer);
-    }, signal);
-    if ($('compare').checked && budget < 1) await askExactly(turn, question, signal);
-  } catch (error) {
-    const stopped = error.name === 'AbortError';
-    turn.receipts.append(element('p', stopped ? 'Stopped.' : error.message, stopped ? 'note' : 'error'));
+// What was answered in this conversation before the turn.
+function answeredBefore(conversation, turn) {
+  const before = conversation.turns.slice(0, conversation.turns.indexOf(turn) + 1).reverse();
+  const end = before.findIndex((t) => t.isFirst);
+  return before.slice(1, end < 0 ? undefined : end + 1).some((t) => t.receipts.length > 0);
+}
+
+// In the session that `key` of the conversation names, or a new one. Where the server no longer has
+// it, the question is asked without what was said before, and the turn says so.
+async function generateInSession(conversation, turn, key, body, grow, signal) {
+  const begin = (session) => generate({document: conversation.id, question: turn.question, ...body,
+                                       ...(session ? {session} : {})}, grow, signal);
+  let session = turn.isFirst || !conversation[key] ? 'new' : conversation[key];
+  for (let tries = 5; ; --tries) {
+    try {
+      const answer = await begin(session);
+      if (session !== conversation[key] && answeredBefore(conversation, turn)) forgot(turn, key);
+      conversation[key] = answer.session ?? null;
+      return answer;
+    } catch (error) {
+      if (error.param !== 'session' || tries === 0) throw error;
+      if (error.status === 404) {
+        session = 'new';  // it was idle for too long, or had to make room
+      } else if (error.status === 503) {
+        session = null;   // there are as many as the server takes
+      } else if (error.status === 409) {
+        await new Promise((resolve) => setTimeout(resolve, 300));  // a stopped answer is ending
+      } else {
+        throw error;
+      }
+    }
   }
-  turn.answer.classList.remove('waiting');
-  running = null;
-  $('ask').hidden = false;
-  $('stop').hidden = true;
 }
 
-async function askExactly(turn, question, signal) {
-  turn.answer.classList.remove('waiting');
-  const exact = element('p', '', 'answer waiting');
-  turn.exact.append(element('div', 'exact mode, everything read:', 'label'), exact);
-  await generate({document: shown.id, question, exact: true}, exact, (answer) => {
-    exact.textContent = answer.answer;
-    const same = answer.answer === turn.answer.textContent;
-    turn.exact.append(element('div', same ? 'the same answer' : 'another answer', 'label'));
-    showReceipt(turn, answer);
-  }, signal);
-  exact.classList.remove('waiting');
+function forgot(turn, key) {
+  turn.notes.push({text: key === 'session'
+      ? 'The server no longer has the earlier questions of this conversation in memory: this answer does not take them into account.'
+      : 'The answer from the whole document does not take the earlier questions into account, as they were asked without comparing.'});
+}
+
+async function answerTurn(conversation, turn, signal) {
+  const budget = Number($('budget').value) / 100, isComparing = turn.exact !== null;
+  const grow = (key) => (text) => {
+    turn[key] += text;
+    turn.live[key].textContent = turn[key];
+    keepInView(conversation, turn);
+  };
+  const take = (answer, key, name) => {
+    turn[key] = answer.answer;
+    turn.receipts.push(receiptOf(answer, name));
+    if (answer.note) turn.notes.push({text: answer.note});
+  };
+  const answer = await generateInSession(conversation, turn, 'session', {kv_budget: budget},
+                                         grow('answer'), signal);
+  take(answer, 'answer', isComparing ? 'From a part' : '');
+  turn.evidence = answer.evidence;
+  $('spoken').textContent = 'Answer: ' + turn.answer;
+  goTo(conversation, turn, 0);
+  if (!isComparing) return;
+  drawTurn(conversation, turn);
+  const exact = await generateInSession(conversation, turn, 'exactSession', {exact: true},
+                                        grow('exact'), signal);
+  take(exact, 'exact', 'From the whole');
+}
+
+async function ask(conversation, question) {
+  if (conversation.running) return;
+  const isComparing = $('compare').checked && Number($('budget').value) < 100;
+  const turn = {question, isFirst: conversation.isNew, answer: '', evidence: [],
+                exact: isComparing ? '' : null, receipts: [], notes: [], isWaiting: true};
+  conversation.isNew = false;
+  conversation.turns.push(turn);
+  conversation.running = new AbortController();
+  if (conversation === chosen) {
+    drawConversation();
+  }
+  view('answers');
+  update();
+  save();
+  try {
+    await answerTurn(conversation, turn, conversation.running.signal);
+  } catch (error) {
+    if (error.name === 'AbortError') {
+      turn.notes.push({text: 'Stopped.', isStopped: true});
+    } else {
+      fail(turn, error.message);
+      $('spoken').textContent = error.message;
+    }
+  }
+  turn.isWaiting = false;
+  conversation.running = null;
+  drawTurn(conversation, turn);
+  keepInView(conversation, turn);
+  save();
+  update();
+}
+
+// What was said stays in view, and is no longer taken into account.
+function beginAnew() {
+  for (const key of ['session', 'exactSession']) {
+    const id = chosen[key];
+    if (id) call('v1/sessions/' + id, {method: 'DELETE'}).catch(() => {});  // else it expires
+    chosen[key] = null;
+  }
+  chosen.isNew = true;
+  drawConversation();
+  save();
+  update();
+  view('answers');
+  $('question').focus();
+}
+
+// On a phone one of the two is displayed.
+function view(what) {
+  $('main').dataset.view = what;
+  for (const name of ['answers', 'document']) {
+    $('view-' + name).setAttribute('aria-pressed', String(name === what));
+  }
+  if (what === 'document' && shown) showMarks();
 }
 
 $('form').addEventListener('submit', (event) => {
   event.preventDefault();
   const question = $('question').value.trim();
-  if (!question || !shown || running) return;
+  if (!question || !chosen || chosen.running) return;
   $('question').value = '';
-  ask(question);
+  ask(chosen, question);
 });
 $('question').addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && !event.shiftKey) {
+  if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
     $('form').requestSubmit();
   }
 });
-$('stop').addEventListener('click', () => running && running.abort());
+const stop = () => chosen && chosen.running && chosen.running.abort();
+$('stop').addEventListener('click', stop);
+$('new').addEventListener('click', beginAnew);
+$('view-answers').addEventListener('click', () => view('answers'));
+$('view-document').addEventListener('click', () => view('document'));
 $('budget').addEventListener('input', () => {
   $('budget-text').textContent = $('budget').value + ' %';
 });
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape' && running) running.abort();
+  if (event.key === 'Escape') stop();
   if (event.key === '/' && document.activeElement === document.body) {
     event.preventDefault();
     $('question').focus();
   }
 });
 
-// --- adding -------------------------------------------------------------------------------------
+// --- adding and removing ------------------------------------------------------------------------
+
+// In the reader's words; other stages may come.
+const kStages = {
+  waiting: 'waits for other documents', running: 'begins', read: 'the file is read',
+  prefill: 'the model reads the text', cluster: 'what it read is put in order',
+  calibrate: 'answers are tried', write: 'it is saved',
+};
 
 async function addFile(file) {
-  const job = $('job');
-  job.hidden = false;
-  $('job-text').textContent = `Sending ${file.name}…`;
-  $('job-bar').hidden = false;
-  $('job-bar').removeAttribute('value');
-  $('job-cancel').textContent = 'Cancel';
+  const before = chosen;
+  ++jobs;
+  showJob(`${file.name} is being sent…`, 'Cancel', null);
   try {
-    const response = await call('/v1/documents?name=' + encodeURIComponent(file.name), {
+    if (!chosen) showNothing(true);
+    const response = await call('v1/documents?name=' + encodeURIComponent(file.name), {
       method: 'POST', headers: {'Content-Type': 'application/octet-stream'}, body: file});
-    const {id} = await response.json();
-    $('job-cancel').onclick = () => call('/v1/jobs/' + id, {method: 'DELETE'});
-    const last = await followJob(id, file.name);
-    if (last.state === 'failed') throw new Error(last.error.message);
-    if (last.state === 'done') await loadDocuments(last.report.document);
-    job.hidden = true;
-    if (last.warning) keepSaying(`${file.name}: ${last.warning}`);
+    await finishJob((await response.json()).id, file.name, before);
   } catch (error) {
-    keepSaying(error.message);
+    keepSaying(`${file.name}: ${error.message}`);
   }
+  --jobs;
+  if (!chosen) await loadDocuments().catch((error) => keepSaying(error.message));
+}
+
+// After a reload, too. Whoever reads or asks another document meanwhile is left there.
+async function finishJob(id, name, before) {
+  sessionStorage.setItem('lectern-job', JSON.stringify({id, name}));
+  const last = await followJob(id, name);
+  sessionStorage.removeItem('lectern-job');
+  if (last.state === 'failed') throw new Error(last.error.message);
+  $('job').hidden = true;
+  if (last.state === 'done') {
+    const isAway = chosen && (chosen !== before || chosen.running);
+    await loadDocuments(isAway ? chosen.id : last.report.document);
+    if (isAway) keepSaying(`${name} can be asked now.`);
+  }
+  if (last.warning) keepSaying(`${name}: ${last.warning}`);
+}
+
+function showJob(text, choice, onChoice) {
+  $('job').hidden = false;
+  $('job-text').textContent = text;
+  $('job-bar').hidden = choice !== 'Cancel';
+  $('job-bar').removeAttribute('value');
+  $('job-cancel').textContent = choice;
+  $('job-cancel').hidden = onChoice === null;
+  $('job-cancel').onclick = onChoice;
 }
 
 // Until it is closed.
 function keepSaying(what) {
-  $('job').hidden = false;
-  $('job-text').textContent = what;
-  $('job-bar').hidden = true;
-  $('job-cancel').textContent = 'Close';
-  $('job-cancel').onclick = () => { $('job').hidden = true; };
+  showJob(what, 'Close', () => { $('job').hidden = true; });
 }
 
 async function followJob(id, name) {
   let last = null;
-  await readEvents(await call(`/v1/jobs/${id}/events`), (_, job) => {
+  const cancel = () => call('v1/jobs/' + id, {method: 'DELETE'}).catch((e) => keepSaying(e.message));
+  await readEvents(await call(`v1/jobs/${id}/events`), (_, job) => {
     last = job;
-    const eta = job.eta_seconds === null ? '' : `, about ${Math.ceil(job.eta_seconds)} s left`;
-    $('job-text').textContent = `${name}: ${job.stage || job.state}${eta}`;
+    const stage = job.stage || job.state;
+    const left = job.eta_seconds === null ? '' : `, about ${Math.ceil(job.eta_seconds)} s left`;
+    showJob(`${name}: ${kStages[stage] ?? stage}${left}`, 'Cancel', cancel);
     if (job.total > 0) $('job-bar').value = job.done / job.total;
   });
+  if (!last || !['done', 'failed', 'cancelled'].includes(last.state)) throw new Error(kLost);
   return last;
 }
 
+async function removeDocument() {
+  const dialog = $('remove-dialog'), conversation = chosen;
+  $('remove-text').textContent = `Remove “${conversation.name}” and what was indexed of it from the server? ` +
+      'The file that it was made from stays. To ask it again, it must be added again.';
+  dialog.returnValue = 'keep';
+  dialog.showModal();
+  await new Promise((resolve) => { dialog.onclose = resolve; });
+  if (dialog.returnValue !== 'remove') return;
+  if (conversation.running) conversation.running.abort();
+  try {
+    await call('v1/documents/' + encodeURIComponent(conversation.id), {method: 'DELETE'});
+    conversations.delete(conversation.id);
+    sessionStorage.removeItem('lectern-about-' + conversation.id);
+    chosen = null;
+    await loadDocuments();
+  } catch (error) {
+    keepSaying(`${conversation.name}: ${error.message}`);
+  }
+}
+
+async function addFiles(files) {
+  for (const file of [...files]) await addFile(file);
+}
+
 $('add').addEventListener('click', () => $('file').click());
+$('remove').addEventListener('click', removeDocument);
 $('file').addEventListener('change', () => {
-  if ($('file').files[0]) addFile($('file').files[0]);
+  const files = [...$('file').files];
   $('file').value = '';
+  addFiles(files);
 });
 function enableAdding() {
+  canIndex = true;
   $('add').hidden = false;
   let depth = 0;
   addEventListener('dragenter', () => { ++depth; $('drop').hidden = false; });
@@ -372,20 +607,30 @@ function enableAdding() {
     event.preventDefault();
     depth = 0;
     $('drop').hidden = true;
-    if (event.dataTransfer.files[0]) addFile(event.dataTransfer.files[0]);
+    addFiles(event.dataTransfer.files);
   });
+  const job = JSON.parse(sessionStorage.getItem('lectern-job'));
+  if (!job) return;
+  ++jobs;
+  finishJob(job.id, job.name, null)
+      .catch((error) => {
+        sessionStorage.removeItem('lectern-job');
+        keepSaying(`${job.name}: ${error.message}`);
+      })
+      .finally(() => --jobs);
 }
 
 $('documents').addEventListener('change', showDocument);
-addEventListener('resize', () => shown && drawStrip(drawn));
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => shown && drawStrip(drawn));
 
 (async () => {
+  $('options').open = matchMedia('(min-width: 48rem)').matches;
   try {
-    if ((await (await call('/version')).json()).index_allowed) enableAdding();
-    await loadDocuments();
+    const wanted = sessionStorage.getItem('lectern-document');
+    if ((await (await call('version')).json()).index_allowed) enableAdding();
+    await loadDocuments(wanted);
     $('question').focus();
   } catch (error) {
     $('text').replaceChildren(element('p', error.message, 'error'));
+    $('turns').replaceChildren(element('p', error.message, 'error'));
   }
 })();

@@ -1,0 +1,230 @@
+#include "kernels/process_limits.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lectern {
+namespace {
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<int64_t> Number(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size() && !text.empty();
+  return is_whole ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string> Split(const std::string& text, char by) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, by);) parts.push_back(part);
+  return parts;
+}
+
+bool Has(const std::vector<std::string>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// Paths in mountinfo have \040 for a space, and so on.
+std::string Unescaped(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '\\' && i + 3 < text.size();
+    if (is_escape) {
+      out += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// A hierarchy of control groups that is mounted.
+struct Mount {
+  std::string root, point;  // the group that is shown at the folder `point`
+  bool is_v2;
+  std::vector<std::string> controllers;  // of version 1
+};
+
+// "36 25 0:31 /root /point rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct"
+std::vector<Mount> Mounts(const std::string& root) {
+  std::vector<Mount> mounts;
+  std::ifstream file(root + "/proc/self/mountinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t dash = line.find(" - ");
+    if (dash == line.npos) continue;
+    const auto before = Split(line.substr(0, dash), ' '), after = Split(line.substr(dash + 3), ' ');
+    if (before.size() < 5 || after.size() < 3 || !after[0].starts_with("cgroup")) continue;
+    mounts.push_back(
+        {Unescaped(before[3]), Unescaped(before[4]), after[0] == "cgroup2", Split(after[2], ',')});
+  }
+  return mounts;
+}
+
+// The group of this process in the hierarchy of `controller`: "4:cpu,cpuacct:/a/b", "0::/a/b".
+std::optional<std::string> GroupOf(const std::string& root, const Mount& mount,
+                                   std::string_view controller) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string names = line.substr(first + 1, second - first - 1);
+    const bool is_it = mount.is_v2 ? line.starts_with("0::") : Has(Split(names, ','), controller);
+    if (is_it) return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
+// Folders of the group and of those above it, as far as they can be seen: in a container the
+// hierarchy may begin at its own group, whose path /proc may give as the host sees it.
+std::vector<std::string> GroupFolders(const std::string& root, const Mount& mount,
+                                      std::string_view controller) {
+  const auto group = GroupOf(root, mount, controller);
+  if (!group) return {};
+  std::string below = *group;
+  if (mount.root != "/") {
+    const bool is_inside = below == mount.root || below.starts_with(mount.root + "/");
+    below = is_inside ? below.substr(mount.root.size()) : "";
+  }
+  if (below.find("/..") != below.npos) below.clear();  // beyond what is shown
+  std::vector<std::string> folders;
+  for (;;) {
+    while (below.ends_with('/')) below.pop_back();
+    folders.push_back(root + mount.point + below);
+    if (below.empty()) return folders;
+    below.resize(below.rfind('/'));
+  }
+}
+
+// The least limit that `read` finds in the folders of the process's groups.
+template <typename Limit, typename Read>
+std::optional<Limit> LeastLimit(const std::string& root, std::string_view controller, Read read) {
+  std::optional<Limit> least;
+  for (const Mount& mount : Mounts(root)) {
+    if (!mount.is_v2 && !Has(mount.controllers, controller)) continue;
+    for (const std::string& folder : GroupFolders(root, mount, controller)) {
+      const std::optional<Limit> limit = read(folder, mount.is_v2);
+      if (limit) least = least ? std::min(*least, *limit) : *limit;
+    }
+  }
+  return least;
+}
+
+std::optional<double> CoresIn(const std::string& folder, bool is_v2) {
+  std::optional<int64_t> quota, period;  // microseconds
+  if (is_v2) {
+    const auto fields = Split(FirstLine(folder + "/cpu.max"), ' ');  // "max 100000"
+    if (fields.size() < 2) return std::nullopt;
+    quota = Number(fields[0]), period = Number(fields[1]);
+  } else {
+    quota = Number(FirstLine(folder + "/cpu.cfs_quota_us"));  // -1: none
+    period = Number(FirstLine(folder + "/cpu.cfs_period_us"));
+  }
+  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
+  constexpr int64_t kNone = int64_t{1} << 62;  // version 1 writes as much where there is no limit
+  std::optional<uint64_t> least;
+  const auto take = [&](std::optional<int64_t> bytes) {  // nothing of "max"
+    if (!bytes || *bytes < 0 || *bytes >= kNone) return;
+    least = std::min(least.value_or(UINT64_MAX), static_cast<uint64_t>(*bytes));
+  };
+  if (is_v2) {
+    take(Number(FirstLine(folder + "/memory.max")));
+    take(Number(FirstLine(
+        folder + "/memory.high")));  // beyond it the process is slowed down until it stands still
+    return least;
+  }
+  take(Number(FirstLine(folder + "/memory.limit_in_bytes")));
+  // Of groups above that a container does not see, too: "hierarchical_memory_limit 268435456".
+  std::ifstream statistics(folder + "/memory.stat");
+  for (std::string name, value; statistics >> name >> value;) {
+    if (name == "hierarchical_memory_limit") take(Number(value));
+  }
+  return least;
+}
+
+// -1 where it is not told (containers, other kernels).
+int64_t Topology(const std::string& root, int cpu, const char* name) {
+  const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+  return Number(FirstLine(root + folder + name)).value_or(-1);
+}
+
+}  // namespace
+
+std::optional<double> GroupCores(const std::string& root) {
+  return LeastLimit<double>(root, "cpu", CoresIn);
+}
+
+std::optional<uint64_t> GroupMemoryBytes(const std::string& root) {
+  return LeastLimit<uint64_t>(root, "memory", BytesIn);
+}
+
+std::optional<uint64_t> PlannedMemoryBytes(const std::string& root) {
+  const auto group = GroupMemoryBytes(root);
+  if (!group) return std::nullopt;
+  std::ifstream file(root + "/proc/meminfo");  // "MemTotal:       16384000 kB"
+  std::string name;
+  uint64_t kilobytes = 0;
+  const bool is_told = (file >> name >> kilobytes) && name == "MemTotal:";
+  if (is_told && *group >= kilobytes * 1024) return std::nullopt;
+  return *group - *group / 8;
+}
+
+size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root) {
+  std::set<std::pair<int64_t, int64_t>> cores;
+  size_t unknown = 0;
+  for (const int cpu : cpus) {
+    const int64_t core = Topology(root, cpu, "core_id");
+    if (core < 0) {
+      ++unknown;
+    } else {
+      cores.insert({Topology(root, cpu, "physical_package_id"), core});
+    }
+  }
+  return cores.size() + unknown;
+}
+
+std::vector<int> AllowedCpus() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {  // more than a cpu_set_t names
+    cpus.resize(std::max(1u, std::thread::hardware_concurrency()));
+    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] = static_cast<int>(i);
+    return cpus;
+  }
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+size_t UsableCores(const std::vector<int>& cpus, const std::string& root) {
+  size_t cores = PhysicalCores(cpus, root);
+  if (const auto granted = GroupCores(root)) {
+    cores = std::min(cores, static_cast<size_t>(std::min(*granted, 1e6)));
+  }
+  return std::max<size_t>(1, cores);
+}
+
+}  // namespace lectern

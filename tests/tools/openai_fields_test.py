@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+"""What OpenAI's clients send to lectern-server, field by field and as whole requests.
+
+LECTERN_BIN         folder of the built tools
+LECTERN_TEST_MODEL  model folder to index with
+Standard library only; openai_test.py goes on with OpenAI's own client.
+"""
+
+import json
+import math
+import os
+import tempfile
+import unittest
+
+import openai_fields
+from client_requests import REQUESTS
+from openai_fields import CHAT, QUESTION, RESPONSES
+from server_test import TEXT, Server, ServerCase, index
+
+TOOL_CALL = {"role": "assistant", "content": None, "tool_calls": [
+    {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"q\": 1}"}}]}
+
+
+class OpenAiFieldsTest(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="lectern-openai-")
+        cls.store = os.path.join(cls.folder.name, "store")
+        index(cls.store, "lease.txt", TEXT)
+        cls.server = Server(cls.store)
+        cls.plain = cls.server.ask(question=QUESTION)[2]["answer"]
+
+    @classmethod
+    def tearDownClass(cls):
+        code, _, err = cls.server.stop()
+        cls.folder.cleanup()
+        assert code == 0, (code, err)
+
+    def post(self, path, body):
+        status, _, answer = self.server.call("POST", path, body, {"Authorization": "Bearer sk-x"})
+        return status, answer
+
+    def chat(self, **fields):
+        fields = {"model": "lease.txt", "messages": openai_fields.USER, **fields}
+        return self.server.call("POST", CHAT, fields)
+
+    def choice(self, **fields):
+        """The first choice of an answer."""
+        status, _, body = self.chat(**fields)
+        self.assertEqual(status, 200, body)
+        return body["choices"][0]
+
+    def content(self, **fields):
+        return self.choice(**fields)["message"]["content"]
+
+    def chunks(self, **fields):
+        """Chunks of a stream, without its end, which is asserted."""
+        events = self.server.events("POST", CHAT, {
+            "model": "lease.txt", "messages": openai_fields.USER, **fields, "stream": True})
+        self.assertEqual(events[-1], ("", "[DONE]"))
+        return [data for _, data in events[:-1]]
+
+    # --- every field, every client ---
+
+    def test_every_field_does_what_the_table_says(self):
+        named = set()
+        for path in (CHAT, RESPONSES):
+            for field, state in openai_fields.fields_of(path).items():
+                named.add(field)
+                openai_fields.check(self, self.post, path, field, state)
+        self.assertEqual(named, set(openai_fields.VALUES))
+
+    def test_every_client_is_answered(self):
+        self.assertGreaterEqual(len(REQUESTS), 40)
+        for client, path, body, refused in REQUESTS:
+            with self.subTest(client):
+                if body.get("stream"):
+                    events = self.server.events("POST", path, body)
+                    self.assertNotIn("error", events[-1][1])
+                    continue
+                status, answer = self.post(path, body)
+                if refused:
+                    self.assertEqual((status, answer["error"]["param"]), (400, refused))
+                else:
+                    self.assertEqual(status, 200, answer)
+
+    def test_unknown_fields_are_taken(self):
+        self.assertEqual(self.content(no_such_field={"x": [1]}, options={"num_ctx": 4096}),
+                         self.plain)
+
+    def test_the_model_may_be_missing(self):
+        for fields in ({"model": None}, {"model": ""}):
+            status, _, body = self.chat(**fields)
+            self.assertEqual((status, body["model"]), (200, "lease.txt"))
+        self.assert_error(self.chat(model="gpt-4o"), 404, "not_found", "model")
+        self.assert_error(self.server.call("POST", RESPONSES, {"model": "gpt-4o", "input": "x"}),
+                          404, "not_found", "model")
+
+    def test_models(self):
+        [model] = self.server.call("GET", "/v1/models")[2]["data"]
+        for name in ("lease.txt", model["meta"]["document"]):
+            self.assertEqual(self.server.call("GET", "/v1/models/" + name)[2], model)
+        self.assertEqual(set(model), {"id", "object", "created", "owned_by", "meta"})
+        self.assert_error(self.server.call("GET", "/v1/models/gpt-4o"), 404, "not_found", "model")
+        self.assert_error(self.server.call("GET", "/v1/models/a/b"), 404, "not_found", "model")
+
+    def test_names_may_have_slashes(self):
+        store = os.path.join(self.folder.name, "slashes")
+        index(store, "2025/invoice.txt", "The invoice is about mills. " * 20)
+        server = Server(store)
+        self.addCleanup(server.stop)
+        for name in ("2025/invoice.txt", "2025%2Finvoice.txt"):
+            status, _, model = server.call("GET", "/v1/models/" + name)
+            self.assertEqual((status, model.get("id")), (200, "2025/invoice.txt"), model)
+            text = server.call("GET", f"/v1/documents/{name}/text?end=11")[2]
+            self.assertEqual(text, "The invoice")
+
+    # --- where an answer ends ---
+
+    def test_a_stop_text_is_no_part_of_an_answer(self):
+        self.assertEqual(self.plain, "Stuxwick")  # three tokens: St, ux and wick
+        for stop, wanted in (("wick", "Stux"), ("xw", "Stu"), (["no", "uxwi", "k"], "St"),
+                             ("S", ""), (["\n", "."], "Stuxwick"), (["Stuxwick."], "Stuxwick")):
+            with self.subTest(stop):
+                choice = self.choice(stop=stop)
+                self.assertEqual(choice["message"]["content"], wanted)
+                self.assertEqual(choice["finish_reason"], "stop")
+                sent = "".join(chunk["choices"][0]["delta"].get("content", "")
+                               for chunk in self.chunks(stop=stop))
+                self.assertEqual(sent, wanted)
+                response = self.post(RESPONSES, {"input": QUESTION, "stop": stop})[1]
+                self.assertEqual(response["output"][0]["content"][0]["text"], wanted)
+                self.assertEqual(response["status"], "completed")
+        stopped = self.chat(stop="wick")[2]["lectern"]
+        self.assertEqual(stopped["stopped_by"], "stop_sequence")
+
+    def test_limits_are_clamped_to_what_fits(self):
+        for fields in ({"max_tokens": 8192}, {"max_tokens": -1}, {"max_tokens": None},
+                       {"max_tokens": 1 << 40}, {"max_completion_tokens": 100000}):
+            self.assertEqual(self.content(**fields), self.plain)
+        cut = self.choice(max_tokens=2)
+        self.assertEqual((cut["message"]["content"], cut["finish_reason"]), ("Stux", "length"))
+        both = self.choice(max_tokens=2, max_completion_tokens=1)
+        self.assertEqual(both["message"]["content"], "St")
+        self.assertEqual(self.chunks(max_tokens=1)[-1]["choices"][0]["finish_reason"], "length")
+
+    # --- how it is drawn ---
+
+    def test_seeds(self):
+        def draw(**fields):
+            return self.content(temperature=5, max_tokens=12, **fields)
+        self.assertEqual(draw(seed=7), draw(seed=7))
+        for fields in ({}, {"seed": None}, {"seed": -1}):
+            self.assertGreater(len({draw(**fields) for _ in range(4)}), 1)
+        self.assertEqual(self.content(temperature=5, top_p=0), self.plain)
+        self.assertEqual(self.content(temperature=5, top_k=1), self.plain)
+        self.assertEqual(self.content(temperature=5, min_p=1), self.plain)
+
+    def test_several_choices(self):
+        _, _, body = self.chat(n=3, temperature=5, max_tokens=8, seed=1)
+        self.assertEqual([choice["index"] for choice in body["choices"]], [0, 1, 2])
+        said = [choice["message"]["content"] for choice in body["choices"]]
+        self.assertGreater(len(set(said)), 1)
+        second = self.chat(temperature=5, max_tokens=8, seed=2)[2]
+        self.assertEqual(second["choices"][0]["message"]["content"], said[1])
+        self.assertGreater(body["usage"]["completion_tokens"],
+                           second["usage"]["completion_tokens"])
+        streamed = {}
+        chunks = self.chunks(n=3, temperature=5, max_tokens=8, seed=1,
+                             stream_options={"include_usage": True})
+        for chunk in chunks[:-1]:
+            [choice] = chunk["choices"]
+            self.assertIsNone(chunk["usage"])
+            streamed.setdefault(choice["index"], []).append(choice)
+        self.assertEqual(["".join(choice["delta"].get("content", "") for choice in streamed[i])
+                          for i in range(3)], said)
+        for choices in streamed.values():
+            self.assertEqual(choices[0]["delta"]["role"], "assistant")
+            self.assertIsNotNone(choices[-1]["finish_reason"])
+        self.assertEqual((chunks[-1]["choices"], chunks[-1]["usage"]), ([], body["usage"]))
+
+    def test_logprobs(self):
+        self.assertIsNone(self.choice()["logprobs"])
+        for fields in ({}, {"temperature": 5, "seed": 3, "max_tokens": 8}, {"stop": "wick"}):
+            with self.subTest(fields):
+                choice = self.choice(logprobs=True, top_logprobs=5, **fields)
+                content = choice["logprobs"]["content"]
+                text = b"".join(bytes(token["bytes"]) for token in content)
+                self.assertEqual(text.decode(errors="replace").strip(),
+                                 choice["message"]["content"].strip())
+                for token in content:
+                    self.assertLessEqual(token["logprob"], 0)
+                    likeliest = [likely["logprob"] for likely in token["top_logprobs"]]
+                    self.assertEqual(len(likeliest), 5)
+                    self.assertEqual(likeliest, sorted(likeliest, reverse=True))
+                    self.assertLessEqual(sum(map(math.exp, likeliest)), 1 + 1e-9)
+                    self.assertLessEqual(token["logprob"], likeliest[0])
+                chunks = self.chunks(logprobs=True, top_logprobs=5, **fields)
+                streamed = [token for chunk in chunks
+                            for token in (chunk["choices"][0]["logprobs"] or {}).get("content", [])]
+                self.assertEqual(streamed, content)
+        token = self.choice(logprobs=True)["logprobs"]["content"][0]
+        self.assertEqual((token["token"], token["bytes"], token["top_logprobs"]),
+                         (" St", list(b" St"), []))
+
+    def test_logprobs_of_responses(self):
+        body = {"input": QUESTION, "top_logprobs": 2}
+        whole = self.post(RESPONSES, body)[1]["output"][0]["content"][0]["logprobs"]
+        wanted = self.choice(logprobs=True, top_logprobs=2)["logprobs"]["content"]
+        self.assertEqual(whole, wanted)
+        events = self.server.events("POST", RESPONSES, {**body, "stream": True})
+        deltas = [token for name, data in events if name == "response.output_text.delta"
+                  for token in data["logprobs"]]
+        self.assertEqual(deltas, wanted)
+        done = next(data for name, data in events if name == "response.output_text.done")
+        self.assertEqual(done["logprobs"], wanted)
+        included = self.post(RESPONSES, {"input": QUESTION,
+                                         "include": ["message.output_text.logprobs"]})[1]
+        self.assertEqual(len(included["output"][0]["content"][0]["logprobs"]), len(wanted))
+
+    def test_biases_and_penalties(self):
+        first = self.server.call("POST", "/tokenize", {"content": "Stuxwick"})[2]["tokens"][0]
+        self.assertNotEqual(self.content(logit_bias={str(first): -100}, max_tokens=8), self.plain)
+        wrong = self.chat(logit_bias={"2048": 1})
+        self.assert_error(wrong, 400, "invalid_argument", "logit_bias")
+        self.assertIn("0 to 2047", wrong[2]["error"]["message"])
+        # Which token it is does not matter, where all of them are forced apart.
+        repeats = [self.chat(logit_bias={str(first): 100}, max_tokens=16,
+                             frequency_penalty=penalty)[2] for penalty in (0, 2)]
+        for body, many in zip(repeats, (16, 16)):
+            self.assertEqual(body["usage"]["completion_tokens"], many)
+        self.assertEqual(self.content(logit_bias={str(first): 100}, max_tokens=4), "St" + " St" * 3)
+
+    # --- who says what ---
+
+    def test_roles(self):
+        user = openai_fields.USER[0]
+        hello = {"role": "assistant", "content": "Hi! How can I help?"}
+        system = {"role": "system", "content": "Be brief."}
+        for messages in ([{"role": "user", "content": "Hello."}, user],
+                         [hello, user], [system, hello, user],
+                         [{"role": "user", "content": "Hi."}, hello, system, user],
+                         [{"role": "user", "content": "Hi."}, hello, hello, user],
+                         [{"role": "developer", "content": "Be brief."}, user],
+                         [{"role": "system", "content": QUESTION}],
+                         [user, system],
+                         [{"role": "user", "content": "Who pays?"}, TOOL_CALL,
+                          {"role": "tool", "tool_call_id": "call_1", "content": "nothing"}, user],
+                         [{"role": "user", "content": None}, user],
+                         [{**user, "name": "ann"}],
+                         [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}],
+                         [{"role": "user", "content": "Hi."},
+                          {"role": "assistant", "content": None, "refusal": "No."}, user],
+                         [{"role": "user", "content": "Hi."},
+                          {"role": "assistant", "content": "", "reasoning_content": "x"}, user],
+                         [{"role": "user", "content": "Hi."}, {"role": "assistant"}, user]):
+            with self.subTest(messages):
+                self.assertEqual(self.content(messages=messages), self.plain)
+        for messages in ([TOOL_CALL, {"role": "tool", "tool_call_id": "call_1", "content": "x"}],
+                         [user, TOOL_CALL, {"role": "tool", "tool_call_id": "call_1",
+                                            "content": [{"type": "text", "text": "x"}]}],
+                         [user, {"role": "assistant", "content": None,
+                                 "function_call": {"name": "look", "arguments": "{}"}},
+                          {"role": "function", "name": "look", "content": "x"}]):
+            self.content(messages=messages)
+
+    def test_messages_are_put_together_as_one_would_write_them(self):
+        def tokens(messages):
+            return self.chat(messages=messages, max_tokens=1)[2]["usage"]["prompt_tokens"]
+        def user(text):
+            return {"role": "user", "content": text}
+        def assistant(text):
+            return {"role": "assistant", "content": text}
+        call = {"role": "tool", "tool_call_id": "call_1", "content": "nothing"}
+        for messages, wanted in (
+                ([user("Who pays?"), user("How much?")], [user("Who pays? How much?")]),
+                ([user("a\nb"), user("c")], [user("a\nb\nc")]),
+                ([user([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])],
+                 [user("a\nb")]),
+                ([user("a"), assistant("b"), assistant("c"), user("d")],
+                 [user("a"), assistant("b c"), user("d")]),
+                ([user("a"), TOOL_CALL, call, user("d")],
+                 [user("a"), assistant("Called look({\"q\": 1})\nResult of look: nothing"), user("d")]),
+                ([user("a"), TOOL_CALL, call],
+                 [user("a"), assistant("Called look({\"q\": 1})"), user("Result of look: nothing")]),
+                ([{"role": "system", "content": "a"}, user("b")], [user("b"),
+                 {"role": "developer", "content": "a"}])):
+            with self.subTest(messages):
+                self.assertEqual(tokens(messages), tokens(wanted))
+                self.assertEqual(self.content(messages=messages, max_tokens=16),
+                                 self.content(messages=wanted, max_tokens=16))
+
+    def test_items_of_responses(self):
+        user = {"role": "user", "content": QUESTION}
+        def text(items):
+            status, body = self.post(RESPONSES, {"input": items})
+            self.assertEqual(status, 200, body)
+            return body["output"][0]["content"][0]["text"]
+        for items in ([{"type": "message", **user}],
+                      [{"type": "reasoning", "id": "rs_1", "summary": []}, user],
+                      [{"type": "message", "role": "user", "content": [
+                          {"type": "input_text", "text": QUESTION}]}],
+                      [{"role": "user", "content": "Hi."},
+                       {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+                        "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]}, user],
+                      [{"role": "user", "content": "Who pays?"},
+                       {"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"},
+                       {"type": "function_call_output", "call_id": "1", "output": "nothing"}, user]):
+            self.assertEqual(text(items), self.plain)
+        for items in ([{"type": "item_reference", "id": "msg_1"}, user],
+                      [user, {"type": "computer_call_output", "call_id": "1", "output": {}}],
+                      [{"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}]):
+            status, body = self.post(RESPONSES, {"input": items})
+            self.assertEqual((status, body["error"]["param"]), (400, "input"))
+
+    def test_what_is_no_text_is_refused_by_name(self):
+        for part in ({"type": "image_url", "image_url": {"url": "data:image/png;base64,x"}},
+                     {"type": "input_audio", "input_audio": {"data": "x", "format": "wav"}},
+                     {"type": "file", "file": {"file_id": "x"}}):
+            refused = self.chat(messages=[{"role": "user", "content": [
+                {"type": "text", "text": "x"}, part]}])
+            self.assert_error(refused, 400, "invalid_argument", "messages")
+            self.assertIn(f'messages[0]: parts of type "{part["type"]}"',
+                          refused[2]["error"]["message"])
+        user, assistant = ({"role": role, "content": "x"} for role in ("user", "assistant"))
+        for messages in ([user, assistant], [{"role": "user", "content": " \n"}],
+                         [{"role": "robot", "content": "x"}], [{"content": "x"}], [3], ["x"],
+                         [{"role": "user", "content": 3}], [{"role": "user", "content": {}}],
+                         [{"role": "user", "content": [{"type": "text", "text": 3}]}]):
+            for path, param in ((CHAT, "messages"), (RESPONSES, "input")):
+                for stream in (False, True):
+                    self.assert_error(self.server.call("POST", path, {
+                        "model": "lease.txt", param: messages, "stream": stream}),
+                        400, "invalid_argument", param)
+
+    def test_what_is_missing_is_named(self):
+        self.assert_error(self.server.call("POST", CHAT, {"model": "lease.txt"}), 400,
+                          "invalid_argument", "messages")
+        self.assert_error(self.server.call("POST", RESPONSES, {"model": "lease.txt"}), 400,
+                          "invalid_argument", "input")
+        self.assert_error(self.chat(top_logprobs=2), 400, "invalid_argument", "top_logprobs")
+
+    def test_long_histories_and_deep_tools_are_read(self):
+        deep = {"type": "object", "properties": {}}
+        for _ in range(10):
+            deep = {"type": "object", "properties": {"x": deep}}
+        tool = {"type": "function", "function": {"name": "look", "parameters": deep}}
+        self.assert_error(self.chat(tools=[tool] * 50), 400, "invalid_argument", "tools")
+        self.assertEqual(self.content(tools=[tool] * 50, tool_choice="none"), self.plain)
+        parts = [{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}] * 2000
+        self.assertEqual(self.content(messages=[
+            {"role": "user", "content": [*parts, {"type": "text", "text": QUESTION}]}]), self.plain)
+
+    def test_what_is_too_long_is_told_as_openai_does(self):
+        for path, param in ((CHAT, "messages"), (RESPONSES, "input")):
+            refused = self.server.call("POST", path, {
+                "model": "lease.txt", param: [{"role": "user", "content": "word " * 20000}]})
+            self.assert_error(refused, 400, "context_length_exceeded", param)
+
+    def test_errors_have_openais_shape(self):
+        for method, path, body, status in (
+                ("POST", CHAT, "{", 400), ("POST", CHAT, "[]", 400), ("GET", CHAT, None, 405),
+                ("POST", RESPONSES, "{", 400), ("POST", "/v1/completions", "{}", 404),
+                ("POST", "/v1/embeddings", "{}", 404), ("GET", "/v1/models/x", None, 404)):
+            answer = self.server.call(method, path, body, {"Content-Type": "application/json"})
+            self.assertEqual(answer[0], status)
+            error = answer[2]["error"]
+            self.assertEqual(error["type"], "invalid_request_error")
+            self.assertLessEqual({"message", "type", "param", "code"}, set(error))
+
+
+if __name__ == "__main__":
+    unittest.main()

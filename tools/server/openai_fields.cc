@@ -1,0 +1,220 @@
+#include "tools/server/openai_fields.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace lectern::server {
+namespace {
+
+constexpr size_t kMaxStopBytes = 8192;  // of the engine
+
+uint64_t RandomSeed() {
+  uint64_t seed = 0;
+  if (::getentropy(&seed, sizeof seed) != 0) seed = static_cast<uint64_t>(::getpid());
+  return seed;
+}
+
+uint64_t ReadSeed(RequestFields& fields) {
+  const Json* const seed = fields.Any("seed");
+  if (!seed) return RandomSeed();
+  if (const auto number = seed->unsigned_integer()) return *number;
+  const auto number = seed->integer();
+  if (!number) fields.Fail("seed", "must be a whole number, or -1 for another one each time");
+  return number && *number != -1 ? static_cast<uint64_t>(*number) : RandomSeed();
+}
+
+// A string, or a list of them; empty ones end nothing.
+std::vector<std::string> ReadStop(RequestFields& fields) {
+  const Json* const stop = fields.Any("stop");
+  if (!stop) return {};
+  std::vector<std::string> texts;
+  size_t bytes = 0;
+  for (const Json& item : stop->array() ? *stop->array() : Json::Array{*stop}) {
+    if (!item.string()) {
+      fields.Fail("stop", "must be a string or a list of strings");
+      return {};
+    }
+    if (!item.string()->empty()) texts.push_back(*item.string());
+    bytes += item.string()->size();
+  }
+  if (bytes > kMaxStopBytes) {
+    fields.Fail("stop", "is too long: at most " + std::to_string(kMaxStopBytes) + " bytes");
+  }
+  return texts;
+}
+
+// Values that leave an answer as it is.
+enum class Neutral { kEmpty, kZero, kOne, kTrue };
+
+bool IsNeutral(const Json& value, Neutral neutral) {
+  const std::optional<double> number = value.number();
+  switch (neutral) {
+    case Neutral::kZero:
+      return number == 0.0;
+    case Neutral::kOne:
+      return number == 1.0;
+    case Neutral::kTrue:
+      return value.boolean() && *value.boolean();
+    case Neutral::kEmpty:
+      break;
+  }
+  if (value.boolean()) return !*value.boolean();
+  if (value.string()) return value.string()->empty();
+  if (value.array()) return value.array()->empty();
+  return value.object() && value.object()->empty();
+}
+
+// {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.
+std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
+  const Json* const given = fields.Any("logit_bias");
+  if (!given) return {};
+  std::vector<lectern_logit_bias> read;
+  const bool is_empty_list = given->array() && given->array()->empty();
+  if (!given->object() && !is_empty_list) {
+    fields.Fail("logit_bias", "must be an object of token ids and numbers");
+  }
+  for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const bool is_id = error == std::errc() && end == key.data() + key.size() && id >= 0;
+    if (!is_id || !value.number()) {
+      fields.Fail("logit_bias", "must be an object of token ids and numbers: \"" + key +
+                                    "\" is no id, or has no number");
+      return {};
+    }
+    read.push_back({id, static_cast<float>(std::clamp(*value.number(), -100.0, 100.0))});
+  }
+  return read;
+}
+
+struct NotDone {
+  const char* name;
+  Neutral neutral;
+  const char* message;
+};
+constexpr char kNoFormat[] = "cannot be kept to: answers are plain text";
+constexpr char kNoSampler[] =
+    "is not known here; use temperature, top_p, top_k, min_p or the "
+    "frequency and presence penalties";
+constexpr char kNoEnd[] = "is not done here; leave it out";
+// Of llama.cpp's and vLLM's servers, whose clients find this one by the same address.
+constexpr NotDone kNotDone[] = {
+    {"grammar", Neutral::kEmpty, kNoFormat},
+    {"json_schema", Neutral::kEmpty, kNoFormat},
+    {"guided_json", Neutral::kEmpty, kNoFormat},
+    {"guided_regex", Neutral::kEmpty, kNoFormat},
+    {"guided_choice", Neutral::kEmpty, kNoFormat},
+    {"guided_grammar", Neutral::kEmpty, kNoFormat},
+    {"structured_outputs", Neutral::kEmpty, kNoFormat},
+    {"repetition_penalty", Neutral::kOne, kNoSampler},
+    {"repeat_penalty", Neutral::kOne, kNoSampler},
+    {"typical_p", Neutral::kOne, kNoSampler},
+    {"mirostat", Neutral::kZero, kNoSampler},
+    {"xtc_probability", Neutral::kZero, kNoSampler},
+    {"dry_multiplier", Neutral::kZero, kNoSampler},
+    {"use_beam_search", Neutral::kEmpty, kNoSampler},
+    {"min_tokens", Neutral::kZero, kNoEnd},
+    {"ignore_eos", Neutral::kEmpty, kNoEnd},
+    {"stop_token_ids", Neutral::kEmpty, "is not done here; use stop"},
+    {"include_stop_str_in_output", Neutral::kEmpty, kNoEnd},
+    {"bad_words", Neutral::kEmpty, "is not done here; use logit_bias"},
+    {"echo", Neutral::kEmpty, kNoEnd},
+    {"continue_final_message", Neutral::kEmpty, kNoEnd},
+    {"add_generation_prompt", Neutral::kTrue, kNoEnd},
+    {"chat_template", Neutral::kEmpty, "is the document's: it is chosen when that is indexed"},
+};
+
+bool IsText(const Json* value, std::string_view text) {
+  return value && value->string() && *value->string() == text;
+}
+
+// `list` may be called as `choice` says.
+void RefuseCalls(RequestFields& fields, const char* list, const char* choice) {
+  const Json* const chosen = fields.Any(choice);
+  const bool is_forced = chosen && !IsText(chosen, "none") && !IsText(chosen, "auto");
+  if (is_forced) fields.Fail(choice, "must be \"none\" or \"auto\": nothing is called here");
+  const Json* const tools = fields.Any(list);
+  if (!tools || IsNeutral(*tools, Neutral::kEmpty) || IsText(chosen, "none")) return;
+  fields.Fail(list, std::string("cannot be called here: leave it out, or send \"") + choice +
+                        "\": \"none\"");
+}
+
+}  // namespace
+
+void ReadSampling(RequestFields& fields, api::AskOptions& options) {
+  options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
+  const auto top_p = static_cast<float>(fields.Number("top_p", 0, 1).value_or(1));
+  if (top_p == 0) options.temperature = 0;  // the likeliest token alone
+  options.top_p = top_p;
+  const int64_t top_k = fields.Integer("top_k", -1).value_or(0);
+  options.top_k = static_cast<uint32_t>(std::clamp<int64_t>(top_k, 0, INT32_MAX));
+  options.min_p = static_cast<float>(fields.Number("min_p", 0, 1).value_or(0));
+  const auto penalty = [&](const char* name) {
+    return static_cast<float>(fields.Number(name, -2, 2).value_or(0));
+  };
+  options.frequency_penalty = penalty("frequency_penalty");
+  options.presence_penalty = penalty("presence_penalty");
+  options.logit_bias = ReadLogitBias(fields);
+  options.seed = ReadSeed(fields);
+  options.stop_texts = ReadStop(fields);
+  options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
+}
+
+uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*> names) {
+  std::optional<int64_t> wanted;
+  for (const char* const name : names) {
+    const auto number = fields.Integer(name, -1);
+    if (number == 0) fields.Fail(name, "must be at least 1, or -1 for as many as fit");
+    if (!wanted) wanted = number;
+  }
+  return static_cast<uint32_t>(wanted.value_or(-1) > 0 ? std::min<int64_t>(*wanted, UINT32_MAX)
+                                                       : UINT32_MAX);
+}
+
+void RefuseWhatIsNotDone(RequestFields& fields) {
+  RefuseCalls(fields, "tools", "tool_choice");
+  RefuseUnlessEmpty(fields, "moderation", "is not done here; leave it out");
+  for (const NotDone& field : kNotDone) {
+    const Json* const value = fields.Any(field.name);
+    if (value && !IsNeutral(*value, field.neutral)) fields.Fail(field.name, field.message);
+  }
+}
+
+void RefuseFunctions(RequestFields& fields) { RefuseCalls(fields, "functions", "function_call"); }
+
+void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out) {
+  const Json* const value = fields.Any(name);
+  if (value && !IsNeutral(*value, Neutral::kEmpty)) fields.Fail(name, way_out);
+}
+
+bool IsTextFormat(const Json* format) {
+  if (!format || format->is_null()) return true;
+  const Json* const type = format->Find("type");
+  return format->object() && (!type || type->is_null() || IsText(type, "text"));
+}
+
+void Logprobs::Add(const lectern_sampled_token& sampled) {
+  const auto describe = [](const lectern_likely_token& token) {
+    Json::Array bytes;
+    for (size_t i = 0; i < token.bytes_len; ++i) {
+      bytes.emplace_back(int{static_cast<unsigned char>(token.bytes[i])});
+    }
+    // OpenAI's number for what is as good as impossible: JSON has no infinity.
+    const double logprob = std::isfinite(token.logprob) ? token.logprob : -9999.0;
+    return Json::Object{{"token", std::string_view(token.bytes, token.bytes_len)},
+                        {"logprob", logprob},
+                        {"bytes", std::move(bytes)}};
+  };
+  Json::Array likeliest;
+  for (size_t i = 0; i < sampled.num_likeliest; ++i) {
+    likeliest.emplace_back(describe(sampled.likeliest[i]));
+  }
+  Json::Object token = describe(sampled.token);
+  token["top_logprobs"] = std::move(likeliest);
+  tokens_.emplace_back(std::move(token));
+}
+
+}  // namespace lectern::server

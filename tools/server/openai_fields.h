@@ -1,0 +1,45 @@
+// The fields that chat completions and responses share: how tokens are drawn, how likely they were,
+// and what Lectern does not do. OPENAI.md has all of them.
+#ifndef LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
+#define LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
+
+#include <initializer_list>
+#include <utility>
+
+#include "engine/json.h"
+#include "engine/lectern.h"
+#include "tools/server/request_fields.h"
+
+namespace lectern::server {
+
+// temperature, top_p, top_k, min_p, penalties, logit_bias, seed, stop and kv_budget. Without a
+// seed, or with -1, it is another one each time.
+void ReadSampling(RequestFields& fields, api::AskOptions& options);
+
+// The first of these fields that has a value, at least 1; -1, or none of them: as many as fit.
+uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*> names);
+
+// Refuses, by name, fields of OpenAI's and of servers like it that would make another answer of it
+// than Lectern gives: tools that may be called, grammars, other samplers. Values without effect
+// pass.
+void RefuseWhatIsNotDone(RequestFields& fields);
+void RefuseFunctions(RequestFields& fields);  // as tools were called before
+// As above, a field that may be null, false or empty.
+void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out);
+// {"type": "text"}, or nothing.
+bool IsTextFormat(const Json* format);
+
+// The logprobs of an answer's tokens, as far as nobody has taken them.
+class Logprobs {
+ public:
+  void Add(const lectern_sampled_token& token);
+  bool is_empty() const { return tokens_.empty(); }
+  Json::Array Take() { return std::exchange(tokens_, {}); }
+
+ private:
+  Json::Array tokens_;
+};
+
+}  // namespace lectern::server
+
+#endif  // LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
