@@ -385,7 +385,7 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   if (flags.max_ram_bytes == 0) {
     // What takes more would end the program instead of being refused.
     flags.max_ram_bytes = PlannedMemoryBytes().value_or(0);
-    flags.max_ram_of = "its container or control group";
+    flags.max_ram_of = kGroupLimit;
   }
   if (flags.has_device) {
     auto device_memory = ReadSize(flags.device_memory, "LECTERN_DEVICE_MEMORY");

@@ -66,6 +66,8 @@ class CommandLine {
   std::vector<std::unique_ptr<CommandLine>> commands_;
 };
 
+inline constexpr char kGroupLimit[] = "its container or control group";
+
 // Each: the flag, else the environment variable, else the default.
 struct EngineFlags {
   std::string store;           // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern

@@ -399,8 +399,8 @@ class Packaging(unittest.TestCase):
         store.mkdir()
         script = (
             "set -euo pipefail; mount --make-rprivate /; mount --bind $STORE $STORE; "
-            "mount -o remount,bind,ro /; mount -t tmpfs -o ro none /tmp 2>/dev/null || true; "
-            "if touch /root/x 2>/dev/null; then exit 9; fi; "
+            "mount -o remount,bind,ro /; mount -o remount,bind,ro /tmp 2>/dev/null || true; "
+            "if touch /root/x 2>/dev/null || touch /tmp/x 2>/dev/null; then exit 9; fi; "
             "index-document --progress none $DOCUMENT >/dev/null; "
             "lectern-server --port 0 --json >$STORE/url & server=$!; "
             "while ! grep -q url $STORE/url; do kill -0 $server; sleep 0.05; done; "

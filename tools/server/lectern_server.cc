@@ -244,6 +244,10 @@ api::Result<Flags> Complete(Flags flags) {
   auto engine = tools::WithEnvironment(flags.engine);
   if (!engine.ok()) return engine.error();
   flags.engine = *engine;
+  // The group's limit is one for both engines, where --max-ram is one for each.
+  if (flags.allow_index && flags.engine.max_ram_of == tools::kGroupLimit) {
+    flags.engine.max_ram_bytes /= 2;
+  }
   flags.service.answering.num_slots =
       flags.parallel > 0 ? flags.parallel : DefaultParallel(flags.engine.num_threads);
   if (const auto error = CompleteAccess(flags)) return *error;
