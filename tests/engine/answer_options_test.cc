@@ -40,7 +40,7 @@ class AnswerOptionsTest : public ::testing::Test {
     };
     shown_.clear();
     const auto session = indexed_.Open();
-    session->on_first_logits = [&](std::span<const float> logits) {
+    session->probe().on_first_logits = [&](std::span<const float> logits) {
       first_logits_.assign(logits.begin(), logits.end());
     };
     auto answer = session->Ask("Which old bridge?", options);
