@@ -9,7 +9,7 @@
 
 #include "engine/answer_text.h"
 #include "engine/evidence.h"
-#include "engine/index_cost.h"
+#include "engine/forward/step_memory.h"
 #include "engine/tokenizer.h"
 
 namespace lectern {

@@ -14,7 +14,7 @@
 #include "engine/device_attention.h"
 #include "engine/device_step.h"
 #include "engine/device_transformer.h"
-#include "engine/engine.h"
+#include "engine/asking/session.h"
 #include "engine/evidence.h"
 #include "engine/step_batch.h"
 #include "engine/transformer.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/chat_formats.h"
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/json.h"
 #include "engine/missed_calibration.h"
 #include "engine/page_map.h"

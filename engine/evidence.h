@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/page_map.h"
 #include "engine/tokenizer.h"
 

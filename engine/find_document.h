@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "store/catalog.h"
 #include "store/env.h"
 

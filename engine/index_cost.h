@@ -2,8 +2,9 @@
 #ifndef LECTERN_ENGINE_INDEX_COST_H_
 #define LECTERN_ENGINE_INDEX_COST_H_
 
-#include "engine/config.h"
+#include "engine/forward/step_memory.h"
 #include "kernels/backend.h"
+#include "engine/config.h"
 
 namespace lectern {
 
@@ -21,10 +22,8 @@ double ClusterFlops(const ModelConfig& config, double tokens);
 uint64_t ShardBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
 uint64_t DocumentShardBytes(const ModelConfig& config, uint64_t tokens, uint64_t text_bytes);
 uint64_t SpillBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
-// Memory of a step over `num_tokens` tokens, and of what its lookups fill; of indexing: of one kv
-// head's clustering, and of text and tokens as long as it runs. Upper estimates.
-uint64_t ActivationBytes(const ModelConfig& config, uint64_t num_tokens);
-uint64_t LookupBytes(const ModelConfig& config, uint64_t num_tokens, uint64_t document_tokens);
+// Memory of indexing: of one kv head's clustering, and of text and tokens as long as it runs. Upper
+// estimates.
 uint64_t ClusterHeadBytes(const ModelConfig& config, uint64_t document_tokens);
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens);
 // Of the spill of a shard of this dtype: the prefill sees f16 when the shard is q8.

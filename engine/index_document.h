@@ -6,7 +6,7 @@
 
 #include "engine/device_transformer.h"
 #include "engine/document.h"
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/index_cost.h"
 #include "engine/model.h"
 #include "engine/prefill.h"

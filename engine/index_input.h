@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/model.h"
 #include "engine/text.h"
 

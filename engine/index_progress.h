@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/index_cost.h"
 
 namespace lectern {

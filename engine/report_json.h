@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/json.h"
 #include "index/retention/retention.h"
 

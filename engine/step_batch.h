@@ -19,7 +19,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/requests/requests.h"
 #include "engine/transformer.h"
 
 namespace lectern {

@@ -1,0 +1,18 @@
+// How much memory a forward pass takes.
+#ifndef LECTERN_ENGINE_FORWARD_STEP_MEMORY_H_
+#define LECTERN_ENGINE_FORWARD_STEP_MEMORY_H_
+
+#include <cstdint>
+
+#include "engine/config.h"
+
+namespace lectern {
+
+// Bytes of a pass over `num_tokens` tokens, and of what its lookups fill in a document of
+// `document_tokens`. Upper estimates.
+uint64_t ActivationBytes(const ModelConfig& config, uint64_t num_tokens);
+uint64_t LookupBytes(const ModelConfig& config, uint64_t num_tokens, uint64_t document_tokens);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_FORWARD_STEP_MEMORY_H_

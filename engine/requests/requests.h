@@ -1,0 +1,329 @@
+// The options and results of indexing and asking, as plain data.
+#ifndef LECTERN_ENGINE_REQUESTS_REQUESTS_H_
+#define LECTERN_ENGINE_REQUESTS_REQUESTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/cancel_flag.h"
+#include "engine/chat_history.h"
+#include "engine/sampled_tokens.h"
+#include "index/retention/retention.h"
+#include "kernels/types.h"
+#include "store/catalog.h"
+#include "store/shard_format.h"
+
+namespace lectern {
+
+struct CudaKernels;
+
+struct EngineOptions {
+  std::string store;       // directory; created by the first Index
+  // A folder as transformers saves it, a .gguf file (any part of one that is split), a folder that
+  // holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with.
+  std::string model = {};
+  std::string ollama_models = {};  // its folder; empty: names are not looked up
+  size_t num_threads = 0;  // 0: DefaultThreads()
+  // Bytes that Index, ChangePlan and Import let the store's files come to, beyond which they refuse
+  // before they begin: kNoSpace says what is used, needed and allowed. 0: no quota.
+  uint64_t quota_bytes = 0;
+  // How documents and weights are read. kMmap: a file that is cut, or fails, under the running
+  // process ends it with SIGBUS; sizes are checked when it is opened, no signal is handled. kPread:
+  // the same is an error of the call that reads; documents are copied to memory as far as they are
+  // read, weights whole. Spills, which are ours alone while a document is indexed, are mapped in
+  // both, and so is a bundle that is imported.
+  Io io = Io::kMmap;
+  // Memory that indexing and asking may take beside the program itself (engine/ram_limit.h): pages
+  // of documents go when there is no room for them, and are read again; what cannot be done within
+  // it is refused before it begins with kOutOfMemory. 0: no limit.
+  uint64_t max_ram_bytes = 0;
+  // Hash a model's weights although their files are the same, unchanged since they were hashed last
+  // (engine/digest_cache.h).
+  bool rehash_model = false;
+  // What a model's matrices are multiplied as: "stored", "q8" or "q4" (engine/weights.h). Quantised
+  // ones are made once and kept in the store; they are part of a document's fingerprint. Empty: for
+  // asking what the document was indexed with, for indexing "stored".
+  std::string weights = {};
+  int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
+  // The chat template: a name of chat_formats.h, a Jinja program, or the path of a file with one. Its
+  // beginning is part of a document's fingerprint. Empty: for asking
+  // the one that the document was indexed with, for indexing the model's own.
+  std::string chat_template = {};
+  // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
+  // "cuda:N", or "auto": the first GPU, or, where there is none that will do, the CPU; reports and
+  // answers then warn "cpu_fallback". What a GPU computes lies within a stated tolerance of what
+  // the CPU does (engine/device_transformer.h, engine/device_prefill.h). It is no part of what a
+  // document is: one that is there is not indexed again because of it. But keys of two of them are
+  // never mixed: a run that was interrupted on another one begins anew.
+  std::string device = {};
+  uint64_t device_memory_bytes = 0;  // of the GPU; 0: what is free when the engine is made, nearly
+  const CudaKernels* cuda_kernels = nullptr;  // for tests; nullptr: those of liblectern_cuda.so.1
+};
+
+// --- indexing ---------------------------------------------------------------------------------
+
+struct IndexProgress {
+  enum class Stage { kRead, kPrefill, kCluster, kCalibrate, kWrite };
+  Stage stage;
+  uint64_t done, total;      // prefill: tokens; else: (layer, kv head) items
+  double tokens_per_second;  // of the prefill; 0 when unknown
+  double eta_seconds;        // of all that is left; < 0 when unknown
+};
+std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", …
+
+struct IndexOptions {
+  // Points to the document afterwards; empty: one made from `source`, or none where that is empty,
+  // too. In NFC (engine/document_names.h).
+  std::string name;
+  Dtype kv_dtype = Dtype::kF16;
+  float kv_budget = 0.1f;   // (0, 1]: the default of later asks; thresholds serve any budget
+  uint32_t num_levels = 2;  // 1, 2 or 3
+  // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
+  std::string layer_budget = "uniform", head_budget = "global";
+  // What keys are put into clusters by: "stored", as they are, or "unrotated", with RoPE undone, so
+  // that what recurs at other positions meets. Everything else is of the keys as they are.
+  std::string cluster_keys = "stored";
+  uint64_t seed = 1234;            // of the clustering, and of a retention's representatives
+  // "window": what policies know is the attention of the last tokens. "full": of all tokens too,
+  // for the policy kv-compress-full; the prefill takes longer and keeps 4 bytes per layer, kv head
+  // and token in memory.
+  std::string stats = "window";
+  // "exact": every token attends to all before it. "sparse": from token 16,384 on to a share of
+  // what lies further back, in [0.02, 1], chosen by clusters, and to stand-ins for the rest: for
+  // documents so long that attention takes most of the time. Keys and values are others then, and
+  // with the share part of what the document is. A share of 1, or a document that ends before:
+  // exact.
+  std::string prefill = "exact";
+  double prefill_budget = 0.1;
+  // Also when it is there: a new generation, seen when it is ready. Everything is computed anew.
+  bool again = false;
+  double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
+  // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
+  // checkpoint stays and the same call goes on from there.
+  std::function<bool(const IndexProgress&)> on_progress;
+  const CancelFlag* cancel = nullptr;
+  // (0, 1]: share of the rows of all layers and kv heads that is stored, chosen by a method of
+  // index/retention/ ("kv-compress", "pyramid", "snapkv", "kvcrush", …). Both are part of what the
+  // document is: other shares of the same text are other documents. One of under 2,048 tokens keeps
+  // everything.
+  Retention retention;
+  // Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
+  // each begins (engine/page_map.h). No part of what the document is, as the name: one that is
+  // there with other pages is indexed once more, from its own rows; without any given it keeps its
+  // own.
+  std::vector<PageMapEntry> pages = {};
+  // Where the text comes from: a file's real path, any bytes; empty: `name`. A text from the same
+  // source is the next version of the same document: it takes over that one's names. Another source
+  // with the same base name has a name with folders in it.
+  std::string source = {};
+  std::string path = {};       // that the user gave, absolute, where it is a link; else empty
+  bool keep_versions = false;  // the version before stays, reachable by its id
+};
+
+// How asks of a document that name nothing share out its budget, and what policies know of it.
+struct DocumentPlan {
+  std::string layer_budget, head_budget;  // the policies
+  std::string stats;                      // "window", "full"; empty: it has none
+  double kv_budget = 1;
+  std::vector<double> layers;  // [layers]: share of the layer's rows that a step reads
+  std::vector<double> heads;   // [layers][kv heads]: of the head's; empty where they compete
+  std::vector<double> cosine;  // [layers]: residual stream before and after attention; or empty
+  // [layers]: shares that the policy kv-compress would give at this budget, or empty.
+  std::vector<double> competed;
+};
+
+// What to change of a document's plan; empty and 0: as it is.
+struct PlanChange {
+  std::string layer_budget, head_budget;
+  float kv_budget = 0;  // (0, 1]: of asks that name none
+};
+
+struct LevelReport {
+  uint32_t level;      // 1 = coarsest
+  uint64_t centroids;  // over all layers and kv heads
+};
+
+struct IndexReport {
+  std::string document;  // id, 32 hex digits
+  std::string name;
+  uint64_t tokens = 0;
+  uint64_t replaced_bytes = 0;  // of invalid UTF-8
+  uint64_t bytes_on_disk = 0;
+  std::string fingerprint;  // 64 hex digits
+  uint64_t generation = 0;
+  std::vector<LevelReport> levels;
+  struct {
+    double read = 0, prefill = 0, cluster = 0, calibrate = 0, write = 0, total = 0;
+  } seconds;
+  std::string weights;          // EngineOptions::weights
+  Retention retention;          // as asked for, but for a document too short for it
+  double prefill_budget = 1;    // below 1: it was prefilled sparsely
+  bool existed = false;         // nothing was done: the same document was there
+  uint64_t resumed_tokens = 0;  // taken over from an interrupted run
+  // Taken over from the document that had the name before: what both texts begin with. The bytes
+  // that are stored are those of indexing from scratch, where the same build on the same kind of
+  // processor made both; what another device made is not taken over.
+  uint64_t reused_tokens = 0;
+  std::string device = "cpu";         // that computed the keys and values: "cuda:0"
+  std::string gpu;                    // its name, or empty
+  std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted"
+  std::string note;  // what became of names, warnings in words, and the assumptions; or empty
+  std::string source;                 // IndexOptions::source
+  // Id of the version before, which had the name and has it no more; empty: there was none. It goes
+  // when nobody reads it, but where another name is left to it, or its text is the same, or it shall
+  // stay (is_replaced_kept).
+  std::string replaced;
+  bool is_replaced_kept = false;
+  // Sentences about what was assumed where the model's files do not say, such as how an unnamed
+  // vocabulary cuts words; and what of the text the model cannot see.
+  std::vector<std::string> assumptions;
+};
+
+// What indexing would cost. Nothing is written; the model is opened (its weights are hashed).
+struct IndexEstimate {
+  uint64_t tokens = 0;
+  uint64_t bytes_on_disk = 0;       // of the finished document
+  uint64_t peak_bytes_on_disk = 0;  // all spills and one shard, while indexing
+  uint64_t free_bytes = 0;          // of the store's file system
+  uint64_t anonymous_bytes = 0;     // memory: one chunk's activations and one layer's clustering
+  double flops = 0;                 // of the prefill
+  double seconds = 0;               // on the CPU, at the speed of a short trial on this machine
+  bool existed = false;
+};
+
+// --- asking -----------------------------------------------------------------------------------
+
+// What to do with a question that draws on much of the document (Spread in evidence.h).
+enum class Fallback {
+  kWarn,   // answer at the budget; the receipt warns
+  kExact,  // before any text is shown begin again, and read everything for the whole answer
+};
+
+// How a token is drawn, in this order: the model's logits, plus bias, less penalties; the softmax
+// of their quotient by the temperature; of that the tokens that min_p, then top_k, then top_p
+// leave.
+struct SamplingOptions {
+  float temperature = 0.0f;  // [0, 10]; 0: greedy
+  float top_p = 1.0f;        // (0, 1]; smallest set of tokens with at least this probability
+  uint64_t seed = 0;
+  uint32_t top_k = 0;  // this many of the likeliest tokens; 0: all
+  float min_p = 0;     // [0, 1]; tokens at least this times as likely as the likeliest one
+  // [-2, 2]: taken from the logit of a token that the answer has already, once for each time that
+  // it has it, and once.
+  float frequency_penalty = 0, presence_penalty = 0;
+  std::vector<std::pair<int32_t, float>> logit_bias = {};  // id, what is added to its logit
+};
+
+struct AskOptions {
+  float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
+  bool tail = true;     // clusters that are not read count through their centroid and mean value
+  // Of the answer, at least 1; where the model's positions or the memory limit leave room for
+  // fewer, the answer ends there.
+  uint32_t max_tokens = 256;
+  SamplingOptions sampling;
+  uint32_t max_evidence = 3;
+  Fallback fallback = Fallback::kWarn;
+  // (0, 1): every step reads on in every layer, past the budget, until at most this share of the
+  // layer's attention lies on rows that it did not read: as proved from radii and codes, or, where
+  // that proves too little, as estimated with the document's margin for the budget, which held
+  // for 99 of 100 steps of the questions asked while it was indexed. KvReceipt::max_missed_by says which.
+  std::optional<double> max_missed;
+  // What is read below a kv_budget of 1 (index/lookup.h): "default"; whole clusters alone, by
+  // "threshold" (kv_budget in the mean over questions), "cap" (never above kv_budget) or "top-p"
+  // (those that hold the share `mass` of the attention, whatever kv_budget says).
+  std::string rule = "default";
+  double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
+  // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
+  // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
+  // "kv-compress"); empty: the document's.
+  std::string layer_budget, head_budget;
+  // After the answer at most this many rows of the conversation stay for each layer and kv head, in
+  // the mean: blocks of rows that later tokens attended to least go, wherever they are
+  // (KV-Compress). Rows of the document stay. At least 64; 0: all stay.
+  uint32_t max_session_rows = 0;
+  // What was said before, elsewhere: put before the question as the chat template has it. Only with
+  // the first question of a session.
+  ChatHistory history;
+  // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
+  // false ends the answer early; what there is is returned with finish_reason "cancelled".
+  std::function<bool(std::string_view)> on_text;
+  // The same of what the model thinks before it answers.
+  std::function<bool(std::string_view)> on_reasoning;
+  // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
+  // part is shown. The model's thoughts may hold them. None is empty.
+  std::vector<std::string> stop_texts;
+  // Receives each token of the answer, on the calling thread, before `on_text` gets the last part
+  // of its text; with `top_logprobs` of the likeliest tokens in its place. Costs a pass over the
+  // vocabulary a token.
+  std::function<void(const SampledToken&)> on_token;
+  uint32_t top_logprobs = 0;
+  const CancelFlag* cancel = nullptr;
+};
+
+struct Evidence {
+  uint64_t begin = 0, end = 0;   // bytes [begin, end) of the stored text
+  std::string text;              // exactly those bytes
+  float mass = 0;                // share of the squared attention to the text, in (0, 1]
+  std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
+};
+
+struct KvReceipt {
+  float budget = 1;  // share of the whole document's K+V bytes, whatever of it is stored
+  std::string rule;  // "exact", or AskOptions::rule
+  std::string layer_budget, head_budget;  // the policies; empty where everything was read
+  bool fallback = false;                  // AskOptions::fallback made the answer exact
+  // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
+  double read_fraction_prefill = 0;
+  std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
+  uint64_t bytes_read = 0;                     // all steps, and what a fallback gave up
+  uint64_t window_bytes = 0;                   // sliding-window layers
+  // Share of the attention that lies on rows not read, mean over steps and layers: as estimated,
+  // and with AskOptions::max_missed what it cannot exceed.
+  double missed_mass_estimate = 0;
+  std::optional<double> missed_mass_bound;
+  // With max_missed: "bound" where it was kept by proof in every step and layer, else "estimate".
+  std::string max_missed_by;
+  // Of the document: share of its rows that is stored, and by which method; empty: all. Attention
+  // to rows that are not stored is no part of any figure.
+  double keep = 1;
+  std::string retention;
+  // IndexOptions::prefill_budget: below 1, also what exact mode reads comes of a sparse prefill.
+  double prefill_budget = 1;
+  // Rows of the conversation so far that a next question attends to, per layer and kv head in the
+  // mean: one for each token of questions and answers but the last, but for what max_session_rows
+  // took away.
+  uint64_t session_rows = 0;
+};
+
+struct Answer {
+  std::string text;
+  std::string document;       // id
+  // The model's thoughts before its answer: the text between marks such as "<think>" and
+  // "</think>". No part of `text`.
+  std::string reasoning;
+  std::string finish_reason;  // "stop", "length", "cancelled"
+  // Why it ended: "end" (the model ended it), "stop_sequence" (one of AskOptions::stop_texts came),
+  // "max_tokens", "cancelled", or "repetition": it went round in a loop. The finish reason of the
+  // first two and of the last one is "stop".
+  std::string stopped_by;
+  uint64_t document_tokens = 0, question_tokens = 0;
+  uint64_t answer_tokens = 0, reasoning_tokens = 0;  // the former include the latter
+  struct {
+    double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
+  } timings_ms;
+  KvReceipt kv;
+  std::vector<Evidence> evidence;     // by mass, largest first
+  // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition".
+  std::vector<std::string> warnings;
+  std::string note;                   // what to tell the user, warnings in words; or empty
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_REQUESTS_REQUESTS_H_
