@@ -9,19 +9,19 @@
 #include <system_error>
 #include <tuple>
 
-#include "engine/ask.h"
-#include "engine/change_plan.h"
-#include "engine/chat_template.h"
-#include "engine/device_plan.h"
-#include "engine/document.h"
-#include "engine/document_names.h"
-#include "engine/find_document.h"
-#include "engine/index_document.h"
-#include "engine/json.h"
-#include "engine/model.h"
-#include "engine/model_source.h"
-#include "engine/ollama.h"
-#include "engine/text_file.h"
+#include "engine/asking/ask.h"
+#include "engine/document/document.h"
+#include "engine/document/document_names.h"
+#include "engine/document/find_document.h"
+#include "engine/gpu/memory_plan.h"
+#include "engine/indexing/change_plan.h"
+#include "engine/indexing/index_document.h"
+#include "engine/indexing/text_file.h"
+#include "engine/model/formats/json.h"
+#include "engine/model/model.h"
+#include "engine/model/model_source.h"
+#include "engine/model/ollama.h"
+#include "engine/model/template/chat_template.h"
 
 namespace lectern {
 namespace {

@@ -42,7 +42,7 @@ class Engine {
   // again is a no-op (`existed`). kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly, kLocked,
   // kCancelled, model errors.
   virtual Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) = 0;
-  // The same of a text file, which is read here: codes of ReadTextFile (engine/text_file.h), too.
+  // The same of a text file, which is read here: codes of ReadTextFile (engine/indexing/text_file.h), too.
   // `source` and `path` of the options are its own.
   virtual Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) = 0;
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
@@ -54,7 +54,7 @@ class Engine {
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document,
                                                 const CancelFlag* cancel = nullptr) = 0;
 
-  // Steps of all models' sessions since the engine was made (engine/step_batch.h).
+  // Steps of all models' sessions since the engine was made (engine/forward/step_batch.h).
   struct Counts {
     uint64_t step_passes = 0, step_tokens = 0;
   };

@@ -37,7 +37,7 @@
 
 namespace lectern {
 
-// On disk (engine/packed_weights.h): never renumber.
+// On disk (engine/model/weights/packed_weights.h): never renumber.
 enum class PackedType : uint8_t {
   kQ8 = 1,
   kQ4 = 2,

@@ -17,7 +17,7 @@
 
 namespace lectern {
 
-// Part of fingerprints (engine/weights.h): never renumber.
+// Part of fingerprints (engine/model/weights/weights.h): never renumber.
 enum class TensorType : uint8_t {
   kF32 = 0,
   kF16 = 1,

@@ -27,7 +27,7 @@ enum class DocumentState : int { kBuilding = 1, kReady = 2, kDead = 3 };
 
 // A name that points to a document.
 struct DocumentName {
-  std::string name;    // any bytes; writers give NFC (engine/document_names.h)
+  std::string name;    // any bytes; writers give NFC (engine/document/document_names.h)
   std::string source;  // where the text came from: a real path, or a name; empty: not known
   bool operator==(const DocumentName&) const = default;
 };

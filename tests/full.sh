@@ -66,15 +66,15 @@ build() {  # PRESET TARGET…
 # What each target is about; the rest of the library is not its to cover.
 declare -A parsers=(
   [bbox_text]=tools/ingest/bbox_text.cc [html]='tools/ingest/html.cc tools/ingest/html_charset.cc'
-  [bundle]=store/bundle.cc [checkpoint]=engine/kv_spill.cc
+  [bundle]=store/bundle.cc [checkpoint]=engine/document/kv_spill.cc
   [catalog]='store/catalog.cc store/catalog_rows.cc store/sqlite.cc'
-  [config]='engine/config.cc engine/config_rope.cc' [gguf]='engine/gguf.cc engine/gguf_tokenizer.cc' [json]=engine/json.cc
-  [jinja]="$(echo engine/jinja_*.cc)" [chunked_body]=tools/server/chunked_body.cc
+  [config]='engine/model/weights/config.cc engine/model/weights/config_rope.cc' [gguf]='engine/model/formats/gguf.cc engine/model/gguf_tokenizer.cc' [json]=engine/model/formats/json.cc
+  [jinja]="$(echo engine/model/template/jinja_*.cc)" [chunked_body]=tools/server/chunked_body.cc
   [request_head]='tools/server/access_rules.cc tools/server/request_head.cc'
-  [safetensors]=engine/safetensors.cc
-  [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/text.cc
-  [tokenizer_json]='engine/tokenizer_json.cc engine/tokenizer_json_rules.cc engine/bpe_model.cc'
-  [tokenizer_model]='engine/tokenizer_model.cc engine/charsmap.cc')
+  [safetensors]=engine/model/formats/safetensors.cc
+  [shard_reader]='store/shard_reader.cc store/shard_layout.cc' [text]=engine/model/formats/text.cc
+  [tokenizer_json]='engine/model/tokenizer/tokenizer_json.cc engine/model/tokenizer/tokenizer_json_rules.cc engine/model/tokenizer/bpe_model.cc'
+  [tokenizer_model]='engine/model/tokenizer/tokenizer_model.cc engine/model/tokenizer/charsmap.cc')
 
 # fuzz_one NAME: runs it, adds to what was executed before, fails when it found something.
 fuzz_one() {

@@ -4,8 +4,8 @@
 
 #include <string_view>
 
+#include "engine/model/tokenizer/tokenizer.h"
 #include "engine/requests/requests.h"
-#include "engine/tokenizer.h"
 #include "store/catalog.h"
 #include "store/status.h"
 

@@ -6,7 +6,7 @@
 
 #include "engine/attention/host_conversation.h"
 #include "engine/attention/step.h"
-#include "engine/device_conversation.h"
+#include "engine/gpu/conversation.h"
 
 namespace lectern {
 

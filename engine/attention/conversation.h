@@ -1,14 +1,14 @@
 // Keys and values of a conversation (the tokens after the fixed context), wherever they are kept: the
-// host (engine/attention/host_conversation.h) or a device (engine/device_conversation.h).
+// host (engine/attention/host_conversation.h) or a device (engine/gpu/conversation.h).
 #ifndef LECTERN_ENGINE_ATTENTION_CONVERSATION_H_
 #define LECTERN_ENGINE_ATTENTION_CONVERSATION_H_
 
 #include <cstdint>
 #include <span>
 
-#include "store/status.h"
 #include "kernels/attention.h"
 #include "kernels/types.h"
+#include "store/status.h"
 
 namespace lectern {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/document_attention.h"
+#include "engine/attention/document_attention.h"
 #include "index/window_attention.h"
 
 namespace lectern {

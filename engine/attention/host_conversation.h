@@ -3,8 +3,8 @@
 #define LECTERN_ENGINE_ATTENTION_HOST_CONVERSATION_H_
 
 #include "engine/attention/conversation.h"
-#include "engine/config.h"
-#include "engine/session_rows.h"
+#include "engine/attention/session_rows.h"
+#include "engine/model/weights/config.h"
 #include "index/reused.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/attention_probabilities.h"
+#include "engine/attention/attention_probabilities.h"
 
 namespace lectern {
 namespace {

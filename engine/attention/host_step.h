@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "engine/attention/document_attention.h"
 #include "engine/attention/host_conversation.h"
 #include "engine/attention/probe.h"
 #include "engine/attention/step.h"
-#include "engine/document_attention.h"
 
 namespace lectern {
 

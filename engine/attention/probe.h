@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "engine/document_attention.h"
+#include "engine/attention/document_attention.h"
 
 namespace lectern {
 

@@ -1,5 +1,5 @@
 // The attention of a session's forward passes: one interface for the host (host_step.h) and a device
-// (engine/device_step.h). A session picks one of them for each pass.
+// (engine/gpu/step.h). A session picks one of them for each pass.
 #ifndef LECTERN_ENGINE_ATTENTION_STEP_H_
 #define LECTERN_ENGINE_ATTENTION_STEP_H_
 
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "engine/attention/conversation.h"
-#include "engine/cancel_flag.h"
-#include "engine/transformer.h"
+#include "engine/forward/transformer.h"
 #include "index/budget_plan.h"
 #include "index/lookup.h"
+#include "store/cancel_flag.h"
 
 namespace lectern {
 

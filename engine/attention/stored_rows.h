@@ -1,4 +1,4 @@
-// A document's stored rows on a device: the parts of engine/document_attention.h that read keys and
+// A document's stored rows on a device: the parts of engine/attention/document_attention.h that read keys and
 // values, for passes that the host leads.
 #ifndef LECTERN_ENGINE_ATTENTION_STORED_ROWS_H_
 #define LECTERN_ENGINE_ATTENTION_STORED_ROWS_H_

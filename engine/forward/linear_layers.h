@@ -1,5 +1,5 @@
 // The parts of a transformer's layers that do not depend on what is attended to, done by a device in
-// the place of engine/transformer.h.
+// the place of engine/forward/transformer.h.
 #ifndef LECTERN_ENGINE_FORWARD_LINEAR_LAYERS_H_
 #define LECTERN_ENGINE_FORWARD_LINEAR_LAYERS_H_
 

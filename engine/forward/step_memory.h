@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/config.h"
+#include "engine/model/weights/config.h"
 
 namespace lectern {
 

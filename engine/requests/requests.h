@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cancel_flag.h"
-#include "engine/chat_history.h"
-#include "engine/sampled_tokens.h"
+#include "engine/model/template/chat_history.h"
+#include "engine/model/template/sampled_tokens.h"
 #include "index/retention/retention.h"
 #include "kernels/types.h"
+#include "store/cancel_flag.h"
 #include "store/catalog.h"
 #include "store/shard_format.h"
 
@@ -39,14 +39,14 @@ struct EngineOptions {
   // read, weights whole. Spills, which are ours alone while a document is indexed, are mapped in
   // both, and so is a bundle that is imported.
   Io io = Io::kMmap;
-  // Memory that indexing and asking may take beside the program itself (engine/ram_limit.h): pages
+  // Memory that indexing and asking may take beside the program itself (store/ram_limit.h): pages
   // of documents go when there is no room for them, and are read again; what cannot be done within
   // it is refused before it begins with kOutOfMemory. 0: no limit.
   uint64_t max_ram_bytes = 0;
   // Hash a model's weights although their files are the same, unchanged since they were hashed last
-  // (engine/digest_cache.h).
+  // (engine/model/digest_cache.h).
   bool rehash_model = false;
-  // What a model's matrices are multiplied as: "stored", "q8" or "q4" (engine/weights.h). Quantised
+  // What a model's matrices are multiplied as: "stored", "q8" or "q4" (engine/model/weights/weights.h). Quantised
   // ones are made once and kept in the store; they are part of a document's fingerprint. Empty: for
   // asking what the document was indexed with, for indexing "stored".
   std::string weights = {};
@@ -58,7 +58,7 @@ struct EngineOptions {
   // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
   // "cuda:N", or "auto": the first GPU, or, where there is none that will do, the CPU; reports and
   // answers then warn "cpu_fallback". What a GPU computes lies within a stated tolerance of what
-  // the CPU does (engine/device_transformer.h, engine/device_prefill.h). It is no part of what a
+  // the CPU does (engine/gpu/linear_layers.h, engine/gpu/prefill.h). It is no part of what a
   // document is: one that is there is not indexed again because of it. But keys of two of them are
   // never mixed: a run that was interrupted on another one begins anew.
   std::string device = {};
@@ -79,7 +79,7 @@ std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", â
 
 struct IndexOptions {
   // Points to the document afterwards; empty: one made from `source`, or none where that is empty,
-  // too. In NFC (engine/document_names.h).
+  // too. In NFC (engine/document/document_names.h).
   std::string name;
   Dtype kv_dtype = Dtype::kF16;
   float kv_budget = 0.1f;   // (0, 1]: the default of later asks; thresholds serve any budget
@@ -114,7 +114,7 @@ struct IndexOptions {
   // everything.
   Retention retention;
   // Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
-  // each begins (engine/page_map.h). No part of what the document is, as the name: one that is
+  // each begins (engine/document/page_map.h). No part of what the document is, as the name: one that is
   // there with other pages is indexed once more, from its own rows; without any given it keeps its
   // own.
   std::vector<PageMapEntry> pages = {};

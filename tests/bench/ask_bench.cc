@@ -1,5 +1,5 @@
 // Our side of compare_llama_cpp.py: the flows with a clock around them, commands on standard input.
-// WEIGHTS: stored, q8 or q4 (engine/weights.h). One thread but where THREADS says otherwise, and in
+// WEIGHTS: stored, q8 or q4 (engine/model/weights/weights.h). One thread but where THREADS says otherwise, and in
 // `index`, which has all: its report's times are nobody's figures.
 //
 //   ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED]
@@ -12,7 +12,7 @@
 //     the KV between them as above: all of them, a real prefill, where STRIDE is 512. STORE is for
 //     quantised weights alone. Prints {"tokens":[…],"cpu_s":[…]}: of each chunk that ran. With a
 //     BUDGET below 1 they are sparse, and "cluster_cpu_s" says what making the clusters took that
-//     each of them reads (all of them: engine/prefill_clusters.h makes fewer).
+//     each of them reads (all of them: engine/indexing/prefill_clusters.h makes fewer).
 //   ask_bench ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB [DEVICE [DEVICE_MEMORY_MIB]]]
 //     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
 //     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
@@ -39,9 +39,9 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/ask.h"
-#include "engine/index_document.h"
-#include "engine/report_json.h"
+#include "engine/asking/ask.h"
+#include "engine/indexing/index_document.h"
+#include "engine/requests/report_json.h"
 #include "store/store.h"
 
 namespace lectern {

@@ -8,7 +8,7 @@
 // projection and output: lookup, items, attention to the rows that are listed and to the tail of
 // all others, join, as one graph. A token's lookup is by all its query rows (row_lookup.h), a
 // question's by those of them that choose (question_lookup.h). A budget is a share of the bytes of
-// keys and values, spent as asking spends it (engine/device_lookup.h): what it lists is less. The
+// keys and values, spent as asking spends it (engine/gpu/lookup.h): what it lists is less. The
 // third choice is as in arXiv:2411.09688: a tenth of all keys is listed, whatever finding them
 // reads. "evidence" is the squared attention of the rows that the last token listed, besides. "of
 // copies" is how fast the bytes of a token's step are read that must be, as a share of what a copy
@@ -312,7 +312,7 @@ RowLimits RowsOf(const Choice& choice, const Layer& layer, uint32_t num_query_ro
   const double row = 4 * kDim, fine = kDim / 4 + 1, code = kDim / 8 + 1, centroid = 2 * kDim + 8;
   const double clusters = rows / kClusterRows, groups = clusters / Layer::kGroupClusters;
   const double left = choice.budget * row * rows - clusters * centroid - groups * 2 * kDim;
-  // As DeviceLookup of engine/device_lookup.h.
+  // As DeviceLookup of engine/gpu/lookup.h.
   if (!is_question || left - rows * code < choice.budget * row * rows / 4) {
     RowLimits limits = LimitsOf(choice.budget, rows, layer.heads, num_query_rows);
     limits.coded = std::min(limits.coded, rows);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer.h"
+#include "engine/model/tokenizer/tokenizer.h"
 
 namespace lectern {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/ask.h"
-#include "engine/device.h"
+#include "engine/asking/ask.h"
 #include "engine/engine.h"
+#include "engine/gpu/device.h"
 #include "kernels/thread_pool.h"
 #include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
@@ -27,7 +27,7 @@ inline std::string MachineName(const ::testing::TestParamInfo<Machine>& info) {
   return info.param == Machine::kGpu ? "gpu" : "emulated";
 }
 
-inline constexpr double kF16Tolerance = 1.5e-2;  // engine/device_transformer.h
+inline constexpr double kF16Tolerance = 1.5e-2;  // engine/gpu/linear_layers.h
 inline constexpr double kBf16Tolerance = 4e-2;
 
 // Ids of every model's vocabulary, the same for all who ask for so many.

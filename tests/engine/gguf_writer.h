@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/gguf.h"
+#include "engine/model/formats/gguf.h"
 #include "kernels/quant_blocks.h"
 
 namespace lectern::testing {

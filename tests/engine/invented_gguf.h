@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
 #include "tests/engine/gguf_writer.h"
 
 namespace lectern::testing {

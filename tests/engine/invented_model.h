@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
 
 namespace lectern::testing {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device_plan.h"
-#include "engine/document_attention.h"
+#include "engine/attention/document_attention.h"
+#include "engine/gpu/memory_plan.h"
 #include "tests/engine/device_machine.h"
 #include "tests/kernels/matrix.h"
 

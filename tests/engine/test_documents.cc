@@ -9,9 +9,9 @@
 #include <random>
 #include <stdexcept>
 
-#include "engine/index_document.h"
-#include "engine/layer_shard.h"
-#include "engine/prefill.h"
+#include "engine/document/layer_shard.h"
+#include "engine/indexing/index_document.h"
+#include "engine/indexing/prefill.h"
 
 namespace lectern::testing {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/ask.h"
+#include "engine/asking/ask.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 namespace lectern::testing {
 

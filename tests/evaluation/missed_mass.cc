@@ -18,8 +18,8 @@
 #include <map>
 #include <sstream>
 
-#include "engine/json.h"
-#include "engine/measure_missed.h"
+#include "engine/indexing/measure_missed.h"
+#include "engine/model/formats/json.h"
 
 namespace lectern {
 namespace {

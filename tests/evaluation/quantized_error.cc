@@ -17,8 +17,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "engine/ask.h"
-#include "engine/json.h"
+#include "engine/asking/ask.h"
+#include "engine/model/formats/json.h"
 
 namespace lectern {
 namespace {

@@ -12,9 +12,9 @@
 #include <iostream>
 #include <iterator>
 
-#include "engine/chat_template.h"
-#include "engine/jinja.h"
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
+#include "engine/model/template/chat_template.h"
+#include "engine/model/template/jinja.h"
 #include "tests/engine/byte_tokenizer.h"
 
 namespace {

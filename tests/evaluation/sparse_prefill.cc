@@ -17,9 +17,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "engine/ask.h"
-#include "engine/index_document.h"
-#include "engine/json.h"
+#include "engine/asking/ask.h"
+#include "engine/indexing/index_document.h"
+#include "engine/model/formats/json.h"
 
 namespace lectern {
 namespace {

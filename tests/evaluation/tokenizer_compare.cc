@@ -12,9 +12,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/gguf.h"
-#include "engine/gguf_model.h"
-#include "engine/json.h"
+#include "engine/model/formats/gguf.h"
+#include "engine/model/formats/json.h"
+#include "engine/model/gguf_model.h"
 #include "tests/engine/bpe_cases.h"
 #include "tests/engine/memory_env.h"
 

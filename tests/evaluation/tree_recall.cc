@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/index_document.h"
-#include "engine/json.h"
-#include "engine/prefill.h"
+#include "engine/indexing/index_document.h"
+#include "engine/indexing/prefill.h"
+#include "engine/model/formats/json.h"
 #include "index/build.h"
 #include "index/kmeans.h"
 #include "kernels/second_order.h"

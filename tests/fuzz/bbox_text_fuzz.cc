@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/bbox_text.h"
 
 namespace {

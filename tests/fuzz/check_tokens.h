@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/text.h"
-#include "engine/tokenizer.h"
+#include "engine/model/formats/text.h"
+#include "engine/model/tokenizer/tokenizer.h"
 
 namespace lectern {
 

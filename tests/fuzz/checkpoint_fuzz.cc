@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/kv_spill.h"
+#include "engine/document/kv_spill.h"
 #include "store/crc32c.h"
 #include "tests/store/counted_env.h"
 #include "tests/store/simulated_disk.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "engine/config.h"
+#include "engine/model/weights/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view json(reinterpret_cast<const char*>(data), size);

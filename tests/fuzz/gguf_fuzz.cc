@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/gguf.h"
-#include "engine/gguf_model.h"
+#include "engine/model/formats/gguf.h"
+#include "engine/model/gguf_model.h"
 #include "tests/engine/memory_env.h"
 #include "tests/fuzz/check_tokens.h"
 

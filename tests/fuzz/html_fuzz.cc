@@ -1,7 +1,7 @@
 // Whatever a page is: valid text that ends with a newline, or an error, within limits.
 #include <cstdlib>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/html.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

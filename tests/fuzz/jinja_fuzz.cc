@@ -6,7 +6,7 @@
 // spell it (no such character, no backslash) cannot have made.
 #include <cstdlib>
 
-#include "engine/jinja.h"
+#include "engine/model/template/jinja.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Whatever ParseJson accepts, Dump writes, and both agree.
 #include <cstdlib>
 
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/safetensors.h"
+#include "engine/model/formats/safetensors.h"
 
 namespace lectern {
 namespace {

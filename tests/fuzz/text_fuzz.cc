@@ -1,7 +1,7 @@
 // CleanUtf8 always gives valid UTF-8, keeps valid text as it is, and counts what it replaced.
 #include <cstdlib>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

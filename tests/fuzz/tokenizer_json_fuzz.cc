@@ -4,8 +4,8 @@
 // Input: u16 little-endian n, n bytes of text, then the tokenizer.json.
 #include <algorithm>
 
-#include "engine/text.h"
-#include "engine/tokenizer_json.h"
+#include "engine/model/formats/text.h"
+#include "engine/model/tokenizer/tokenizer_json.h"
 #include "tests/fuzz/check_tokens.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

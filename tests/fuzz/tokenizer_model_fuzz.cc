@@ -4,8 +4,8 @@
 // the added_tokens.json beside it where n is odd, else the tokenizer_config.json.
 #include <algorithm>
 
-#include "engine/text.h"
-#include "engine/tokenizer.h"
+#include "engine/model/formats/text.h"
+#include "engine/model/tokenizer/tokenizer.h"
 #include "tests/engine/memory_env.h"
 #include "tests/fuzz/check_tokens.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 
-#include "engine/gguf.h"
+#include "engine/model/formats/gguf.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/invented_gguf.h"
 #include "tests/engine/invented_model.h"

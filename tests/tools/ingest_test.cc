@@ -14,7 +14,7 @@
 #include <random>
 #include <thread>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/limited_child.h"

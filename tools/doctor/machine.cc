@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/build_info.h"
-#include "engine/seconds.h"
+#include "engine/api/build_info.h"
+#include "engine/requests/seconds.h"
 #include "kernels/cuda/device.h"
 #include "kernels/process_limits.h"
 #include "tools/quantities.h"

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <map>
 
-#include "engine/index_cost.h"
-#include "engine/index_input.h"
-#include "engine/model_source.h"
-#include "engine/ollama.h"
-#include "engine/seconds.h"
+#include "engine/indexing/index_cost.h"
+#include "engine/indexing/index_input.h"
+#include "engine/model/model_source.h"
+#include "engine/model/ollama.h"
+#include "engine/requests/seconds.h"
 #include "tools/doctor/kernel_test.h"
 #include "tools/doctor/reading_test.h"
 #include "tools/doctor/self_test.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "tools/doctor/findings.h"
 #include "tools/doctor/machine.h"
 

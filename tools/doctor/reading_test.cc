@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/transformer.h"
+#include "engine/forward/transformer.h"
 #include "tools/quantities.h"
 
 namespace lectern::doctor {

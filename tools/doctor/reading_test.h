@@ -2,7 +2,7 @@
 #ifndef LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "tools/doctor/findings.h"

@@ -2,7 +2,7 @@
 #ifndef LECTERN_TOOLS_DOCTOR_SELF_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_SELF_TEST_H_
 
-#include "engine/tokenizer.h"
+#include "engine/model/tokenizer/tokenizer.h"
 #include "tools/doctor/findings.h"
 
 namespace lectern::doctor {

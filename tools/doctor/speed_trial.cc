@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "engine/ask.h"
-#include "engine/index_cost.h"
-#include "engine/index_document.h"
-#include "engine/seconds.h"
-#include "engine/transformer.h"
+#include "engine/asking/ask.h"
+#include "engine/forward/transformer.h"
+#include "engine/indexing/index_cost.h"
+#include "engine/indexing/index_document.h"
+#include "engine/requests/seconds.h"
 #include "store/store.h"
 #include "tools/doctor/reading_test.h"
 #include "tools/quantities.h"
@@ -83,7 +83,7 @@ double NumFull(const ModelConfig& c, size_t num_layers) {
   return count;
 }
 
-// Clusters that a key is compared with (engine/index_cost.cc).
+// Clusters that a key is compared with (engine/indexing/index_cost.cc).
 double ClustersMet(const ModelConfig& c, double tokens) {
   ModelConfig one = c;
   one.num_layers = one.num_kv_heads = one.head_dim = 1;
@@ -283,7 +283,7 @@ Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& tria
   const double byte = probe.layer_of_one / q.layer_bytes;
   const double further =
       of_full.num_layers == 0 ? 0 : std::max(0.0, bytes(n) - bytes(trial.tokens)) * byte;
-  // Generic questions of about 12 tokens and 8 tokens of an answer each (engine/measure_missed.cc).
+  // Generic questions of about 12 tokens and 8 tokens of an answer each (engine/indexing/measure_missed.cc).
   constexpr double kCalibrationSteps = 4 * (1 + 8);
   const double outputs = kCalibrationSteps * fixed.token;
   const double calibrate = trial.calibrate == 0 ? 0

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "tools/doctor/findings.h"

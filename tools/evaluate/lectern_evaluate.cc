@@ -14,10 +14,10 @@
 #include <optional>
 #include <sstream>
 
-#include "engine/ask.h"
+#include "engine/asking/ask.h"
 #include "engine/engine.h"
-#include "engine/json.h"
-#include "engine/measure_missed.h"
+#include "engine/indexing/measure_missed.h"
+#include "engine/model/formats/json.h"
 #include "tools/command_line.h"
 #include "tools/evaluate/evicted_tail.h"
 #include "tools/evaluate/modes.h"

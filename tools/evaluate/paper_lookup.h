@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/document.h"
+#include "engine/document/document.h"
 #include "index/lookup.h"
 
 namespace lectern::evaluate {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
 #include "store/status.h"
 
 namespace lectern::evaluate {

@@ -2,7 +2,7 @@
 #ifndef LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 #define LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 
-#include "engine/document_attention.h"
+#include "engine/attention/document_attention.h"
 
 namespace lectern::evaluate {
 

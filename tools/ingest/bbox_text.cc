@@ -6,7 +6,7 @@
 #include <iterator>
 #include <optional>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 
 namespace lectern::tools {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 
 namespace lectern::tools {

@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 #include "tools/ingest/html.h"
 

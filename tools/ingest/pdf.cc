@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/text.h"
+#include "engine/model/formats/text.h"
 
 namespace lectern::tools {
 namespace {

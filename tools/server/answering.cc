@@ -2,8 +2,8 @@
 
 #include <thread>
 
-#include "engine/json.h"
-#include "engine/report_json.h"
+#include "engine/model/formats/json.h"
+#include "engine/requests/report_json.h"
 #include "tools/server/messages.h"
 
 namespace lectern::server {

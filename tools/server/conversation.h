@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/json.h"
 #include "engine/lectern.h"
+#include "engine/model/formats/json.h"
 
 namespace lectern::server {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/server/messages.h"

@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "engine/json.h"
 #include "engine/lectern.h"
+#include "engine/model/formats/json.h"
 #include "tools/server/request_fields.h"
 
 namespace lectern::server {

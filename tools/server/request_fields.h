@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/json.h"
+#include "engine/model/formats/json.h"
 
 namespace lectern::server {
 

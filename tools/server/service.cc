@@ -5,8 +5,8 @@
 #include <charconv>
 #include <optional>
 
-#include "engine/json.h"
-#include "engine/report_json.h"
+#include "engine/model/formats/json.h"
+#include "engine/requests/report_json.h"
 #include "tools/ingest/ingest.h"
 #include "tools/kv_types.h"
 #include "tools/server/embedded_files.h"

@@ -1,0 +1,414 @@
+#include "engine/api/c_structs.h"
+
+#include "engine/api/handles.h"
+
+namespace lectern::c_api {
+namespace {
+
+Result<Io> ReadIo(int32_t io) {
+  switch (io) {
+    case LECTERN_IO_DEFAULT:
+      return EngineOptions().io;
+    case LECTERN_IO_MMAP:
+      return Io::kMmap;
+    case LECTERN_IO_PREAD:
+      return Io::kPread;
+    default:
+      return InvalidArgument("io", "io is not one of lectern_io");
+  }
+}
+
+Result<Dtype> ReadKvType(int32_t kv_type) {
+  switch (kv_type) {
+    case LECTERN_KV_DEFAULT:
+      return IndexOptions().kv_dtype;
+    case LECTERN_KV_F16:
+      return Dtype::kF16;
+    case LECTERN_KV_BF16:
+      return Dtype::kBf16;
+    case LECTERN_KV_F32:
+      return Dtype::kF32;
+    case LECTERN_KV_Q8:
+      return Dtype::kQ8;
+    default:
+      return InvalidArgument("kv_type", "kv_type is not one of lectern_kv_type");
+  }
+}
+
+Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t num_pages) {
+  if (num_pages > 0 && !pages) return InvalidArgument("pages", "pages is NULL");
+  std::vector<PageMapEntry> read;
+  for (size_t i = 0; i < num_pages; ++i) {
+    if (pages[i].page > UINT32_MAX) return InvalidArgument("pages", "a page is beyond 2^32 - 1");
+    read.push_back({pages[i].text_begin, static_cast<uint32_t>(pages[i].page), 0});
+  }
+  return read;
+}
+
+Result<ChatHistory> ReadHistory(const lectern_ask_options& read) {
+  if (read.num_turns > 0 && !read.turns) return InvalidArgument("turns", "turns is NULL");
+  ChatHistory history;
+  LECTERN_ASSIGN(history.instructions,
+                 Copy(read.instructions, read.instructions_len, "instructions"));
+  for (size_t i = 0; i < read.num_turns; ++i) {
+    const lectern_turn& turn = read.turns[i];
+    LECTERN_ASSIGN(std::string question, Copy(turn.question, turn.question_len, "turns"));
+    LECTERN_ASSIGN(std::string answer, Copy(turn.answer, turn.answer_len, "turns"));
+    history.turns.push_back({std::move(question), std::move(answer)});
+  }
+  return history;
+}
+
+Status ReadSampling(const lectern_ask_options& read, SamplingOptions& sampling) {
+  sampling.temperature = read.temperature;
+  if (read.top_p != 0) sampling.top_p = read.top_p;
+  sampling.seed = read.seed;
+  sampling.frequency_penalty = read.frequency_penalty;
+  sampling.presence_penalty = read.presence_penalty;
+  sampling.min_p = read.min_p;
+  sampling.top_k = read.top_k;
+  if (read.num_logit_bias > 0 && !read.logit_bias) {
+    return InvalidArgument("logit_bias", "logit_bias is NULL");
+  }
+  for (size_t i = 0; i < read.num_logit_bias; ++i) {
+    sampling.logit_bias.emplace_back(read.logit_bias[i].id, read.logit_bias[i].bias);
+  }
+  return {};
+}
+
+Status ReadStopTexts(const lectern_ask_options& read, std::vector<std::string>& texts) {
+  if (read.num_stop_texts > 0 && !read.stop_texts) {
+    return InvalidArgument("stop_texts", "stop_texts is NULL");
+  }
+  for (size_t i = 0; i < read.num_stop_texts; ++i) {
+    const lectern_string& stop = read.stop_texts[i];
+    LECTERN_ASSIGN(std::string text, Copy(stop.text, stop.text_len, "stop_texts"));
+    texts.push_back(std::move(text));
+  }
+  return {};
+}
+
+lectern_likely_token ToC(const LikelyToken& token) {
+  return {token.id, 0, token.logprob, token.bytes.data(), token.bytes.size()};
+}
+
+void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
+  std::vector<lectern_likely_token> likeliest;
+  for (const LikelyToken& likely : token.likeliest) likeliest.push_back(ToC(likely));
+  const lectern_sampled_token item = {sizeof(lectern_sampled_token),
+                                      ToC(static_cast<const LikelyToken&>(token)), likeliest.data(),
+                                      likeliest.size()};
+  read.on_token(&item, read.token_user);
+}
+
+bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
+  const std::string stage(StageName(progress.stage));
+  const lectern_progress event = {
+      sizeof(lectern_progress),   stage.c_str(),       progress.done, progress.total,
+      progress.tokens_per_second, progress.eta_seconds};
+  return read.on_progress(&event, read.progress_user) == 0;
+}
+
+Result<Fallback> ReadFallback(lectern_fallback fallback) {
+  switch (fallback) {
+    case LECTERN_FALLBACK_DEFAULT:
+      return AskOptions().fallback;
+    case LECTERN_FALLBACK_WARN:
+      return Fallback::kWarn;
+    case LECTERN_FALLBACK_EXACT:
+      return Fallback::kExact;
+  }
+  return InvalidArgument("fallback",
+                         "fallback is none of LECTERN_FALLBACK_DEFAULT, LECTERN_FALLBACK_WARN and "
+                         "LECTERN_FALLBACK_EXACT");
+}
+
+}  // namespace
+
+Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
+  LECTERN_ASSIGN(const lectern_engine_options read, ReadStruct(given));
+  EngineOptions options;
+  LECTERN_ASSIGN(options.store, Copy(read.store, read.store_len, "store"));
+  LECTERN_ASSIGN(options.model, Copy(read.model, read.model_len, "model"));
+  options.num_threads = read.num_threads;
+  options.quota_bytes = read.quota_bytes;
+  LECTERN_ASSIGN(options.io, ReadIo(read.io));
+  options.max_ram_bytes = read.max_ram_bytes;
+  options.rehash_model = read.rehash_model != 0;
+  LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
+  options.nice = read.nice;
+  LECTERN_ASSIGN(options.ollama_models,
+                 Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
+  LECTERN_ASSIGN(options.chat_template,
+                 Copy(read.chat_template, read.chat_template_len, "chat_template"));
+  LECTERN_ASSIGN(options.device, Copy(read.device, read.device_len, "device"));
+  options.device_memory_bytes = read.device_memory_bytes;
+  return options;
+}
+
+Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
+  LECTERN_ASSIGN(const lectern_index_options read, ReadStruct(given));
+  IndexOptions options;
+  LECTERN_ASSIGN(options.name, Copy(read.name, read.name_len, "name"));
+  LECTERN_ASSIGN(options.kv_dtype, ReadKvType(read.kv_type));
+  if (read.kv_budget != 0) options.kv_budget = read.kv_budget;
+  if (read.num_levels != 0) options.num_levels = read.num_levels;
+  if (read.seed != 0) options.seed = read.seed;
+  options.again = read.again != 0;
+  LECTERN_ASSIGN(const std::string layers,
+                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
+  LECTERN_ASSIGN(const std::string heads,
+                 Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  if (!layers.empty()) options.layer_budget = layers;
+  if (!heads.empty()) options.head_budget = heads;
+  LECTERN_ASSIGN(const std::string cluster_keys,
+                 Copy(read.cluster_keys, read.cluster_keys_len, "cluster_keys"));
+  if (!cluster_keys.empty()) options.cluster_keys = cluster_keys;
+  if (read.keep != 0) options.retention.keep = read.keep;
+  LECTERN_ASSIGN(const std::string retention,
+                 Copy(read.retention, read.retention_len, "retention"));
+  if (!retention.empty()) options.retention.method = retention;
+  options.retention.representatives = read.representatives;
+  LECTERN_ASSIGN(const std::string stats, Copy(read.stats, read.stats_len, "stats"));
+  if (!stats.empty()) options.stats = stats;
+  LECTERN_ASSIGN(const std::string prefill, Copy(read.prefill, read.prefill_len, "prefill"));
+  if (!prefill.empty()) options.prefill = prefill;
+  if (read.prefill_budget != 0) options.prefill_budget = read.prefill_budget;
+  LECTERN_ASSIGN(options.pages, ReadPages(read.pages, read.num_pages));
+  LECTERN_ASSIGN(options.source, Copy(read.source, read.source_len, "source"));
+  LECTERN_ASSIGN(options.path, Copy(read.path, read.path_len, "path"));
+  options.keep_versions = read.keep_versions != 0;
+  if (read.on_progress) {
+    options.on_progress = [read](const IndexProgress& progress) {
+      return ReportProgress(read, progress);
+    };
+  }
+  return options;
+}
+
+Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given) {
+  LECTERN_ASSIGN(const lectern_plan_options read, ReadStruct(given));
+  PlanChange change;
+  LECTERN_ASSIGN(change.layer_budget,
+                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
+  LECTERN_ASSIGN(change.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  change.kv_budget = read.kv_budget;
+  return change;
+}
+
+Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
+  LECTERN_ASSIGN(const lectern_ask_options read, ReadStruct(given));
+  AskOptions options;
+  options.kv_budget = read.kv_budget;
+  options.tail = read.no_tail == 0;
+  if (read.max_tokens != 0) options.max_tokens = read.max_tokens;
+  if (read.max_evidence != 0) options.max_evidence = read.max_evidence;
+  LECTERN_RETURN_IF_ERROR(ReadSampling(read, options.sampling));
+  LECTERN_RETURN_IF_ERROR(ReadStopTexts(read, options.stop_texts));
+  options.top_logprobs = static_cast<uint32_t>(std::min<uint64_t>(read.top_logprobs, UINT32_MAX));
+  LECTERN_ASSIGN(options.fallback, ReadFallback(read.fallback));
+  if (read.max_missed != 0) options.max_missed = read.max_missed;
+  LECTERN_ASSIGN(const std::string rule, Copy(read.rule, read.rule_len, "rule"));
+  if (!rule.empty()) options.rule = rule;
+  options.mass = read.mass;
+  LECTERN_ASSIGN(options.layer_budget,
+                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
+  LECTERN_ASSIGN(options.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
+  options.max_session_rows =
+      static_cast<uint32_t>(std::min<uint64_t>(read.max_session_rows, UINT32_MAX));
+  LECTERN_ASSIGN(options.history, ReadHistory(read));
+  if (read.on_text) {
+    options.on_text = [read](std::string_view piece) {
+      const std::string text(piece);  // for the NUL behind it
+      return read.on_text(text.c_str(), text.size(), read.text_user) == 0;
+    };
+  }
+  if (read.on_reasoning) {
+    options.on_reasoning = [read](std::string_view piece) {
+      const std::string text(piece);
+      return read.on_reasoning(text.c_str(), text.size(), read.reasoning_user) == 0;
+    };
+  }
+  if (read.on_token) {
+    options.on_token = [read](const SampledToken& token) { ReportToken(read, token); };
+  }
+  return options;
+}
+
+Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit) {
+  switch (unit) {
+    case LECTERN_OFFSET_UTF8:
+      return OffsetUnit::kUtf8;
+    case LECTERN_OFFSET_UTF16:
+      return OffsetUnit::kUtf16;
+    case LECTERN_OFFSET_CODEPOINT:
+      return OffsetUnit::kCodepoint;
+  }
+  return InvalidArgument("offset_unit", "offset_unit is not one of lectern_offset_unit");
+}
+
+lectern_index_estimate ToC(const IndexEstimate& estimate) {
+  return {sizeof(lectern_index_estimate),
+          estimate.tokens,
+          estimate.bytes_on_disk,
+          estimate.peak_bytes_on_disk,
+          estimate.free_bytes,
+          estimate.anonymous_bytes,
+          estimate.flops,
+          estimate.seconds,
+          estimate.existed};
+}
+
+IndexEstimate FromC(const lectern_index_estimate& read) {
+  IndexEstimate estimate;
+  estimate.tokens = read.tokens;
+  estimate.bytes_on_disk = read.bytes_on_disk;
+  estimate.peak_bytes_on_disk = read.peak_bytes_on_disk;
+  estimate.free_bytes = read.free_bytes;
+  estimate.anonymous_bytes = read.anonymous_bytes;
+  estimate.flops = read.flops;
+  estimate.seconds = read.seconds;
+  estimate.existed = read.existed != 0;
+  return estimate;
+}
+
+lectern_counts ToC(const Engine::Counts& counts) {
+  return {sizeof(lectern_counts), counts.step_passes, counts.step_tokens};
+}
+
+lectern_index_numbers ToC(const IndexReport& report) {
+  return {sizeof(lectern_index_numbers),
+          report.tokens,
+          report.replaced_bytes,
+          report.bytes_on_disk,
+          report.generation,
+          report.resumed_tokens,
+          report.existed,
+          report.seconds.total,
+          report.reused_tokens};
+}
+
+lectern_collected ToC(const Collected& collected) {
+  return {sizeof(lectern_collected), collected.generations, collected.files, collected.in_use,
+          collected.unknown.size()};
+}
+
+lectern_removed ToC(const Removed& removed) {
+  return {sizeof(lectern_removed), removed.names.size(), removed.is_document_gone,
+          removed.left.size()};
+}
+
+lectern_evidence ToC(const Evidence& evidence) {
+  return {sizeof(lectern_evidence), evidence.begin,       evidence.end,
+          evidence.text.c_str(),    evidence.text.size(), evidence.mass,
+          evidence.page.value_or(0)};
+}
+
+lectern_receipt ReceiptOf(const Answer& answer) {
+  lectern_receipt receipt{};
+  receipt.document_tokens = answer.document_tokens;
+  receipt.question_tokens = answer.question_tokens;
+  receipt.answer_tokens = answer.answer_tokens;
+  receipt.kv_budget = answer.kv.budget;
+  receipt.read_fraction_prefill = answer.kv.read_fraction_prefill;
+  receipt.read_fraction_decode = answer.kv.read_fraction_decode.value_or(-1);
+  receipt.bytes_read = answer.kv.bytes_read;
+  receipt.missed_mass_estimate = answer.kv.missed_mass_estimate;
+  receipt.open_ms = answer.timings_ms.open;
+  receipt.prefill_ms = answer.timings_ms.prefill;
+  receipt.first_token_ms = answer.timings_ms.first_token;
+  receipt.per_token_ms = answer.timings_ms.per_token;
+  receipt.total_ms = answer.timings_ms.total;
+  receipt.fallback = answer.kv.fallback;
+  receipt.missed_mass_bound = answer.kv.missed_mass_bound.value_or(-1);
+  receipt.max_missed_by = answer.kv.max_missed_by.empty()      ? 0
+                          : answer.kv.max_missed_by == "bound" ? 1
+                                                               : 2;
+  receipt.keep = answer.kv.keep;
+  receipt.session_rows = answer.kv.session_rows;
+  receipt.prefill_budget = answer.kv.prefill_budget;
+  receipt.reasoning_tokens = answer.reasoning_tokens;
+  return receipt;
+}
+
+void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user) {
+  if (!on_document) return;
+  const std::string id = ToHex(row.id), state(StateName(row.state)),
+                    fingerprint = ToHex(row.fingerprint);
+  const Retention retention = RetentionOf(row);
+  const std::string method = retention.keeps_all() ? "" : retention.method;
+  const std::string weights = WeightsOf(row), source = SourceOf(row);
+  std::vector<lectern_name> names;
+  for (const DocumentName& name : row.names) {
+    names.push_back(
+        {name.name.c_str(), name.name.size(), name.source.c_str(), name.source.size()});
+  }
+  const lectern_document document = {
+      sizeof(lectern_document), id.c_str(),          id.size(),          row.name.c_str(),
+      row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
+      row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
+      row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
+      method.c_str(),           method.size(),       weights.c_str(),    weights.size(),
+      PrefillBudgetOf(row),     source.c_str(),      source.size(),     names.data(),
+      names.size()};
+  on_document(&document, user);
+}
+
+void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user) {
+  if (!on_refused) return;
+  const std::string& message = refused.status.message();
+  const lectern_refused item = {
+      sizeof(lectern_refused),  refused.directory.c_str(),
+      refused.directory.size(), static_cast<lectern_code>(refused.status.code()),
+      message.c_str(),          message.size()};
+  on_refused(&item, user);
+}
+
+void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user) {
+  if (!on_shard) return;
+  const lectern_shard item = {sizeof(lectern_shard), shard.file.c_str(), shard.file.size(),
+                              shard.bytes};
+  on_shard(&item, user);
+}
+
+void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
+  if (!on_plan) return;
+  const auto array = [](const std::vector<double>& all) {
+    return all.empty() ? nullptr : all.data();
+  };
+  const lectern_document_plan item = {sizeof(lectern_document_plan),
+                                      plan.layer_budget.c_str(),
+                                      plan.layer_budget.size(),
+                                      plan.head_budget.c_str(),
+                                      plan.head_budget.size(),
+                                      plan.stats.c_str(),
+                                      plan.stats.size(),
+                                      plan.kv_budget,
+                                      plan.layers.size(),
+                                      plan.heads.size() / plan.layers.size(),
+                                      array(plan.layers),
+                                      array(plan.heads),
+                                      array(plan.cosine),
+                                      array(plan.competed)};
+  on_plan(&item, user);
+}
+
+void CallBack(const Engine::Damage& damage, lectern_damage_fn on_damage, void* user) {
+  if (!on_damage) return;
+  const std::string& message = damage.status.message();
+  const lectern_damage item = {
+      sizeof(lectern_damage), damage.document.c_str(),
+      damage.document.size(), damage.name.c_str(),
+      damage.name.size(),     static_cast<lectern_code>(damage.status.code()),
+      message.c_str(),        message.size()};
+  on_damage(&item, user);
+}
+
+Result<Json> ParseObject(std::string_view json) {
+  Result<Json> parsed = ParseJson(json);
+  if (!parsed.ok()) return InvalidArgument("", parsed.status().message());
+  if (!parsed->object()) return InvalidArgument("", "not a JSON object");
+  return parsed;
+}
+
+}  // namespace lectern::c_api

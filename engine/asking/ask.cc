@@ -1,0 +1,526 @@
+#include "engine/asking/ask.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <new>
+
+#include "engine/asking/evidence.h"
+#include "engine/forward/step_memory.h"
+#include "engine/model/template/answer_text.h"
+#include "engine/model/tokenizer/tokenizer.h"
+
+namespace lectern {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+
+// What the user is told, one clause after the other.
+void AddNote(Answer& answer, const std::string& note) {
+  answer.note += (answer.note.empty() ? "" : "; ") + note;
+}
+
+// Of an answer, so many tokens have their place before it begins, each with so much text.
+constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
+
+// All stop texts are compared with the end of the answer at each token.
+constexpr size_t kMaxStopBytes = 8192;
+
+Status InvalidOption(const char* param, const std::string& message) {
+  return Status(Code::kInvalidArgument, message).WithParam(param);
+}
+
+Result<SelectionRule> ReadRule(const AskOptions& options) {
+  static const std::map<std::string_view, Rule> kRules = {{"default", Rule::kDefault},
+                                                          {"threshold", Rule::kThreshold},
+                                                          {"cap", Rule::kCap},
+                                                          {"top-p", Rule::kTopP}};
+  const auto found = kRules.find(options.rule);
+  if (found == kRules.end()) {
+    return InvalidOption(
+        "rule", "rule must be default, threshold, cap or top-p, not \"" + options.rule + "\"");
+  }
+  SelectionRule rule = {.kind = found->second};
+  if (options.mass == 0) return rule;
+  if (rule.kind != Rule::kTopP) return InvalidOption("mass", "mass goes with rule top-p alone");
+  if (!(options.mass > 0 && options.mass < 1)) {
+    return InvalidOption("mass", "mass must be above 0 and below 1");
+  }
+  rule.mass = options.mass;
+  return rule;
+}
+
+bool IsIn(float value, float least, float most) { return value >= least && value <= most; }
+
+Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
+  const SamplingOptions& sampling = options.sampling;
+  if (!IsIn(sampling.temperature, 0, 10)) {
+    return InvalidOption("temperature", "temperature must be in [0, 10]");
+  }
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
+    return InvalidOption("top_p", "top_p must be in (0, 1]");
+  }
+  if (!IsIn(sampling.min_p, 0, 1)) return InvalidOption("min_p", "min_p must be in [0, 1]");
+  if (!IsIn(sampling.frequency_penalty, -2, 2)) {
+    return InvalidOption("frequency_penalty", "frequency_penalty must be in [-2, 2]");
+  }
+  if (!IsIn(sampling.presence_penalty, -2, 2)) {
+    return InvalidOption("presence_penalty", "presence_penalty must be in [-2, 2]");
+  }
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    if (id < 0 || static_cast<uint32_t>(id) >= vocab_size) {
+      return InvalidOption("logit_bias", "logit_bias names token " + std::to_string(id) +
+                                             "; the document's model has the tokens 0 to " +
+                                             std::to_string(vocab_size - 1));
+    }
+    if (!IsIn(bias, -100, 100)) {
+      return InvalidOption("logit_bias", "logit_bias must be in [-100, 100]");
+    }
+  }
+  size_t stop_bytes = 0;
+  for (const std::string& stop : options.stop_texts) {
+    if (stop.empty()) return InvalidOption("stop_texts", "one of stop_texts is empty");
+    stop_bytes += stop.size();
+  }
+  if (stop_bytes <= kMaxStopBytes) return {};
+  return InvalidOption("stop_texts", "stop_texts have more than " + std::to_string(kMaxStopBytes) +
+                                         " bytes; give shorter ones");
+}
+
+// What the budget means to a rule that does not keep it.
+void AddRuleNote(const SelectionRule& rule, Answer& answer) {
+  if (rule.kind == Rule::kThreshold) {
+    AddNote(answer,
+            "rule threshold meets the budget only in the mean over many questions, and roughly");
+  } else if (rule.kind == Rule::kTopP) {
+    char percent[16];
+    std::snprintf(percent, sizeof percent, "%g", 100 * rule.mass);
+    AddNote(answer, "rule top-p has no budget: it reads what holds " + std::string(percent) +
+                        " % of each head's attention, as centroids estimate it");
+  }
+}
+
+Status Mismatch(const Document& document, const Model& model) {
+  return {Code::kModelMismatch,
+          "document \"" + document.row().name + "\" was indexed with model " +
+              ToHex(document.row().fingerprint).substr(0, 16) + " (" + document.row().model_path +
+              ", weights " + std::string(WeightsName(document.weights())) + "), but " +
+              model.folder() + ", weights " + std::string(WeightsName(model.weights().type())) +
+              ", is " + ToHex(model.fingerprint()).substr(0, 16) +
+              "; give that model, or index the document again with this one"};
+}
+
+}  // namespace
+
+DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
+                                 std::shared_ptr<const Model> model, const Backend& backend,
+                                 std::shared_ptr<ThreadPool> threads, const SessionDevice& device,
+                                 std::shared_ptr<DeviceStream> stream, double open_ms)
+    : document_(std::move(document)),
+      model_(std::move(model)),
+      threads_(std::move(threads)),
+      device_(device),
+      transformer_(*model_, backend, *threads_, document_->shape().num_tokens,
+                   device_.transformer.get()),
+      stream_(std::move(stream)),
+      conversation_(model_->config(), backend, *threads_, arena_,
+                    document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype()),
+      settings_{.policies = document_->policies()},
+      open_ms_(open_ms) {
+  logits_.resize(model_->config().vocab_size);
+  if (device_.document) {
+    device_attention_ = std::make_unique<DeviceAttention>(stream_, device_.document, backend);
+    const auto there = std::make_shared<DeviceConversation>(stream_, model_->config(),
+                                                            conversation_.rows().dtype(), backend);
+    device_step_ = std::make_unique<DeviceStep>(stream_, device_.document, there, model_->config(),
+                                                device_attention_->staging());
+    conversation_.UseDevice(there, device_step_.get());
+  }
+  host_step_ = std::make_unique<HostStep>(*document_, transformer_, probe_, arena_,
+                                          device_attention_.get());
+}
+
+Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
+    std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
+    const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,
+    const SessionDevice& device) {
+  const ModelConfig& config = model->config();
+  const ShardHeader& shape = document->shape();
+  if (model->fingerprint() != document->row().fingerprint) return Mismatch(*document, *model);
+  if (shape.num_layers != config.num_layers || shape.num_kv_heads != config.num_kv_heads ||
+      shape.head_dim != config.head_dim) {
+    return Status(Code::kCorrupt, "document \"" + document->row().name +
+                                      "\": its shards have another shape than its model; index "
+                                      "it again");
+  }
+  for (const int32_t id : document->tokens()) {
+    if (id < 0 || static_cast<uint32_t>(id) >= config.vocab_size) {
+      return Status(Code::kCorrupt, "document \"" + document->row().name +
+                                        "\" holds a token that its model does not have; index it "
+                                        "again");
+    }
+  }
+  std::shared_ptr<DeviceStream> stream;
+  if (device.transformer) {
+    LECTERN_ASSIGN(stream, DeviceStream::Create(device.transformer->device()));
+  }
+  return std::unique_ptr<DocumentSession>(
+      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads), device,
+                          std::move(stream), open_ms));
+}
+
+// --- one question -----------------------------------------------------------------------------
+
+Status DocumentSession::CheckOptions(const AskOptions& options) const {
+  if (!(options.kv_budget >= 0 && options.kv_budget <= 1)) {
+    return InvalidOption("kv_budget", "kv_budget must be in (0, 1]");
+  }
+  if (options.max_missed && !(*options.max_missed > 0 && *options.max_missed < 1)) {
+    return InvalidOption("max_missed", "max_missed must be in (0, 1)");
+  }
+  if (options.max_session_rows > 0 && options.max_session_rows < kLeastSessionRows) {
+    return InvalidOption("max_session_rows",
+                         "max_session_rows must be at least " + std::to_string(kLeastSessionRows));
+  }
+  if (options.max_tokens < 1) return InvalidOption("max_tokens", "max_tokens must be at least 1");
+  return CheckSampling(options, model_->config().vocab_size);
+}
+
+Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget) {
+  reserved_tokens_ = num_tokens, reserved_rows_ = num_rows;
+  if (!document_->ram()) return {};
+  const ModelConfig& config = model_->config();
+  const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
+  const uint64_t num_layer_heads = uint64_t{config.num_layers} * config.num_kv_heads;
+  const uint64_t conversation = num_rows * num_layer_heads * 2 * RowBytes(dtype, config.head_dim);
+  const bool looks_up = kv_budget < 1 && document_->has_clusters();
+  const uint64_t num_document_tokens = document_->tokens().size();
+  const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
+  // Sums, and the layer's logits with the last token.
+  const uint64_t evidence =
+      num_document_tokens * (2 * sizeof(double) + config.num_heads * sizeof(float));
+  // And its row of shared steps.
+  const uint64_t activations =
+      ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
+  const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;
+  return document_->ram()->Change(ram_share_, bytes, "the question",
+                                  "index the document with q8 keys and values");
+}
+
+void DocumentSession::Totals::Add(const StepRead& read) {
+  (in_prefill ? prefill_fraction : decode_fraction) += read.fraction;
+  if (!in_prefill) ++decode_steps;
+  all.bytes += read.bytes;
+  all.window_bytes += read.window_bytes;
+  all.missed += read.missed;
+  all.missed_bound += read.missed_bound;
+  all.bound_holds &= read.bound_holds;
+}
+
+bool DocumentSession::ReserveNextRow(double kv_budget) {
+  return num_past() < reserved_rows_ ||
+         ReserveRam(reserved_tokens_, reserved_rows_ + kReservedTokens, kv_budget).ok();
+}
+
+Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
+                                                        const AskOptions& options, double& budget,
+                                                        Answer& answer) {
+  totals_.in_prefill = true;
+  const bool exact = document_->ReadsAll(budget);
+  sums_.masses.assign(exact ? 0 : document_->tokens().size(), 0.0);
+  sums_.document_mass = 0;
+  auto logits = Step(ids, budget, options.tail, options.cancel);
+  if (logits.ok() && !exact) {
+    // The tail tells what was not read; without it the lookup does, for all rows of the question.
+    if (!options.tail) {
+      sums_.document_mass += totals_.all.missed * document_->num_full_layers() * model_->config().num_heads;
+    }
+    const Spread spread = FindSpread(document_->text(), document_->ranges(), sums_.masses, sums_.document_mass);
+    sums_.masses.clear();
+    if (spread.IsWide()) logits = AnswerWideQuestion(spread, ids, options, budget, answer);
+  }
+  sums_.masses.clear();
+  totals_.in_prefill = false;
+  return logits;
+}
+
+// Warns, or repeats the prefill with everything read.
+Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread& spread,
+                                                                   std::span<const int32_t> ids,
+                                                                   const AskOptions& options,
+                                                                   double& budget, Answer& answer) {
+  const std::string found = "the question draws on much of the text (best passage " +
+                            Percent(spread.best_passage) + " of the attention, " +
+                            Percent(spread.missed) + " on what was not read)";
+  if (options.fallback == Fallback::kWarn) {
+    answer.warnings.push_back("whole_document");
+    AddNote(answer, found + ": an exact answer may differ");
+    return std::span<const float>(logits_);
+  }
+  AddNote(answer, found + ": everything was read instead");
+  answer.kv.fallback = true;
+  budget = 1;
+  conversation_.Truncate(conversation_.num_tokens() - ids.size());
+  std::fill(sums_.squares.begin(), sums_.squares.end(), 0.0);
+  totals_.all.missed = totals_.all.missed_bound = 0;
+  return Step(ids, budget, options.tail, options.cancel);
+}
+
+void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) const {
+  if (options.max_evidence == 0) return;
+  answer.evidence = FindEvidence(document_->text(), document_->ranges(), sums_.squares,
+                                 options.max_evidence, document_->pages());
+  if (!answer.evidence.empty()) return;
+  answer.warnings.push_back("no_evidence");
+  AddNote(answer, "no passage got " + Percent(kMinPassageMass) +
+                      " of the attention: there is no evidence for this answer");
+}
+
+Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
+  ReleaseDevice();
+  try {
+    auto answer = Generate(question, options);
+    if (!answer.ok()) GiveUpTurn();
+    ReleaseDevice();
+    return answer;
+  } catch (const std::bad_alloc&) {
+    ReleaseDevice();
+    GiveUpTurn();
+    return Status(Code::kOutOfMemory,
+                  "not enough memory to answer; close other sessions or ask a shorter question");
+  }
+}
+
+Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHistory& history,
+                                                                 std::string_view question) const {
+  const ChatTemplate& chat = model_->chat_template();
+  LECTERN_ASSIGN(const jinja::Rendered rendered,
+                 chat.Render(history, question, document_->template_date()));
+  // A template may render an earlier turn otherwise than when it was the last one: without what the
+  // model thought, for example. From there on the rows are computed again.
+  NextPrompt next;
+  next.num_kept = said_.fed.TokensBefore(rendered.text);
+  const size_t begin = next.num_kept > 0 ? said_.fed.ends[next.num_kept - 1] : 0;
+  LECTERN_ASSIGN(next.rest, chat.Encode(model_->tokenizer(), rendered, begin));
+  next.is_thinking = chat.BeginsThinking(rendered.text);
+  if (!next.rest.ids.empty()) return next;
+  return Status(Code::kInvalidArgument, "the question has no text that the model can read")
+      .WithParam("question");
+}
+
+std::vector<int32_t> DocumentSession::BeginTurn(const NextPrompt& next) {
+  said_.fed.Truncate(next.num_kept);
+  if (said_.fed.ids.size() < num_past()) conversation_.Truncate(said_.fed.ids.size());
+  std::vector<int32_t> ids(said_.fed.ids.begin() + static_cast<ptrdiff_t>(num_past()), said_.fed.ids.end());
+  ids.insert(ids.end(), next.rest.ids.begin(), next.rest.ids.end());
+  return ids;
+}
+
+void DocumentSession::GiveUpTurn() {
+  conversation_.Truncate(std::min(num_past(), said_.fed.ids.size()));
+}
+
+Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room,
+                               double budget, const AskOptions& options, Answer& answer,
+                               std::vector<int32_t>* sampled) {
+  const auto start = Clock::now();
+  answer.text.reserve(std::min(room, kReservedTokens) * kReservedBytes);
+  Sampler sampler(options.sampling);
+  const Tokenizer& tokenizer = model_->tokenizer();
+  AnswerText text(tokenizer, model_->chat_template().thinking(), next.is_thinking,
+                  options.stop_texts);
+  SampledTokens tokens(tokenizer, text, options.top_logprobs, options.on_token);
+  LoopDetector loops;
+  const auto show = [&](const ShownText& shown) {
+    answer.text += shown.answer;
+    answer.reasoning += shown.reasoning;
+    const auto tell = [](const auto& receiver, const std::string& piece) {
+      return piece.empty() || !receiver || receiver(piece);
+    };
+    return tell(options.on_reasoning, shown.reasoning) && tell(options.on_text, shown.answer);
+  };
+  answer.finish_reason = "length", answer.stopped_by = "max_tokens";
+  for (uint64_t i = 0; i < room; ++i) {
+    const int32_t id = sampler.Sample(logits);
+    if (i == 0) answer.timings_ms.first_token = answer.timings_ms.prefill + Since(start);
+    sampled->push_back(id);
+    if (model_->IsEndOfText(id)) {
+      answer.finish_reason = "stop", answer.stopped_by = "end";
+      break;
+    }
+    ++answer.answer_tokens;
+    const bool was_thinking = text.is_thinking();
+    const uint64_t brought_before = text.num_brought();
+    const ShownText shown = text.Push(id);
+    tokens.Push(id, logits, was_thinking, brought_before);
+    if (!show(shown) || IsSet(options.cancel)) {
+      answer.finish_reason = answer.stopped_by = "cancelled";
+      break;
+    }
+    if (text.is_stopped()) {
+      answer.finish_reason = "stop", answer.stopped_by = "stop_sequence";
+      break;
+    }
+    if (loops.Push(id)) {
+      answer.finish_reason = "stop", answer.stopped_by = "repetition";
+      break;
+    }
+    if (i + 1 == room) break;
+    if (!ReserveNextRow(budget)) {
+      AddNote(answer, "the memory limit left no room for more of the answer");
+      break;
+    }
+    const auto step = Step({&id, 1}, budget, options.tail, options.cancel);
+    if (step.status().code() == Code::kCancelled) {
+      answer.finish_reason = answer.stopped_by = "cancelled";
+      break;
+    }
+    LECTERN_RETURN_IF_ERROR(step.status());
+    logits = *step;
+  }
+  const ShownText last = text.Flush();
+  tokens.Flush();
+  (void)show(last);
+  answer.reasoning_tokens = text.reasoning_tokens();
+  return {};
+}
+
+void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
+                               std::string_view question, const AskOptions& options,
+                               const Answer& answer) {
+  Prompt fed{.text = std::move(prompt.text), .ids = said_.fed.ids, .ends = said_.fed.ends};
+  fed.ids.insert(fed.ids.end(), prompt.ids.begin(), prompt.ids.end());
+  fed.ends.insert(fed.ends.end(), prompt.ends.begin(), prompt.ends.end());
+  const Tokenizer& tokenizer = model_->tokenizer();
+  for (const int32_t id : sampled) {
+    const std::string_view control = tokenizer.ControlText(id);
+    fed.Add(id, control.empty() ? tokenizer.TokenBytes(id) : control);
+  }
+  ChatHistory history = said_.history.is_empty() ? options.history : said_.history;
+  history.turns.push_back({std::string(question), answer.text, answer.reasoning});
+  // Memory may have run out before, but not from here on: both are kept or none is.
+  said_.fed = std::move(fed);
+  said_.history = std::move(history);
+}
+
+Result<Answer> DocumentSession::Generate(std::string_view question, const AskOptions& options) {
+  const auto start = Clock::now();
+  LECTERN_RETURN_IF_ERROR(CheckOptions(options));
+  LECTERN_ASSIGN(settings_.rule, ReadRule(options));
+  double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
+  PlanPolicies& policies = settings_.policies;
+  policies = document_->policies();
+  if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
+  if (!options.head_budget.empty()) policies.heads = options.head_budget;
+  LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
+  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plan_).status());
+  const bool is_first = said_.fed.ids.empty();
+  if (!is_first && !options.history.is_empty()) {
+    return InvalidOption("turns",
+                         "earlier turns and instructions come with a session's first question");
+  }
+  LECTERN_ASSIGN(NextPrompt next, PrepareNext(is_first ? options.history : said_.history, question));
+  const size_t num_rows_kept = std::min(next.num_kept, num_past());
+  const size_t num_new = next.num_kept - num_rows_kept + next.rest.ids.size();
+  const uint64_t used = document_->shape().num_tokens + num_rows_kept + num_new;
+  const uint64_t limit = model_->config().max_positions;
+  if (num_new > kMaxQuestionTokens || used + 1 > limit) {
+    return Status(
+        Code::kContextTooLong,
+        "document (" + std::to_string(document_->shape().num_tokens) + " tokens), conversation (" +
+            std::to_string(num_rows_kept) + ") and question (" + std::to_string(num_new) +
+            ") need more than the model's " + std::to_string(limit) +
+            " positions, or the question more than " + std::to_string(kMaxQuestionTokens) +
+            " tokens; shorten the question or begin a new conversation");
+  }
+  const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
+  LECTERN_RETURN_IF_ERROR(
+      ReserveRam(num_new, num_past() + num_new + std::min(room, kReservedTokens), budget));
+  const std::vector<int32_t> ids = BeginTurn(next);
+  totals_ = {};
+  settings_.max_missed = options.max_missed.value_or(-1);
+  settings_.max_session_rows = options.max_session_rows;
+  const size_t num_rows = num_past() + ids.size() + std::min(room, kReservedTokens);
+  LECTERN_RETURN_IF_ERROR(conversation_.Place(num_rows, settings_.max_session_rows == 0));
+  if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
+  sums_.squares.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
+
+  Answer answer;
+  answer.document = ToHex(document_->row().id);
+  answer.document_tokens = document_->shape().num_tokens;
+  // Without the last one of the answer before.
+  answer.question_tokens = next.rest.ids.size();
+  answer.timings_ms.open = open_ms_;
+  auto logits = Prefill(ids, options, budget, answer);
+  if (!logits.ok()) return std::move(logits).status();
+  if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
+  answer.timings_ms.prefill = Since(start);
+
+  std::vector<int32_t> sampled;
+  sampled.reserve(std::min(room, kReservedTokens));
+  Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
+  if (batch_) batch_->Leave(seat_);
+  if (decoded.ok()) decoded = CollectSums();
+  if (!decoded.ok()) return decoded;
+  CompressRows();
+  const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
+  answer.kv.session_rows =
+      conversation_.is_there() ? num_past() : (rows().total_rows() + heads - 1) / heads;
+
+  answer.timings_ms.total = Since(start);
+  const double steps = static_cast<double>(totals_.decode_steps);
+  if (totals_.decode_steps > 0) {
+    answer.timings_ms.per_token = (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
+    answer.kv.read_fraction_decode = totals_.decode_fraction / steps;
+  }
+  const bool exact = document_->ReadsAll(budget);
+  answer.kv.budget =
+      exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
+  answer.kv.rule = exact ? "exact" : options.rule;
+  if (!exact) {
+    answer.kv.layer_budget = policies.layers;
+    answer.kv.head_budget = policies.heads;
+    AddRuleNote(settings_.rule, answer);
+  }
+  answer.kv.read_fraction_prefill = totals_.prefill_fraction;
+  answer.kv.bytes_read = totals_.all.bytes;
+  answer.kv.window_bytes = totals_.all.window_bytes;
+  answer.kv.missed_mass_estimate = totals_.all.missed / (steps + 1);
+  if (options.max_missed && !exact) {
+    answer.kv.missed_mass_bound = totals_.all.missed_bound / (steps + 1);
+    answer.kv.max_missed_by = totals_.all.bound_holds ? "bound" : "estimate";
+  }
+  answer.kv.keep = document_->retention().keep;
+  answer.kv.prefill_budget = document_->prefill_budget();
+  if (answer.kv.keep < 1) answer.kv.retention = document_->retention().method;
+  if (exact && budget < 1 && document_->has_clusters()) {
+    AddNote(answer, "the document keeps " + Percent(document_->kept_share()) +
+                        " of its rows, and all of them were read");
+  } else if (exact && budget < 1) {
+    AddNote(answer, document_->num_full_layers() == 0
+                        ? "every layer of the model sees a window only, which was read whole"
+                        : "the document is under 2,048 tokens: it has no clusters and was read "
+                          "densely");
+  }
+  AddEvidence(options, answer);
+  if (answer.stopped_by == "repetition") {
+    answer.warnings.push_back("repetition");
+    AddNote(answer, "the answer went round in a loop and was ended");
+  }
+  if (!device_.fallback.empty()) {
+    answer.warnings.push_back("cpu_fallback");
+    AddNote(answer, device_.fallback);
+  }
+  // Last, as memory may run out before: then nothing was said.
+  KeepTurn(std::move(next.rest), sampled, question, options, answer);
+  return answer;
+}
+
+}  // namespace lectern

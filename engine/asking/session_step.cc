@@ -1,0 +1,121 @@
+// One forward pass of a session.
+#include <cassert>
+
+#include "engine/asking/ask.h"
+
+namespace lectern {
+
+Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids, double kv_budget,
+                                                     bool tail, const CancelFlag* cancel) {
+  assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);
+  if (!activations_ || activations_->max_tokens < ids.size()) {
+    activations_ =
+        std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
+    activations_->stream = stream_;
+  }
+  const size_t past = conversation_.num_tokens();
+  LECTERN_RETURN_IF_ERROR(
+      conversation_.Place(past + ids.size(), settings_.max_session_rows == 0));
+  LECTERN_ASSIGN(const BudgetPlan* const budgets, PlanFor(*document_, kv_budget, tail, plan_));
+  const std::vector<float> weights =
+      RowWeights(ids.size(), query_group(), document_->shape().num_tokens);
+  LECTERN_ASSIGN(StepAttention* const attention,
+                 BeginStep({.num_tokens = ids.size(),
+                            .num_past = static_cast<uint32_t>(past),
+                            .kv_budget = kv_budget,
+                            .budgets = budgets,
+                            .tail = tail,
+                            .rule = settings_.rule,
+                            .is_measured = IsMeasured(*document_, tail),
+                            .max_missed = settings_.max_missed,
+                            .weights = weights,
+                            .conversation = &conversation_.current(),
+                            .sums = &sums_,
+                            .observes_conversation = settings_.max_session_rows > 0,
+                            .cancel = cancel}));
+  const Status status = RunLayers(ids, *attention, cancel);
+  Result<StepRead> read = status.ok() ? attention->Finish() : status;
+  if (!read.ok()) {
+    attention->GiveUp();
+    conversation_.Truncate(past);
+    return std::move(read).status();
+  }
+  conversation_.Add(ids.size());
+  totals_.Add(*read);
+  return std::span<const float>(logits_);
+}
+
+// All layers with this attention, and the last token's logits into logits_.
+Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& attention,
+                                  const CancelFlag* cancel) {
+  Activations& a = *activations_;
+  a.graph_key = attention.graph_key();
+  a.attends_on_device = a.graph_key > 0;
+  transformer_.Embed(ids, document_->shape().num_tokens + conversation_.num_tokens(), a);
+  const auto attend = [&](uint32_t layer, Activations& all, size_t row) -> Status {
+    if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
+    return attention.Attend(layer, all, row);
+  };
+  if (batch_ && ids.size() == 1) return batch_->Run(seat_, a, logits_, attend, cancel);
+  const auto attend_own = [&](uint32_t layer) { return attend(layer, a, 0); };
+  if (ids.size() == 1) {
+    LECTERN_RETURN_IF_ERROR(transformer_.RunToken(a, attend_own));
+  } else {
+    LECTERN_RETURN_IF_ERROR(transformer_.RunLayers(ids.size(), a, attend_own));
+  }
+  return transformer_.Logits(ids.size() - 1, 1, a, {logits_.data(), 1, logits_.size()});
+}
+
+Result<StepAttention*> DocumentSession::BeginStep(const StepPlan& plan) {
+  if (device_step_ && probe_.leads_layers()) {
+    device_step_->Release();
+  } else if (device_step_) {
+    LECTERN_ASSIGN(const bool is_begun, device_step_->Begin(plan));
+    if (is_begun) return device_step_.get();
+  }
+  LECTERN_RETURN_IF_ERROR(host_step_->Begin(plan).status());
+  return host_step_.get();
+}
+
+bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
+  return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() && tail &&
+         !probe_.selector && document.missed_calibration().is_measured();
+}
+
+Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,
+                                                  std::vector<float>& output, bool bound) {
+  const Document& document = probe_.attended_again != nullptr ? *probe_.attended_again : *document_;
+  LECTERN_ASSIGN(const BudgetPlan* const budgets,
+                 PlanFor(document, kv_budget, tail, plan_beside_));
+  return host_step_->AttendBeside(document, budgets, kv_budget, tail, IsMeasured(document, tail),
+                                  settings_.rule, output, bound);
+}
+
+Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,
+                                                   bool tail, std::optional<KeptPlan>& kept) const {
+  if (document.ReadsAll(kv_budget)) return static_cast<const BudgetPlan*>(nullptr);
+  const PlanPolicies& policies = settings_.policies;
+  const bool has_floors = HasByteBudget(settings_.rule.kind);
+  if (!kept || kept->document != &document || kept->policies != policies ||
+      kept->kv_budget != kv_budget || kept->tail != tail || kept->has_floors != has_floors) {
+    LECTERN_ASSIGN(BudgetPlan plan, document.Plan(policies, kv_budget, tail, has_floors));
+    kept = {&document, policies, kv_budget, tail, has_floors, std::move(plan)};
+  }
+  return &kept->plan;
+}
+
+Result<double> DocumentSession::SmallestServed(bool tail) const {
+  if (!document_->has_clusters()) return 0.0;
+  return document_->SmallestBudget(settings_.policies, tail);
+}
+
+void DocumentSession::CompressRows() {
+  if (settings_.max_session_rows > 0) conversation_.rows().Compress(settings_.max_session_rows);
+}
+
+void DocumentSession::Forget() {
+  conversation_.Truncate(0);
+  said_ = {};
+}
+
+}  // namespace lectern

@@ -1,0 +1,311 @@
+#include "engine/attention/document_attention.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "engine/attention/layer_attention.h"
+
+namespace lectern {
+namespace {
+
+// A budget from which on reading everything is as good.
+constexpr double kReadAllFrom = 0.6;
+
+// Per kv head [R]: log-sum-exp of what is attended besides and of what is in the states.
+void FindKnownLse(std::span<const AttentionState> states,
+                  std::span<const std::span<float>> other_lse,
+                  std::vector<std::vector<float>>& known) {
+  known.resize(states.size());
+  for (size_t h = 0; h < states.size(); ++h) {
+    const AttentionState& state = states[h];
+    known[h].clear();
+    for (size_t r = 0; r < state.num_rows(); ++r) {
+      const float document = state.max[r] + std::log(state.sum[r]);
+      const float other = other_lse.empty() ? -INFINITY : other_lse[h][r];
+      const float larger = std::max(document, other);
+      known[h].push_back(larger == -INFINITY ? larger
+                                             : larger + std::log(std::exp(document - larger) +
+                                                                 std::exp(other - larger)));
+    }
+  }
+}
+
+constexpr double kLeastShare = 1e-6;
+
+// Of the attention of all heads, the share that the tail stands for: of all that is in the states
+// and attended besides, what was not `read` (log masses).
+double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
+  std::vector<std::vector<float>>& all = args.query.workspace.all_lse;
+  FindKnownLse(args.query.rows.states, args.other_lse, all);
+  double sum = 0;
+  for (size_t h = 0; h < all.size(); ++h) {
+    for (size_t r = 0; r < all[h].size(); ++r) {
+      const double weight = args.query.row_weights.empty() ? 1 / static_cast<double>(all[h].size())
+                                                     : double{args.query.row_weights[r]};
+      sum -= weight * std::expm1(std::min(0.0, double{read[h][r]} - all[h][r]));
+    }
+  }
+  return std::max(kLeastShare, sum / static_cast<double>(all.size()));
+}
+
+// Of the attention of all heads, at most this share lies on the rows that were not read. `read`:
+// log mass of all that was.
+double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelection> selections,
+                   const std::vector<std::vector<float>>& read) {
+  double sum = 0;
+  for (size_t h = 0; h < selections.size(); ++h) {
+    for (size_t r = 0; r < read[h].size(); ++r) {
+      const double log_odds = double{selections[h].unread_bound[r]} - read[h][r];
+      const double share = 1 / (1 + std::exp(-log_odds));
+      const double weight = args.query.row_weights.empty() ? 1 / static_cast<double>(read[h].size())
+                                                     : double{args.query.row_weights[r]};
+      sum += weight * (std::isnan(share) ? 1 : share);
+    }
+  }
+  // Weights sum to 1 but for their rounding.
+  return std::min(1.0, sum / static_cast<double>(selections.size()));
+}
+
+LayerArgs PartsOf(const DocumentAttentionArgs& args) {
+  return {args.query, args.observed, args.device, args.layer};
+}
+LayerArgs PartsOf(const ClusterAttentionArgs& args) { return {args.query}; }
+
+// The states of all heads as they were.
+class SavedStates {
+ public:
+  SavedStates(std::span<const AttentionState> states, Arena* arena)
+      : states_(states), numbers_(arena) {
+    for (const AttentionState& state : states) {
+      for (size_t r = 0; r < state.num_rows(); ++r) {
+        numbers_.insert(numbers_.end(), state.out[r], state.out[r] + state.out.num_cols);
+      }
+      numbers_.insert(numbers_.end(), state.max.begin(), state.max.end());
+      numbers_.insert(numbers_.end(), state.sum.begin(), state.sum.end());
+    }
+  }
+  void Restore() const {
+    const float* from = numbers_.data();
+    const auto take = [&](float* to, size_t count) {
+      std::copy_n(from, count, to);
+      from += count;
+    };
+    for (const AttentionState& state : states_) {
+      for (size_t r = 0; r < state.num_rows(); ++r) take(state.out[r], state.out.num_cols);
+      take(state.max.data(), state.max.size());
+      take(state.sum.data(), state.sum.size());
+    }
+  }
+
+ private:
+  std::span<const AttentionState> states_;
+  ArenaVector<float> numbers_;
+};
+
+// Room for the logits of the rows that will be read besides sinks and window.
+void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
+                    FunctionRef<size_t(size_t head)> num_rest) {
+  if (observed == nullptr) return;
+  observed->exact.resize(heads.size());
+  observed->rest.resize(heads.size());
+  for (size_t h = 0; h < heads.size(); ++h) {
+    observed->exact[h].resize(observed->num_queries * heads[h].num_exact());
+    observed->rest[h].resize(observed->num_queries * num_rest(h));
+  }
+}
+
+Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                 DocumentRead& read) {
+  read.exact = true;
+  ResizeObserved(args.observed, heads,
+                 [&](size_t h) { return heads[h].num_rows() - heads[h].num_exact(); });
+  for (const HeadIndex& head : heads) read.bytes += head.dense_bytes();
+  read.heads.clear();
+  read.read_lse.clear();
+  read.missed_mass = read.uncalibrated_missed = read.missed_bound = 0;
+  return AttendEveryRow(PartsOf(args), heads);
+}
+
+// A windowed layer: all its rows, of which each query row sees those of its window.
+Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                    DocumentRead& read) {
+  const size_t num_rows = args.query.rows.queries.front().num_rows, dim = args.query.rows.queries.front().num_cols;
+  const size_t group = num_rows / args.query.rows.num_tokens, num_stored = heads.front().num_rows();
+  const uint64_t first_token = heads.front().positions().front();
+  const uint64_t window = args.document.window(args.layer);
+  const auto num_stored_rows = static_cast<uint32_t>(num_stored);
+  ArenaVector<uint32_t> first(&args.query.workspace.arena);
+  for (size_t r = 0; r < num_rows; ++r) {
+    const uint64_t end = args.first_position + r / group + 1;  // of what it sees
+    const uint64_t begin = end - std::min(end, window);
+    first.push_back(static_cast<uint32_t>(
+        std::min<uint64_t>(begin - std::min(begin, first_token), num_stored)));
+  }
+  for (const HeadIndex& head : heads) {
+    LECTERN_RETURN_IF_ERROR(head.VerifyRows({0, num_stored_rows}));
+    read.window_bytes += head.dense_bytes();
+  }
+  if (args.device != nullptr) {
+    return args.device->AttendWindow({.layer = args.layer, .heads = heads, .query = args.query.rows},
+                                     args.first_position - first_token,
+                                     static_cast<uint32_t>(window));
+  }
+  args.query.workspace.PrepareSlots(args.query.threads.num_threads(), AttendScratch(kQueryRowsPerItem, dim));
+  const size_t blocks = (num_rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
+  std::atomic<bool> is_cancelled = false;
+  args.query.threads.ParallelFor(blocks * heads.size(), [&](size_t item, size_t slot) {
+    if (is_cancelled.load(std::memory_order_relaxed)) return;
+    if (args.query.is_cancelled && args.query.is_cancelled()) return is_cancelled.store(true);
+    const size_t h = item / blocks, begin = item % blocks * kQueryRowsPerItem;
+    const size_t end = std::min(begin + kQueryRowsPerItem, num_rows);
+    args.query.backend.attend({.queries = args.query.rows.queries[h].Slice(begin, end),
+                         .keys = heads[h].Keys({0, num_stored_rows}),
+                         .values = heads[h].Values({0, num_stored_rows}),
+                         .scale = 1 / std::sqrt(static_cast<float>(dim)),
+                         .softcap = args.query.rows.softcap,
+                         .visible = {},
+                         .first = std::span(first).subspan(begin, end - begin),
+                         .state = args.query.rows.states[h].Slice(begin, end),
+                         .logits = {},
+                         .scratch = args.query.workspace.slots[slot].scratch});
+  });
+  if (is_cancelled) return {Code::kCancelled, "the answer was cancelled"};
+  return {};
+}
+
+// One lookup, and attention to what it chose; `read.bytes` grow.
+Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                      const LookupArgs& lookup, DocumentRead& read) {
+  bool is_found = false, has_tail_there = false;
+  if (args.selector != nullptr) {
+    LECTERN_ASSIGN(read.heads, (*args.selector)(args.layer, lookup));
+    is_found = true;
+  } else if (args.device != nullptr) {
+    LECTERN_ASSIGN(is_found, args.device->LookUp(args.layer, lookup, read.heads));
+    has_tail_there = is_found;
+  }
+  if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
+  if (args.query.rows.num_tokens > 1) {  // of an answer's token most was read before
+    for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
+  }
+  read.uncalibrated_missed = 0;
+  for (const HeadSelection& selection : read.heads) {
+    read.bytes += selection.bytes;
+    read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
+  }
+  ResizeObserved(args.observed, heads, [&](size_t h) { return read.heads[h].rows.size(); });
+  LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
+  FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
+  read.bounded = lookup.bound;
+  if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
+  if (has_tail_there) {
+    LECTERN_RETURN_IF_ERROR(args.device->AttendTail({.layer = args.layer, .heads = heads, .query = args.query.rows},
+                                                    lookup, read.heads));
+  }
+  LECTERN_RETURN_IF_ERROR(AttendTails(PartsOf(args), heads, read.heads));
+  if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
+  return {};
+}
+
+}  // namespace
+
+void AttentionWorkspace::PrepareSlots(size_t num_threads, size_t scratch) {
+  slots.resize(num_threads);
+  const auto share_room = [this](auto member) {
+    size_t most = 0;
+    for (Slot& slot : slots) most = std::max(most, (slot.*member).capacity());
+    for (Slot& slot : slots) (slot.*member).reserve(most);
+  };
+  share_room(&Slot::keys);
+  share_room(&Slot::values);
+  share_room(&Slot::blocks);
+  share_room(&Slot::logits);
+  for (Slot& slot : slots) slot.scratch.resize(scratch);
+}
+
+Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
+  LECTERN_ASSIGN(const std::span<const HeadIndex> heads, args.document.Heads(args.layer));
+  AttentionWorkspace& workspace = args.query.workspace;
+  workspace.arena.Reset();
+  read.exact = read.bounded = false;
+  read.missed_bound = 0;
+  read.bytes = read.window_bytes = 0;
+  read.attempts = 1;
+  if (args.document.is_windowed(args.layer)) {
+    read.exact = true;
+    read.dense_bytes = 0;
+    read.missed_mass = read.uncalibrated_missed = 0;
+    read.heads.clear();
+    read.read_lse.clear();
+    return AttendWindow(args, heads, read);
+  }
+  read.dense_bytes = args.document.LayerBytes();
+  if (args.kv_budget >= 1 || !args.document.has_clusters()) return AttendAll(args, heads, read);
+  const bool is_limited = args.max_missed >= 0;
+  ResizeObserved(args.observed, heads, [](size_t) { return 0; });
+  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
+  FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
+  ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
+                                   &workspace.arena);
+  LookupArgs lookup = {.backend = args.query.backend,
+                       .threads = args.query.threads,
+                       .heads = heads,
+                       .queries = args.query.rows.queries,
+                       .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries[0].num_cols)),
+                       .softcap = args.query.rows.softcap,
+                       .kv_budget = args.kv_budget,
+                       .tail = args.tail,
+                       .head_budgets = head_budgets,
+                       .known_lse = workspace.known_lse,
+                       .row_weights = args.query.row_weights,
+                       .bound = is_limited || args.bound,
+                       .workspace = &workspace.lookup,
+                       .rule = args.rule};
+  const SavedStates saved(is_limited ? args.query.rows.states : std::span<const AttentionState>(),
+                          &workspace.arena);
+  for (double nominal = args.nominal_budget;; nominal *= 2, ++read.attempts) {
+    LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
+    read.missed_mass = read.uncalibrated_missed;
+    double limit = 1;
+    if (args.calibration != nullptr) {
+      read.missed_mass = args.calibration->Estimate(args.layer, nominal, read.missed_mass);
+      limit = args.calibration->Limit(nominal, read.missed_mass);
+    }
+    if (!is_limited || std::min(limit, read.missed_bound) <= args.max_missed) return {};
+    saved.Restore();
+    lookup.kv_budget *= 2;
+    for (double& budget : head_budgets) budget = std::min(1.0, 2 * budget);
+    lookup.rule.mass += (1 - lookup.rule.mass) / 2;  // what reading on is to top-p
+    if (lookup.kv_budget < kReadAllFrom) continue;
+    for (const AttentionState& state : args.query.rows.states) ResetState(state);
+    ++read.attempts;
+    return AttendAll(args, heads, read);
+  }
+}
+
+Status AttendClusters(const ClusterAttentionArgs& args) {
+  const std::span<const HeadIndex> heads = args.heads;
+  AttentionWorkspace& workspace = args.query.workspace;
+  workspace.arena.Reset();
+  if (args.kv_budget >= 1) return AttendEveryRow(PartsOf(args), heads);
+  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
+  FindKnownLse(args.query.rows.states, {}, workspace.known_lse);
+  LECTERN_RETURN_IF_ERROR(
+      Lookup({.backend = args.query.backend,
+              .threads = args.query.threads,
+              .heads = heads,
+              .queries = args.query.rows.queries,
+              .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries.front().num_cols)),
+              .softcap = args.query.rows.softcap,
+              .kv_budget = args.kv_budget,
+              .tail = true,
+              .known_lse = workspace.known_lse,
+              .row_weights = args.query.row_weights,
+              .workspace = &workspace.lookup},
+             workspace.selections));
+  LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, workspace.selections));
+  return AttendTails(PartsOf(args), heads, workspace.selections);
+}
+
+}  // namespace lectern

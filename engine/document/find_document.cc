@@ -1,0 +1,130 @@
+#include "engine/document/find_document.h"
+
+#include <algorithm>
+
+#include "engine/document/document_names.h"
+#include "engine/model/formats/json.h"
+#include "store/store.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kMaxListed = 20;
+
+// "it has "a", "b"", or "it has none".
+std::string Listing(const std::vector<DocumentRow>& rows) {
+  std::string names;
+  size_t count = 0;
+  for (const DocumentRow& row : rows) {
+    if (row.state != DocumentState::kReady) continue;
+    if (++count > kMaxListed) {
+      names += ", …";
+      break;
+    }
+    names += (names.empty() ? "" : ", ") + NameAndSource(row);
+  }
+  return names.empty() ? "it has none" : "it has " + names;
+}
+
+Result<DocumentRow> OnlyDocument(const Catalog& catalog) {
+  LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog.List());
+  std::erase_if(rows, [](const DocumentRow& row) { return row.state != DocumentState::kReady; });
+  if (rows.size() == 1) return std::move(rows.front());
+  if (rows.empty()) {
+    return Status(Code::kNotFound, "the store has no document; index one first")
+        .WithParam("document");
+  }
+  return Status(Code::kAmbiguous, "which document? " + Listing(rows)).WithParam("document");
+}
+
+const DocumentRow* FindBuilding(const std::vector<DocumentRow>& rows, std::string_view text) {
+  const auto found = std::ranges::find_if(rows, [&](const DocumentRow& row) {
+    return row.state == DocumentState::kBuilding &&
+           (NameForm(BuildingName(row)) == NameForm(text) || ToHex(row.id) == text);
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// Whoever indexes holds the store's lock.
+Status NotReady(Env& env, const std::string& store, std::string_view text) {
+  const bool is_running = IsLocked(env, store);
+  return Status(Code::kNotReady,
+                "document \"" + std::string(text) +
+                    (is_running ? "\" is being indexed now; wait until that is done"
+                                : "\" is not indexed to the end; index the same text again, it goes "
+                                  "on where it stopped"))
+      .WithParam("document");
+}
+
+// By an exact name or an id, else as FindByName has it.
+Result<std::optional<DocumentRow>> FindReady(const Catalog& catalog, std::string_view text) {
+  LECTERN_ASSIGN(auto row, catalog.FindReadyByName(std::string(text)));
+  if (row) return row;
+  if (const auto id = ParseDocumentId(text)) {
+    LECTERN_ASSIGN(row, catalog.FindReady(*id));
+    if (row) return row;
+  }
+  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  return FindByName(rows, text);
+}
+
+Status NotFound(const std::vector<DocumentRow>& rows, std::string_view text) {
+  return Status(Code::kNotFound,
+                "no document \"" + std::string(text) + "\" in this store; " + Listing(rows))
+      .WithParam("document");
+}
+
+}  // namespace
+
+// In the report, as the catalog's names are of ready documents.
+std::string BuildingName(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* name = json.ok() ? json->Find("name") : nullptr;
+  return name != nullptr && name->string() != nullptr ? *name->string() : "";
+}
+
+Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catalog& catalog,
+                                 std::string_view text) {
+  if (text.empty()) return OnlyDocument(catalog);
+  LECTERN_ASSIGN(auto row, FindReady(catalog, text));
+  if (row) return *std::move(row);
+  LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+  if (FindBuilding(rows, text) != nullptr) return NotReady(env, store, text);
+  return NotFound(rows, text);
+}
+
+Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog,
+                            std::string_view text) {
+  Removed removed;
+  auto found = FindDocument(env, store, catalog, text);
+  if (found.status().code() == Code::kNotReady) {
+    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+    const DocumentRow* const building = FindBuilding(rows, text);
+    removed.document = ToHex(building->id);
+    removed.is_document_gone = true;
+    LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, building->id));
+    return removed;
+  }
+  LECTERN_ASSIGN(const DocumentRow row, std::move(found));
+  removed.document = ToHex(row.id);
+  const bool is_by_id = text.empty() || removed.document == text;
+  // The end of a path is good for asking only: said again, it would be that of the next name.
+  if (!is_by_id && NameForm(row.name) != NameForm(text)) {
+    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
+    return NotFound(rows, text);
+  }
+  if (is_by_id) {
+    LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, row.id));
+    removed.is_document_gone = true;
+  } else {
+    LECTERN_ASSIGN(removed.is_document_gone, catalog.RemoveName(row.name));
+    (void)CollectGarbage(env, store, catalog);  // what fails now, a later collection finishes
+  }
+  for (const DocumentName& name : row.names) {
+    const bool is_gone = is_by_id || name.name == row.name;
+    (is_gone ? removed.names : removed.left).push_back(name.name);
+  }
+  return removed;
+}
+
+}  // namespace lectern

@@ -1,0 +1,129 @@
+// Greedy and random sampling, with a random stream of our own.
+#include "engine/forward/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace lectern {
+namespace {
+
+// Steele, Lea, Flood 2014; the seeding that the authors of xoshiro recommend.
+uint64_t SplitMix64(uint64_t& state) {
+  uint64_t z = (state += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// Lowest id of the largest logit; 0 when all are NaN.
+size_t Greedy(std::span<const float> logits) {
+  size_t best = logits.size();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i])) continue;
+    if (best == logits.size() || logits[i] > logits[best]) best = i;
+  }
+  return best == logits.size() ? 0 : best;
+}
+
+// The likelier one first; among equals the lower id.
+bool IsLikelier(const std::pair<double, int32_t>& a, const std::pair<double, int32_t>& b) {
+  return a.first != b.first ? a.first > b.first : a.second < b.second;
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplingOptions& options) : options_(options) {
+  uint64_t seed = options.seed;
+  for (uint64_t& word : state_) word = SplitMix64(seed);
+}
+
+// xoshiro256** 1.0 (Blackman, Vigna 2018). The upper 53 bits make the double.
+double Sampler::NextUniform() {
+  const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+  const uint64_t shifted = state_[1] << 17;
+  state_[2] ^= state_[0];
+  state_[3] ^= state_[1];
+  state_[1] ^= state_[2];
+  state_[0] ^= state_[3];
+  state_[2] ^= shifted;
+  state_[3] = std::rotl(state_[3], 45);
+  return static_cast<double>(result >> 11) * 0x1p-53;
+}
+
+int32_t Sampler::Sample(std::span<const float> logits) {
+  const int32_t id = Draw(Adjust(logits));
+  if (options_.frequency_penalty != 0 || options_.presence_penalty != 0) ++counts_[id];
+  return id;
+}
+
+std::span<const float> Sampler::Adjust(std::span<const float> logits) {
+  if (options_.logit_bias.empty() && counts_.empty()) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  const auto add = [&](int32_t id, float amount) {
+    if (id >= 0 && static_cast<size_t>(id) < adjusted_.size()) {
+      adjusted_[static_cast<size_t>(id)] += amount;
+    }
+  };
+  for (const auto& [id, bias] : options_.logit_bias) add(id, bias);
+  for (const auto& [id, count] : counts_) {
+    add(id, -options_.frequency_penalty * static_cast<float>(count) - options_.presence_penalty);
+  }
+  return adjusted_;
+}
+
+int32_t Sampler::Draw(std::span<const float> logits) {
+  const size_t best = Greedy(logits);
+  if (!(options_.temperature > 0) || logits.empty() || !std::isfinite(logits[best])) {
+    return static_cast<int32_t>(best);
+  }
+  // Unnormalised probabilities; the largest is exactly 1.
+  order_.clear();
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i])) continue;
+    const double distance = static_cast<double>(logits[i]) - static_cast<double>(logits[best]);
+    const double p = std::exp(distance / static_cast<double>(options_.temperature));
+    if (p == 0 || p < static_cast<double>(options_.min_p)) continue;
+    order_.emplace_back(p, static_cast<int32_t>(i));
+    total += p;
+  }
+  if (options_.top_k > 0 && options_.top_k < order_.size()) total = KeepLikeliest();
+  if (options_.top_p < 1) total = KeepNucleus(total);
+
+  double left = NextUniform() * total;
+  for (const auto& [p, id] : order_) {
+    if (left < p) return id;
+    left -= p;
+  }
+  return order_.back().second;  // rounding carried us past the end
+}
+
+// Cuts order_ to the top_k most probable tokens; returns their sum.
+double Sampler::KeepLikeliest() {
+  const auto end = order_.begin() + options_.top_k;
+  std::partial_sort(order_.begin(), end, order_.end(), IsLikelier);
+  order_.erase(end, order_.end());
+  double kept = 0;
+  for (const auto& [p, id] : order_) kept += p;
+  return kept;
+}
+
+// Cuts order_ to the most probable tokens whose sum first reaches top_p * total; returns that sum.
+double Sampler::KeepNucleus(double total) {
+  // All tokens below this floor together are less than what may be cut, so the nucleus is above it:
+  // sorting the few that remain is enough.
+  const double floor =
+      (1.0 - static_cast<double>(options_.top_p)) * total / static_cast<double>(order_.size());
+  std::erase_if(order_, [floor](const auto& entry) { return entry.first < floor; });
+  std::sort(order_.begin(), order_.end(), IsLikelier);
+  const double wanted = static_cast<double>(options_.top_p) * total;
+  double kept = 0;
+  size_t count = 0;
+  while (count < order_.size() && (count == 0 || kept < wanted)) kept += order_[count++].first;
+  order_.resize(count);
+  return kept;
+}
+
+}  // namespace lectern

@@ -1,0 +1,295 @@
+#include "engine/forward/step_batch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lectern {
+namespace {
+
+constexpr int kPatience = 8;  // this part of a step
+constexpr auto kPoll = std::chrono::milliseconds(100);
+
+}  // namespace
+
+// On the stack of its session's thread.
+struct StepBatch::Step {
+  Seat& seat;
+  Activations& own;
+  std::span<float> logits;
+  Attend attend;
+  Clock::duration attention{};
+  bool is_running = false, is_done = false;
+  Status status = {};
+  std::exception_ptr thrown = nullptr;
+};
+
+StepBatch::StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
+                     std::shared_ptr<ThreadPool> threads, const Limits& limits,
+                     std::shared_ptr<const LinearLayers> device)
+    : model_(std::move(model)),
+      threads_(std::move(threads)),
+      device_(std::move(device)),
+      transformer_(*model_, backend, *threads_, 0, device_.get()),
+      limits_(limits) {}
+
+StepBatch::Counts StepBatch::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void StepBatch::Seat::Took(Clock::duration time) {
+  attention = std::min(time, std::exchange(last, time));
+}
+
+// With mutex_ held.
+void StepBatch::Return(Seat& seat) {
+  if (std::exchange(seat.due, 0) == round_) --num_due_;
+}
+
+void StepBatch::Leave(Seat& seat) {
+  const std::lock_guard lock(mutex_);
+  Return(seat);
+  changed_.notify_all();
+}
+
+Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
+                      const CancelFlag* cancel) {
+  Step step{seat, activations, logits, attend};
+  std::unique_lock lock(mutex_);
+  Return(seat);
+  const std::chrono::duration<double> lag = seat.attention - shortest_attention_;
+  if (!IsEmpty() && lag > limits_.max_lag * std::chrono::duration<double>(linear_)) {
+    ++counts_.passes;
+    ++counts_.tokens;
+    changed_.notify_all();  // perhaps somebody waited for this one
+    lock.unlock();
+    return RunAlone(step);
+  }
+  waiting_.push_back(&step);
+  while (!step.is_done) {
+    const bool is_over = running_.empty();
+    const auto now = Clock::now();
+    if (is_over ? num_due_ == 0 || now >= deadline_ : !is_led_ && step.is_running) {
+      Lead(step, lock);
+    } else if (step.is_running) {
+      changed_.wait(lock);
+    } else if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
+      std::erase(waiting_, &step);
+      return {Code::kCancelled, "the answer was cancelled"};
+    } else {
+      changed_.wait_until(lock, is_over ? std::min(deadline_, now + kPoll) : now + kPoll);
+    }
+  }
+  lock.unlock();
+  if (step.thrown) std::rethrow_exception(std::exchange(step.thrown, nullptr));
+  return std::move(step.status);
+}
+
+Status StepBatch::RunAlone(Step& step) {
+  LECTERN_RETURN_IF_ERROR(transformer_.RunToken(step.own, [&step](uint32_t layer) {
+    const auto start = Clock::now();
+    Status status = step.attend(layer, step.own, 0);
+    step.attention += Clock::now() - start;
+    return status;
+  }));
+  LECTERN_RETURN_IF_ERROR(
+      transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, step.logits.size()}));
+  step.seat.Took(step.attention);
+  return {};
+}
+
+// Begins the next step, or goes on with one that its leader left.
+void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
+  is_led_ = true;
+  if (running_.empty()) {
+    attends_on_device_ = leader.own.attends_on_device;
+    const auto others =
+        std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Step* step) {
+          return step->own.attends_on_device == attends_on_device_;
+        });
+    running_.assign(waiting_.begin(), others);
+    waiting_.erase(waiting_.begin(), others);
+    for (Step* step : running_) step->is_running = true;
+    ++round_;
+    num_due_ = 0;
+    layer_ = 0;
+    start_ = Clock::now();
+    attention_ = {};
+  }
+  lock.unlock();
+  bool is_over = true;
+  try {
+    is_over = RunLayers(leader);
+  } catch (...) {
+    GiveUpAll({}, std::current_exception());
+  }
+  lock.lock();
+  is_led_ = false;
+  if (is_over) End();
+  changed_.notify_all();
+}
+
+// False: the leader's own step was given up, and others of them go on.
+bool StepBatch::RunLayers(const Step& leader) {
+  const size_t num_rows = running_.size();
+  if (num_rows > 1 && layer_ == 0) Embedded();
+  Activations& a = activations();
+  if (attends_on_device_ && num_rows == 1) {
+    const Status status = transformer_.RunToken(
+        a, [&](uint32_t layer) { return running_.front()->attend(layer, a, 0); });
+    if (!status.ok()) {
+      GiveUpAll(status, nullptr);
+      return true;
+    }
+    layer_ = model_->config().num_layers;
+  }
+  for (; layer_ < model_->config().num_layers; ++layer_) {
+    if (leader.is_done) return false;
+    Status status = transformer_.Project(layer_, num_rows, a);
+    if (status.ok()) {
+      AttendAll();
+      if (std::ranges::count(running_, nullptr) == std::ssize(running_)) return true;
+      status = transformer_.Finish(layer_, num_rows, a);
+    }
+    if (!status.ok()) {
+      GiveUpAll(status, nullptr);
+      return true;
+    }
+  }
+  if (const Status status = GiveLogits(); !status.ok()) GiveUpAll(status, nullptr);
+  return true;
+}
+
+// Of the running step.
+Activations& StepBatch::activations() {
+  return running_.size() > 1 ? *together_ : running_.front()->own;
+}
+
+// Rows of their own -> together.
+void StepBatch::Embedded() {
+  const size_t num_rows = running_.size();
+  if (!together_ || together_->max_tokens < num_rows) {
+    together_ = std::make_unique<Activations>(model_->config(), num_rows, threads_->num_threads());
+    logits_.resize(num_rows * model_->config().vocab_size);
+  }
+  const size_t hidden = model_->config().hidden_size;
+  for (size_t row = 0; row < num_rows; ++row) {
+    const Activations& own = running_[row]->own;
+    std::copy_n(own.residual.data(), hidden, together_->residual.data() + row * hidden);
+    for (size_t kind = 0; kind < own.angles.size(); ++kind) {
+      const Activations::Angles& from = own.angles[kind];
+      Activations::Angles& to = together_->angles[kind];
+      const size_t half = from.cosine.size() / own.max_tokens;
+      std::copy_n(from.cosine.data(), half, to.cosine.data() + row * half);
+      std::copy_n(from.sine.data(), half, to.sine.data() + row * half);
+    }
+  }
+  together_->is_embedded = true;
+  together_->attends_on_device = attends_on_device_;
+}
+
+void StepBatch::AttendAll() {
+  const bool is_together = running_.size() > 1 && !attends_on_device_;
+  Activations& a = activations();
+  auto before = Clock::now();
+  for (size_t row = 0; row < running_.size(); ++row) {
+    Step*& step = running_[row];
+    if (step == nullptr) continue;
+    Status status;
+    std::exception_ptr thrown;
+    if (is_together) Scatter(row);
+    try {
+      status =
+          attends_on_device_ ? step->attend(layer_, a, row) : step->attend(layer_, step->own, 0);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    const auto now = Clock::now();
+    step->attention += now - before;
+    attention_ += now - std::exchange(before, now);
+    if (thrown || !status.ok()) {
+      GiveUp(step, std::move(status), std::move(thrown));
+    } else if (is_together) {
+      Gather(row);
+    }
+  }
+}
+
+void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
+  // What it enqueued uses memory that it may let go of.
+  Activations* const a = running_.size() > 1 ? together_.get() : &running_.front()->own;
+  if (attends_on_device_ && a != nullptr && a->stream) (void)device_->Wait(*a);
+  const std::lock_guard lock(mutex_);
+  step->status = std::move(status);
+  step->thrown = std::move(thrown);
+  step->is_done = true;
+  step = nullptr;
+  changed_.notify_all();
+}
+
+// What they have in common went wrong.
+void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown) {
+  for (Step*& step : running_) {
+    if (step != nullptr) GiveUp(step, status, thrown);
+  }
+}
+
+// Queries, keys and values: together -> its own.
+void StepBatch::Scatter(size_t row) {
+  const ModelConfig& config = model_->config();
+  const size_t num_rows = running_.size(), group = config.query_group(), dim = config.head_dim;
+  Activations& own = running_[row]->own;
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    std::copy_n(transformer_.Grouped(together_->queries, head, num_rows)[row * group], group * dim,
+                transformer_.Grouped(own.queries, head, 1).data);
+  }
+  const size_t kv_cols = config.num_kv_heads * dim;
+  std::copy_n(together_->keys.data() + row * kv_cols, kv_cols, own.keys.data());
+  std::copy_n(together_->values.data() + row * kv_cols, kv_cols, own.values.data());
+}
+
+// Attended: its own -> together.
+void StepBatch::Gather(size_t row) {
+  const ModelConfig& config = model_->config();
+  const size_t num_rows = running_.size(), group = config.query_group();
+  Activations& own = running_[row]->own;
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    std::copy_n(transformer_.Grouped(own.attended, head, 1).data, group * config.head_dim,
+                transformer_.Grouped(together_->attended, head, num_rows)[row * group]);
+  }
+}
+
+Status StepBatch::GiveLogits() {
+  const size_t num_rows = running_.size(), vocab = model_->config().vocab_size;
+  if (num_rows == 1) {
+    Step& step = *running_.front();
+    return transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, vocab});
+  }
+  const Rows<float> logits(logits_.data(), num_rows, vocab);
+  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *together_, logits));
+  for (size_t row = 0; row < num_rows; ++row) {
+    if (running_[row] != nullptr) std::copy_n(logits[row], vocab, running_[row]->logits.data());
+  }
+  return {};
+}
+
+// With mutex_ held.
+void StepBatch::End() {
+  const auto now = Clock::now();
+  ++counts_.passes;
+  counts_.tokens += running_.size();
+  linear_ = now - start_ - attention_;
+  deadline_ = now + std::max<Clock::duration>(limits_.least_patience, (now - start_) / kPatience);
+  shortest_attention_ = Clock::duration::max();
+  for (Step* step : running_) {
+    if (step == nullptr) continue;
+    step->seat.Took(step->attention);
+    shortest_attention_ = std::min(shortest_attention_, step->seat.attention);
+    step->seat.due = round_;
+    ++num_due_;
+    step->is_done = true;
+  }
+  running_.clear();
+}
+
+}  // namespace lectern

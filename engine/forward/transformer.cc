@@ -1,0 +1,359 @@
+#include "engine/forward/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lectern {
+namespace {
+
+constexpr size_t kColumnsPerItem = 64;   // of a matrix product: whole panels of packed weights
+constexpr size_t kTokensPerItem = 32;    // of a row-wise operation
+constexpr size_t kInlineWork = 1 << 16;  // multiplications below which waking a thread costs more
+
+void EmbeddingOf(const Backend& backend, const WeightMatrix& embedding, size_t id,
+                 Rows<float> out) {
+  if (!embedding.is_packed()) {
+    return backend.to_float_rows(embedding.rows.Slice(id, id + 1), out);
+  }
+  for (size_t i = 0; i < out.num_cols; ++i) out[0][i] = PackedElement(embedding.packed, id, i);
+}
+
+void AddBias(std::span<const float> bias, Rows<float> rows) {
+  if (bias.empty()) return;
+  for (size_t r = 0; r < rows.num_rows; ++r) {
+    for (size_t c = 0; c < bias.size(); ++c) rows[r][c] += bias[c];
+  }
+}
+
+void AddRows(Rows<const float> from, Rows<float> to) {
+  for (size_t r = 0; r < to.num_rows; ++r) {
+    for (size_t c = 0; c < to.num_cols; ++c) to[r][c] += from[r][c];
+  }
+}
+
+// 2 where windowed layers turn keys by other angles.
+size_t NumRopeTables(const ModelConfig& config) {
+  return config.window > 0 && config.local_rope != config.rope ? 2 : 1;
+}
+
+// Heads whose pairs are neighbours become such whose pairs are (i, i + half).
+void SeparatePairs(Rows<float> heads, size_t head_dim) {
+  float head[kWidestHead];
+  const size_t half = head_dim / 2;
+  for (size_t t = 0; t < heads.num_rows; ++t) {
+    for (size_t begin = 0; begin < heads.num_cols; begin += head_dim) {
+      float* const x = heads[t] + begin;
+      std::copy_n(x, head_dim, head);
+      for (size_t i = 0; i < half; ++i) x[i] = head[2 * i], x[half + i] = head[2 * i + 1];
+    }
+  }
+}
+
+}  // namespace
+
+Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_threads)
+    : max_tokens(tokens) {
+  const size_t heads = size_t{config.num_heads} * config.head_dim;
+  const size_t kv_heads = size_t{config.num_kv_heads} * config.head_dim;
+  residual.resize(tokens * config.hidden_size);
+  normed.resize(tokens * config.hidden_size);
+  projected.resize(tokens * heads);
+  keys.resize(tokens * kv_heads);
+  values.resize(tokens * kv_heads);
+  gate.resize(tokens * config.intermediate_size);
+  up.resize(tokens * config.intermediate_size);
+  for (size_t kind = 0; kind < NumRopeTables(config); ++kind) {
+    const RopeRecipe& recipe = kind == 0 ? config.rope : config.local_rope;
+    angles[kind].cosine.resize(tokens * recipe.dims / 2);
+    angles[kind].sine.resize(tokens * recipe.dims / 2);
+  }
+  queries.resize(tokens * heads);
+  attended.resize(tokens * heads);
+  scratch_per_thread = std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
+                                 MatMulScratch(config.intermediate_size)});
+  scratch.resize(num_threads * scratch_per_thread);
+  const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
+  steps.resize(tokens * widest);
+  scales.resize(tokens * (widest / kPackedGroup));
+  sums.resize(scales.size());
+}
+
+Transformer::Transformer(const Model& model, const Backend& backend, ThreadPool& threads,
+                         uint64_t length, const LinearLayers* device)
+    : model_(model), backend_(backend), threads_(threads), device_(device) {
+  const ModelConfig& config = model.config();
+  rope_[0] = MakeRopeTable(config.rope, length);
+  if (NumRopeTables(config) == 2) rope_[1] = MakeRopeTable(config.local_rope, length);
+}
+
+void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  assert(ids.size() <= a.max_tokens);
+  for (size_t t = 0; t < ids.size(); ++t) {
+    assert(ids[t] >= 0 && static_cast<uint32_t>(ids[t]) < config.vocab_size);
+    float* const row = a.residual.data() + t * config.hidden_size;
+    EmbeddingOf(backend_, model_.weights().embedding(), static_cast<size_t>(ids[t]),
+                {row, 1, config.hidden_size});
+    for (size_t i = 0; config.embedding_scale != 1 && i < config.hidden_size; ++i) {
+      row[i] *= config.embedding_scale;
+    }
+  }
+  for (size_t kind = 0; kind < NumRopeTables(config); ++kind) {
+    const RopeTable& table = rope_[kind];
+    const size_t half = table.frequencies.size();
+    Activations::Angles& angles = a.angles[kind];
+    for (size_t i = 0; i < ids.size() * half; ++i) {
+      // In float32, as transformers does: the model was trained with these very angles.
+      const float angle =
+          static_cast<float>(first_position + i / half) * table.frequencies[i % half];
+      angles.cosine[i] = std::cos(angle) * table.attention_factor;
+      angles.sine[i] = std::sin(angle) * table.attention_factor;
+    }
+  }
+  a.is_embedded = true;
+}
+
+void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
+                         bool accumulate, Activations& a) const {
+  static_assert(kColumnsPerItem % kPackedColumns == 0);
+  const size_t columns = weight.num_rows();
+  const Int8Rows quantised = weight.is_packed() ? Quantise(input, a) : Int8Rows();
+  const auto run = [&](size_t begin, size_t end, size_t slot) {
+    if (weight.is_packed()) {
+      return backend_.packed_matmul({.input = quantised,
+                                     .weight = weight.packed,
+                                     .output = output,
+                                     .column_begin = begin,
+                                     .column_end = end,
+                                     .accumulate = accumulate});
+    }
+    backend_.matmul({.input = input,
+                     .weight = weight.rows,
+                     .output = output,
+                     .column_begin = begin,
+                     .column_end = end,
+                     .accumulate = accumulate,
+                     .scratch = std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread,
+                                                                    a.scratch_per_thread)});
+  };
+  if (input.num_rows * columns * weight.num_cols() <= kInlineWork) return run(0, columns, 0);
+  const size_t items = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
+  threads_.ParallelFor(items, [&](size_t item, size_t slot) {
+    const size_t begin = item * kColumnsPerItem;
+    run(begin, std::min(begin + kColumnsPerItem, columns), slot);
+  });
+}
+
+Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
+  const size_t cols = input.num_cols, num_groups = cols / kPackedGroup;
+  const size_t items = (input.num_rows + kTokensPerItem - 1) / kTokensPerItem;
+  const auto run = [&](size_t item, size_t) {
+    const size_t begin = item * kTokensPerItem;
+    const size_t end = std::min(begin + kTokensPerItem, input.num_rows);
+    backend_.quantise_rows(
+        {.input = input.Slice(begin, end),
+         .steps = std::span<int8_t>(a.steps).subspan(begin * cols, (end - begin) * cols),
+         .scales =
+             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups),
+         .sums = std::span<float>(a.sums).subspan(begin * num_groups, (end - begin) * num_groups)});
+  };
+  if (items == 1) {
+    run(0, 0);
+  } else {
+    threads_.ParallelFor(items, run);
+  }
+  return {a.steps.data(), a.scales.data(), a.sums.data(), input.num_rows, cols};
+}
+
+void Transformer::Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const {
+  const size_t hidden = model_.config().hidden_size;
+  backend_.rms_norm({.input = Rows<const float>(a.residual.data(), num_tokens, hidden),
+                     .weight = weight,
+                     .epsilon = model_.config().rms_norm_epsilon,
+                     .output = {a.normed.data(), num_tokens, hidden}});
+}
+
+void Transformer::NormHeads(Rows<float> rows, const std::vector<float>& weight) const {
+  if (weight.empty()) return;
+  const Rows<float> heads(rows.data, rows.num_rows * rows.num_cols / weight.size(), weight.size());
+  backend_.rms_norm({.input = heads,
+                     .weight = weight,
+                     .epsilon = model_.config().rms_norm_epsilon,
+                     .output = heads});
+}
+
+void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight,
+                          std::span<const float> bias, const std::vector<float>& post_norm,
+                          Activations& a) const {
+  const size_t hidden = model_.config().hidden_size;
+  const Rows<float> residual(a.residual.data(), input.num_rows, hidden);
+  if (post_norm.empty()) {
+    MatMul(input, weight, residual, true, a);
+    return AddBias(bias, residual);
+  }
+  const Rows<float> part(a.normed.data(), input.num_rows, hidden);
+  MatMul(input, weight, part, false, a);
+  AddBias(bias, part);
+  backend_.rms_norm({.input = part,
+                     .weight = post_norm,
+                     .epsilon = model_.config().rms_norm_epsilon,
+                     .output = part});
+  AddRows(part, residual);
+}
+
+// In a.projected, a.keys and a.values.
+void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  const LayerWeights& weights = model_.weights().layer(layer);
+  const size_t hidden = config.hidden_size, dim = config.head_dim;
+  const size_t q_cols = config.num_heads * dim, kv_cols = config.num_kv_heads * dim;
+  const Rows<float> q(a.projected.data(), num_tokens, q_cols);
+  const Rows<float> k(a.keys.data(), num_tokens, kv_cols);
+  const Rows<float> v(a.values.data(), num_tokens, kv_cols);
+
+  Norm(weights.attention_norm, num_tokens, a);
+  const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
+  MatMul(normed, weights.q, q, false, a);
+  MatMul(normed, weights.k, k, false, a);
+  MatMul(normed, weights.v, v, false, a);
+  AddBias(weights.q_bias, q);
+  AddBias(weights.k_bias, k);
+  AddBias(weights.v_bias, v);
+  if (config.rope.has_neighbours) {
+    SeparatePairs(q, dim);
+    SeparatePairs(k, dim);
+  }
+  NormHeads(q, weights.q_norm);
+  NormHeads(k, weights.k_norm);
+  const bool is_local = NumRopeTables(config) == 2 && config.is_windowed(layer);
+  const Activations::Angles& angles = a.angles[is_local];
+  const size_t half = rope_[is_local].frequencies.size();
+  const Rows<const float> cosine(angles.cosine.data(), num_tokens, half);
+  const Rows<const float> sine(angles.sine.data(), num_tokens, half);
+  backend_.rope({.heads = q, .head_dim = dim, .cosine = cosine, .sine = sine});
+  backend_.rope({.heads = k, .head_dim = dim, .cosine = cosine, .sine = sine});
+
+  if (config.query_scale != 1) {
+    for (size_t i = 0; i < num_tokens * q_cols; ++i) q.data[i] *= config.query_scale;
+  }
+}
+
+Status Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
+  if (device_ != nullptr) {
+    LECTERN_RETURN_IF_ERROR(device_->Project(layer, num_tokens, a));
+    if (a.attends_on_device || a.keeps_queries) return {};
+  } else {
+    ProjectHere(layer, num_tokens, a);
+  }
+  GroupHeads(a.projected, num_tokens, a.queries);
+  return {};
+}
+
+void Transformer::GroupHeads(const std::vector<float>& rows, size_t num_tokens,
+                             std::vector<float>& grouped) const {
+  const ModelConfig& config = model_.config();
+  const size_t q_cols = size_t{config.num_heads} * config.head_dim;
+  const size_t group_cols = size_t{config.query_group()} * config.head_dim;
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    float* to = Grouped(grouped, head, num_tokens).data;
+    for (size_t t = 0; t < num_tokens; ++t) {
+      std::copy_n(rows.data() + t * q_cols + head * group_cols, group_cols, to + t * group_cols);
+    }
+  }
+}
+
+Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a,
+                                 std::span<double> cosines) const {
+  if (a.is_attended || a.attends_on_device) {
+    return device_->AddAttention(layer, num_tokens, a, cosines);
+  }
+  const ModelConfig& config = model_.config();
+  const size_t q_cols = size_t{config.num_heads} * config.head_dim;
+  const size_t group_cols = size_t{config.query_group()} * config.head_dim;
+  const Rows<float> attention(a.projected.data(), num_tokens, q_cols);
+  for (size_t head = 0; head < config.num_kv_heads; ++head) {
+    const float* from = Grouped(a.attended, head, num_tokens).data;
+    for (size_t t = 0; t < num_tokens; ++t) {
+      std::copy_n(from + t * group_cols, group_cols, attention[t] + head * group_cols);
+    }
+  }
+  if (device_ != nullptr) return device_->AddAttention(layer, num_tokens, a, cosines);
+  const LayerWeights& weights = model_.weights().layer(layer);
+  if (!cosines.empty()) a.before = a.residual;
+  AddPart(attention, weights.o, weights.o_bias, weights.attention_post_norm, a);
+  if (!cosines.empty()) MeasureCosines(num_tokens, a, cosines);
+  return {};
+}
+
+void Transformer::MeasureCosines(size_t num_tokens, const Activations& a,
+                                 std::span<double> cosines) const {
+  const size_t hidden = model_.config().hidden_size, first = num_tokens - cosines.size();
+  threads_.ParallelFor(cosines.size(), [&](size_t item, size_t) {
+    const float* before = a.before.data() + (first + item) * hidden;
+    const float* after = a.residual.data() + (first + item) * hidden;
+    double product = 0, before_norm = 0, after_norm = 0;
+    for (size_t i = 0; i < hidden; ++i) {
+      product += double{before[i]} * after[i];
+      before_norm += double{before[i]} * before[i];
+      after_norm += double{after[i]} * after[i];
+    }
+    const double norms = std::sqrt(before_norm * after_norm);
+    cosines[item] = norms > 0 ? product / norms : 1;
+  });
+}
+
+Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
+  if (device_ != nullptr) return device_->AddMlp(layer, num_tokens, a);
+  const ModelConfig& config = model_.config();
+  const LayerWeights& weights = model_.weights().layer(layer);
+  const size_t hidden = config.hidden_size, ffn = config.intermediate_size;
+  Norm(weights.mlp_norm, num_tokens, a);
+  const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
+  MatMul(normed, weights.gate, {a.gate.data(), num_tokens, ffn}, false, a);
+  MatMul(normed, weights.up, {a.up.data(), num_tokens, ffn}, false, a);
+  threads_.ParallelFor((num_tokens + kTokensPerItem - 1) / kTokensPerItem, [&](size_t item,
+                                                                               size_t) {
+    const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
+    const Rows<float> gate(a.gate.data() + begin * ffn, rows, ffn);
+    backend_.glu({.gate = gate,
+                  .up = Rows<const float>(a.up.data() + begin * ffn, rows, ffn),
+                  .output = gate,
+                  .activation = config.activation});
+  });
+  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
+          weights.mlp_post_norm, a);
+  return {};
+}
+
+Status Transformer::RunLayers(size_t num_tokens, Activations& a,
+                              FunctionRef<Status(uint32_t layer)> attend) const {
+  for (uint32_t layer = 0; layer < model_.config().num_layers; ++layer) {
+    LECTERN_RETURN_IF_ERROR(Project(layer, num_tokens, a));
+    LECTERN_RETURN_IF_ERROR(attend(layer));
+    LECTERN_RETURN_IF_ERROR(Finish(layer, num_tokens, a));
+  }
+  return {};
+}
+
+Status Transformer::RunToken(Activations& a, FunctionRef<Status(uint32_t layer)> attend) const {
+  const auto layers = [&] { return RunLayers(1, a, attend); };
+  return a.attends_on_device ? device_->RunRecorded(a, layers) : layers();
+}
+
+Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
+                           Rows<float> logits) const {
+  if (device_ != nullptr) return device_->Logits(first, num_tokens, a, logits);
+  const ModelConfig& config = model_.config();
+  const size_t hidden = config.hidden_size;
+  const Rows<float> normed(a.normed.data(), num_tokens, hidden);
+  backend_.rms_norm(
+      {.input = Rows<const float>(a.residual.data() + first * hidden, num_tokens, hidden),
+       .weight = model_.weights().final_norm(),
+       .epsilon = config.rms_norm_epsilon,
+       .output = normed});
+  MatMul(normed, model_.weights().output(), logits, false, a);
+  Softcap(backend_, logits, config.logit_softcap);
+  return {};
+}
+
+}  // namespace lectern

@@ -1,0 +1,56 @@
+// Keys and values of a conversation on a device (on the host: engine/attention/session_rows.h): the tokens
+// after the fixed context, exact, of all layers, in their order.
+#ifndef LECTERN_ENGINE_GPU_CONVERSATION_H_
+#define LECTERN_ENGINE_GPU_CONVERSATION_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/attention/conversation.h"
+#include "engine/attention/session_rows.h"
+#include "engine/gpu/resident_document.h"
+#include "engine/gpu/row_attention.h"
+#include "engine/model/weights/config.h"
+
+namespace lectern {
+
+// Of one session; one thread at a time. Rows are f16 or bf16.
+class DeviceConversation final : public Conversation {
+ public:
+  // Shares the stream, borrows the backend, which rounds, and the model's config.
+  DeviceConversation(std::shared_ptr<DeviceStream> stream, const ModelConfig& config, Dtype dtype,
+                     const Backend& backend);
+
+  // Tokens that there is room for. Those of kv head h of a layer are rows [h * capacity, …).
+  uint32_t capacity() const { return capacity_; }
+  // Room for so many tokens at least, and `num_kept` tokens stay. kOutOfMemory and other errors of
+  // DeviceArray: all is as before.
+  Status Reserve(size_t num_kept, size_t num_tokens);
+  // Causal, of rows_per_head = capacity; positions count from the first token here.
+  DeviceKv View(uint32_t layer) const;
+  // Tokens [first + *step, …) of a layer, from floats of the device, [tokens, kv heads * head_dim]
+  // each. Enqueued on a stream that comes after whatever else uses these rows.
+  Status Store(CudaStream& stream, uint32_t layer, size_t num_tokens, const float* keys,
+               const float* values, uint32_t first, const uint32_t* step = nullptr) const;
+
+  // The same of floats of the host. Waits.
+  Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
+                uint32_t first);
+  // Waits. Errors as DeviceRowAttention's.
+  Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
+  // The first `num_tokens` of all layers, to the end of `rows`. Waits.
+  Status Read(uint32_t num_tokens, SessionRows& rows);
+
+ private:
+  const std::shared_ptr<DeviceStream> stream_;
+  const ModelConfig& config_;
+  const Dtype dtype_;
+  DeviceRowAttention attention_;
+  uint32_t capacity_ = 0;
+  std::vector<DeviceKvRows> layers_;
+  DeviceArray<float> appended_;  // keys, then values
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_CONVERSATION_H_

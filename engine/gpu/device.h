@@ -1,0 +1,148 @@
+// The GPU of an engine: which one, how much of its memory, and its errors as Lectern's.
+//
+// Everything on it is met through the table of kernels/cuda/kernels.h, so that the engine has no
+// part of CUDA in it and tests can put an emulated device in its place.
+#ifndef LECTERN_ENGINE_GPU_DEVICE_H_
+#define LECTERN_ENGINE_GPU_DEVICE_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "kernels/cuda/device.h"
+#include "kernels/function_ref.h"
+#include "store/ram_limit.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Thread-safe.
+class Device {
+ public:
+  // Bytes of its memory that may be taken; 0: what is free, less a reserve. Errors of OpenDevice.
+  static Result<std::shared_ptr<Device>> Open(const CudaKernels& kernels, int index,
+                                              uint64_t memory_bytes);
+
+  const CudaKernels& kernels() const { return kernels_; }
+  const CudaDeviceInfo& info() const { return info_; }
+  const std::shared_ptr<RamLimit>& memory() const { return memory_; }
+  std::string name() const { return "cuda:" + std::to_string(info_.index); }
+
+  // kOutOfMemory, param "device_memory"; kIoError where the device is lost to this process, also of
+  // every later call; kInternal for what a kernel refuses.
+  Status Check(const CudaStatus& status) const;
+  Status Check(Status status) const;  // of what FromCuda made of one
+  // Of a device that was lost before.
+  Status CheckAlive() const;
+
+ private:
+  Device(const CudaKernels& kernels, const CudaDeviceInfo& info, uint64_t memory_bytes);
+
+  const CudaKernels& kernels_;
+  const CudaDeviceInfo info_;
+  const std::shared_ptr<RamLimit> memory_;
+  mutable std::atomic<bool> is_lost_ = false;
+};
+
+// What cuBLAS is given (kernels/cuda/matmul_cublas.cu), and as much for what it keeps besides.
+inline constexpr uint64_t kDeviceStreamBytes = uint64_t{64} << 20;
+
+// A queue of work, and what it takes of the device's memory. One thread at a time.
+class DeviceStream {
+ public:
+  static Result<std::shared_ptr<DeviceStream>> Create(std::shared_ptr<const Device> device);
+
+  const Device& device() const { return *device_; }
+  CudaStream& stream() { return stream_; }
+  // While it records, nothing that fails is the device's.
+  Status Check(const CudaStatus& status) const;
+  Status Wait() { return Check(stream_.Wait()); }
+
+  // What `enqueue` enqueues becomes `graph`; nothing of it runs. Errors of `enqueue`; kIoError,
+  // kOutOfMemory where it cannot be recorded: the device is as before.
+  Status Record(CudaGraph& graph, FunctionRef<Status()> enqueue);
+  bool is_recording() const { return is_recording_; }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  RamLimit::Share share_;
+  CudaStream stream_;
+  bool is_recording_ = false;
+};
+
+// Waits at the end of a scope for the work of a stream, so that after an error nothing of it still
+// reads or writes what the caller is about to let go.
+class WaitsForStream {
+ public:
+  explicit WaitsForStream(DeviceStream& stream) : stream_(stream) {}
+  ~WaitsForStream() { (void)stream_.stream().Wait(); }
+  WaitsForStream(const WaitsForStream&) = delete;
+
+ private:
+  DeviceStream& stream_;
+};
+
+// Device memory that counts against the limit.
+template <typename T>
+class DeviceArray {
+ public:
+  // Room for `size` elements at least; what was there is lost where it grows. kOutOfMemory says
+  // what it is for, and leaves it empty. kIoError: not while the stream records, for which others
+  // may wait who have to give memory back first.
+  Status Reserve(DeviceStream& stream, size_t size, const char* what) {
+    if (size <= buffer_.size()) return {};
+    if (stream.is_recording()) return {Code::kIoError, "memory is wanted while a step is recorded"};
+    buffer_ = DeviceBuffer<T>();
+    share_ = RamLimit::Share();
+    LECTERN_ASSIGN(share_, stream.device().memory()->Reserve(
+                               size * sizeof(T), what,
+                               "give a smaller model or shorter text, or run on the CPU "
+                               "(device \"cpu\")"));
+    const Status status =
+        stream.Check(DeviceBuffer<T>::Create(stream.stream(), size, buffer_));
+    if (!status.ok()) share_ = RamLimit::Share();
+    return status;
+  }
+  T* data() const { return buffer_.data(); }
+  size_t size() const { return buffer_.size(); }
+  bool empty() const { return buffer_.size() == 0; }
+
+  // Enqueued; see DeviceBuffer.
+  Status Upload(DeviceStream& stream, const T* from, size_t count, size_t at = 0) const {
+    return stream.Check(buffer_.Upload(stream.stream(), from, count, at));
+  }
+  Status Download(DeviceStream& stream, T* to, size_t count, size_t at = 0) const {
+    return stream.Check(buffer_.Download(stream.stream(), to, count, at));
+  }
+  Status Clear(DeviceStream& stream) const {
+    return stream.Check(buffer_.Fill(stream.stream(), 0));
+  }
+
+ private:
+  RamLimit::Share share_;  // given back when the memory is
+  DeviceBuffer<T> buffer_;
+};
+
+// What queries are rounded to that meet rows of this type on a device.
+inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
+
+// Of what the device's memory, not the host's, is too small for.
+inline bool IsForWantOfDeviceMemory(const Status& status) {
+  return status.code() == Code::kOutOfMemory && status.param() == "device_memory";
+}
+
+struct DeviceChoice {
+  std::shared_ptr<Device> device;  // nullptr: the CPU
+  std::string fallback;            // why, where "auto" found no GPU; else empty
+};
+// `name`: "cpu" or empty, "cuda" (the first GPU), "cuda:N", "auto" (the first GPU, or else the
+// CPU). `kernels`: nullptr: of liblectern_cuda.so.1. kInvalidArgument, param "device": no such name
+// or GPU, no driver, one too old, no library; the message says which and the way out.
+// kOutOfMemory, param "device_memory": more than the GPU has free.
+Result<DeviceChoice> ChooseDevice(const std::string& name, uint64_t memory_bytes,
+                                  const CudaKernels* kernels);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_DEVICE_H_

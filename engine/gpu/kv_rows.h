@@ -1,0 +1,119 @@
+// Stored rows on their way to a device, and there.
+#ifndef LECTERN_ENGINE_GPU_KV_ROWS_H_
+#define LECTERN_ENGINE_GPU_KV_ROWS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "engine/gpu/device.h"
+#include "index/head_index.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/function_ref.h"
+
+namespace lectern {
+
+// Whether kernels can attend to rows of this type and width there: f16, bf16 and q8, up to 256
+// numbers, as far as a block has the shared memory for a question's tiles (an RTX 30 or 40: 128).
+bool HasDeviceAttention(const Device& device, Dtype dtype, size_t head_dim);
+
+// Keys and values as kernels read them (DeviceKv), of any number of heads.
+class DeviceKvRows {
+ public:
+  Status Reserve(DeviceStream& stream, Dtype dtype, size_t head_dim, size_t num_rows,
+                 const char* what);
+  DeviceKv view() const {
+    return {.keys = keys_.data(),
+            .values = values_.data(),
+            .dtype = dtype_,
+            .key_scales = key_scales_.data(),
+            .value_scales = value_scales_.data()};
+  }
+  // For kernels that store rows there.
+  std::byte* keys() const { return keys_.data(); }
+  std::byte* values() const { return values_.data(); }
+  // Rows, not of q8, to those from `at` on. Enqueued: they must stay as they are until it ran.
+  Status Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
+                size_t at) const;
+  // Rows [first, first + count), not of q8, from others of the device, or to the host. Enqueued.
+  Status Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first, size_t count,
+              size_t at) const;
+  Status Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,
+                  std::byte* values) const;
+  // Rows [0, num_rows) of others of the same type and width to rows `places` (of the device, all
+  // different). Enqueued.
+  Status Place(DeviceStream& stream, const DeviceKvRows& from, const uint32_t* places,
+               size_t num_rows) const;
+
+ private:
+  friend class KvStaging;
+  Dtype dtype_ = Dtype::kF16;
+  size_t head_dim_ = 0;
+  DeviceArray<std::byte> keys_, values_;
+  DeviceArray<f16> key_scales_, value_scales_;  // of q8
+};
+
+// What is on its way to a device, in memory of the host that it copies from at full speed (pinned;
+// where that cannot be had, pageable): one half is filled while the device copies the other. Of one
+// stream; it must be waited for before this goes.
+class KvStaging {
+ public:
+  // Halves of so many bytes: a few rows, and numbers, at least.
+  explicit KvStaging(size_t half_bytes = size_t{4} << 20) : half_bytes_(half_bytes) {}
+
+  // Rows that are added from now on become those of `to` from `at` on.
+  void Begin(const DeviceKvRows& to, size_t at);
+  // Rows since Begin.
+  size_t num_rows() const { return num_rows_; }
+  // Copies rows of the type and width of Begin's; enqueues a half that is full. Errors of
+  // Device::Check.
+  Status Add(DeviceStream& stream, const TypedRows& keys, const TypedRows& values);
+  // Of a head, some clustered rows, ascending; kChecksumMismatch too.
+  Status AddGathered(DeviceStream& stream, const HeadIndex& head, std::span<const uint32_t> rows);
+  // Enqueues the rest.
+  Status End(DeviceStream& stream);
+  // Elements to those of `to` from 0 on; enqueued.
+  template <typename T>
+  Status Upload(DeviceStream& stream, std::span<const T> from, const DeviceArray<T>& to) {
+    const size_t at_once = half_bytes_ / sizeof(T);
+    for (size_t at = 0; at < from.size(); at += at_once) {
+      const size_t count = std::min(at_once, from.size() - at);
+      std::memcpy(Half(stream), from.data() + at, count * sizeof(T));
+      LECTERN_RETURN_IF_ERROR(Turn(stream));
+      LECTERN_RETURN_IF_ERROR(to.Upload(stream, reinterpret_cast<const T*>(Filled()), count, at));
+    }
+    return {};
+  }
+
+ private:
+  // Parts of a half; scales are of q8.
+  enum Part { kKeys, kValues, kKeyScales, kValueScales, kNumParts };
+  std::byte* Half(DeviceStream& stream);  // that nobody copies from
+  std::byte* Filled() { return halves_[1 - current_].data(); }
+  Status Turn(DeviceStream& stream);
+  Status EnqueueRows(DeviceStream& stream);
+  void Copy(const TypedRows& rows, Part data, Part scales, size_t at, std::byte* half) const;
+  size_t room() const { return rows_per_half_ - num_filled_; }
+
+  const size_t half_bytes_;
+  std::array<HostBuffer<std::byte>, 2> halves_;
+  size_t current_ = 0;       // is filled
+  bool is_copying_ = false;  // the other, perhaps
+  const DeviceKvRows* to_ = nullptr;
+  size_t at_ = 0;  // of the first row of the half
+  size_t num_rows_ = 0, num_filled_ = 0, rows_per_half_ = 0;
+  std::array<size_t, kNumParts> row_bytes_ = {}, offsets_ = {};
+  std::vector<std::byte> keys_, values_;  // of q8, gathered
+};
+
+// Calls add(rows) with blocks of rows of a head, verified, that cover [begin, end): of its exact
+// rows and of whole clusters. Stops at the first error.
+Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
+                          FunctionRef<Status(const TypedRows& keys, const TypedRows& values)> add);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_KV_ROWS_H_

@@ -1,0 +1,122 @@
+// Lookups on a device, of a few query rows, as a token of an answer has them
+// (kernels/cuda/row_lookup.h), or of a question's (question_lookup.h), and how their budgets are
+// spent there.
+#ifndef LECTERN_ENGINE_GPU_LOOKUP_H_
+#define LECTERN_ENGINE_GPU_LOOKUP_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/gpu/kv_rows.h"
+#include "index/lookup.h"
+#include "kernels/cuda/question_lookup.h"
+#include "kernels/cuda/row_lookup.h"
+
+namespace lectern {
+
+// Row codes and finest centroids of a layer's heads. Immutable; thread-safe.
+class DeviceCodes {
+ public:
+  // Of heads that all have clusters and row codes.
+  static bool Has(std::span<const HeadIndex> heads);
+  static uint64_t Bytes(std::span<const HeadIndex> heads);
+  // Verifies and brings them, through `staging` where it is given. nullptr: a centroid that dtype()
+  // does not hold. kChecksumMismatch, kCorrupt, errors of DeviceArray and Device::Check.
+  static Result<std::unique_ptr<const DeviceCodes>> Bring(std::span<const HeadIndex> heads,
+                                                          const Backend& backend,
+                                                          DeviceStream& stream,
+                                                          KvStaging* staging = nullptr);
+
+  const DeviceRowCodes& view() const { return view_; }
+  Dtype dtype() const { return dtype_; }  // of centroids, and so of queries
+  // The tail: mean values of the clusters that groups are, of the rows' type, those of head h from
+  // entry h * view().most_groups on. A source of attention but for its logits.
+  DeviceKv tail() const { return tail_; }
+  uint32_t num_groups(size_t head) const { return num_groups_[head]; }
+
+ private:
+  DeviceRowCodes view_;
+  Dtype dtype_ = Dtype::kF16;
+  DeviceArray<uint8_t> planes_, fine_planes_;
+  DeviceArray<float> factors_, fine_factors_;
+  DeviceArray<uint32_t> clusters_, places_;  // the second: all other numbers of view_
+  DeviceArray<uint16_t> centroids_;
+  DeviceKv tail_;
+  std::vector<uint32_t> num_groups_;
+  DeviceArray<float> deviations_;
+  DeviceArray<std::byte> mean_values_;
+  DeviceArray<f16> mean_value_scales_;  // of q8
+};
+
+// One thread at a time. Memory stays from call to call.
+class DeviceLookup {
+ public:
+  // Shares the stream, borrows the backend, which rounds.
+  DeviceLookup(std::shared_ptr<DeviceStream> stream, const Backend& backend)
+      : stream_(std::move(stream)), backend_(backend) {}
+
+  // How a budget (share of the layer's K and V bytes) is spent; every finest centroid is read.
+  // nullopt: too little is left to rows.
+  struct Share {
+    uint32_t num_coded, num_refined, num_wanted;  // of all heads
+    uint64_t bytes;                               // that are read in all, exact rows included
+  };
+  // By so many query rows of a head, at most kMostLookupQueries: as index/lookup.h's.
+  static std::optional<Share> ShareOfToken(std::span<const HeadIndex> heads, double kv_budget,
+                                           bool tail, size_t num_query_rows);
+  // Every row code is read, as products of a question's many rows hide that, and what is left goes
+  // to rows and to four times as many fine codes; where too little would be left, row codes of the
+  // best clusters, as index/lookup.h's.
+  static std::optional<Share> ShareOfQuestion(std::span<const HeadIndex> heads, double kv_budget,
+                                              bool tail, size_t num_query_rows);
+
+  // index/lookup.h's Lookup by its default rule, but that all finest clusters are looked up, and
+  // that it is not known of which rows codes are read: of at most kMostLookupQueries rows as a
+  // token's, of more as a question's. false, and nothing is found: it is for the host's Lookup, as
+  // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads or a
+  // bound, as centroids would leave less than a quarter of the budget to rows and codes, or as
+  // there is no memory. Errors of Device::Check. HeadSelection::logit_tail is empty: what it would
+  // hold stays there until the next one.
+  Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
+                      std::vector<HeadSelection>& selections);
+  // Of what was found last: as CudaCodesLookupArgs::tail of these codes, and into the selections.
+  const float* tail() const { return masses_.data() + num_masses_; }
+  Status BringTail(const DeviceCodes& codes, const LookupArgs& args,
+                   std::vector<HeadSelection>& selections);
+
+  // Of device memory that it takes at most for tokens of such heads. Questions of some hundred
+  // tokens, whose masses by row codes are not kept, take less.
+  static uint64_t MostBytes(std::span<const HeadIndex> heads);
+
+ private:
+  Result<bool> TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
+                         std::vector<HeadSelection>& selections);
+  void FindChoosing(const LookupArgs& args, bool is_question);
+  Status BringInputs(const DeviceCodes& codes, const LookupArgs& args);
+  void Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
+              std::vector<HeadSelection>& selections) const;
+
+  const std::shared_ptr<DeviceStream> stream_;
+  const Backend& backend_;
+  // Query rows for which there was no room: asking again would drive out layers, for each of them.
+  size_t too_many_queries_ = SIZE_MAX;
+  std::vector<uint16_t> host_queries_;  // of all heads, one after the other
+  // Rows that choose, with an LSE, and what they count: of a token all.
+  std::vector<uint32_t> host_choosing_;
+  std::vector<float> host_weights_;
+  std::vector<float> host_known_;  // LSEs
+  DeviceArray<uint16_t> queries_;
+  DeviceArray<uint32_t> choosing_;
+  DeviceArray<float> weights_, known_, scratch_;
+  DeviceArray<uint32_t> found_;  // counts, rows
+  DeviceArray<float> masses_;    // LSEs; those of the tails; and, from num_masses_ on, the tails
+  size_t num_masses_ = 0;
+  std::vector<uint32_t> host_found_;
+  std::vector<float> host_masses_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_LOOKUP_H_

@@ -1,0 +1,120 @@
+// Attention of a document's chunks on a device while it is prefilled: every token over all
+// before it, exactly.
+//
+// Keys and values come to it as the spill rounds them. Layers stay there, the first ones, as
+// long as there is room for all rows that they will have, and for a question beside; the rows of
+// others are brought from the spill, block by block, for every chunk, as are those of windowed
+// layers, which are few. What a layer's attention is cut into follows from the shapes and the
+// kind of device alone, so that where its rows are, and how much memory there is, changes no
+// bit.
+//
+// Rows come to the spill as the device rounds them, through pinned memory; of a layer that stays
+// they are written while the device attends. What is the CPU's: sums of squared attention, the
+// spill itself, and of a sparse prefill its clusters and all attention to them.
+//
+// Queries are rounded to the type of the rows (f16 or bf16), products are summed in float:
+// outputs lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU. Every product
+// of a layer rounds what it multiplies by 2^-12 in the mean (bf16: 2^-9), some ten of them come
+// before the keys of a third layer: the tests hold keys and values to 5e-3 of their spread in
+// the mean square, eight times that at most (with rows or weights of bf16 4e-2). With packed
+// weights (--weights q8, q4) they are further from the CPU's, which rounds what it multiplies
+// those by to 8 bits.
+#ifndef LECTERN_ENGINE_GPU_PREFILL_H_
+#define LECTERN_ENGINE_GPU_PREFILL_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/document/kv_spill.h"
+#include "engine/forward/transformer.h"
+#include "engine/gpu/linear_layers.h"
+#include "engine/gpu/memory_plan.h"
+#include "engine/gpu/resident_document.h"
+#include "engine/gpu/row_attention.h"
+
+namespace lectern {
+
+// One thread at a time.
+class DevicePrefill {
+ public:
+  // Takes what it will need of the device: activations of a chunk, a block of rows, and layers as
+  // long as there is room. Borrows transformer, spill and activations. kOutOfMemory, param
+  // "device_memory", where even one chunk finds no room; errors of Device::Check.
+  static Result<std::unique_ptr<DevicePrefill>> Create(const Transformer& transformer,
+                                                       KvSpill& spill, Activations& activations,
+                                                       const DevicePrefillShape& shape);
+
+  struct Args {
+    uint32_t layer;
+    uint64_t begin, end;  // tokens of the chunk, which Project left
+    size_t first_token;   // of those that attend; the rest is left as it is
+    uint64_t first_key;   // that any of them sees
+    const std::function<bool()>& is_cancelled;
+  };
+  // The chunk's keys and values, as Project left them on the device, become the spill's, rounded as
+  // KvSpill::Append rounds them. Its errors, and those of Device::Check.
+  Status Store(uint32_t layer, uint64_t begin, uint64_t end);
+  // Stores them and attends: the output becomes the device's `projected`
+  // (Activations::is_attended). kCancelled too.
+  Status Attend(const Args& args);
+  // Of the last Attend, [kv heads][query rows of the tokens that attended]. Waits.
+  Status ReadLse(std::span<float> lse);
+  // The output of the last Attend, which was of all tokens -> Activations::attended, and its
+  // states' [kv heads][query rows] maximum, a log-sum-exp, and sum, 1. It is the host's from now
+  // on.
+  Status ReadOutput(size_t num_tokens, std::span<float> max, std::span<float> sum);
+
+  size_t num_resident() const { return resident_.size(); }  // layers
+
+ private:
+  DevicePrefill(const Transformer& transformer, KvSpill& spill, Activations& activations,
+                const DevicePrefillShape& shape)
+      : transformer_(transformer),
+        config_(transformer.model().config()),
+        spill_(spill),
+        a_(activations),
+        shape_(shape) {}
+  Status TakeMemory();
+  Status TakeLayers();
+  Result<DeviceKvRows> TakeLayer(uint32_t layer);
+  const DeviceKvRows* Resident(uint32_t layer) const;
+  struct Cut {
+    std::vector<IndexRange> blocks;  // of positions
+    AttentionWork work;              // of each head block by block
+    std::vector<uint32_t> block_of_item;
+  };
+  Cut CutKeys(const Args& args, bool is_resident) const;
+  Status RoundRows(const DeviceKvRows& to, size_t num_tokens, uint64_t rows_per_head,
+                   uint64_t first_position);
+  Status BringRows(size_t num_tokens);
+  Status AppendRows(uint32_t layer, uint64_t begin, size_t num_tokens);
+  Status RoundQueries(size_t num_tokens);
+  Status AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut);
+  Status AttendBlock(const Args& args, const Cut& cut, uint32_t number);
+  Status Launch(const Args& args, const DeviceKv& rows, uint32_t first_item, uint32_t num_items);
+  Status Join(const Args& args);
+  size_t query_rows(const Args& args) const {
+    return (args.end - args.begin - args.first_token) * config_.query_group();
+  }
+
+  const Transformer& transformer_;
+  const ModelConfig& config_;
+  KvSpill& spill_;
+  Activations& a_;
+  const DevicePrefillShape shape_;
+  std::vector<DeviceKvRows> resident_;  // [kv heads][L] of the first layers that are not windowed
+  DeviceKvRows staged_;                 // [kv heads][rows of a block], or of the chunk
+  HostBuffer<std::byte> brought_;       // keys, then values, [kv heads][tokens of the chunk]
+  DeviceArray<uint16_t> queries_;       // [tokens, heads * head_dim], of the rows' type
+  DeviceArray<AttentionItem> items_;
+  DeviceArray<uint32_t> item_begin_;
+  DeviceArray<float> partial_out_, partial_max_, partial_sum_;  // states of items
+  DeviceArray<float> lse_;
+  size_t num_attended_ = 0;  // query rows of the last Attend
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_PREFILL_H_

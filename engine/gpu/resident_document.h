@@ -1,0 +1,203 @@
+// A document on a device: codes and rows of its layers, each apart, that stay there as long as
+// there is room for them; what does not is brought when it is read.
+//
+// Codes come first: they say which rows are read, and take a fraction of their room. Rows stay
+// layer by layer where all of the document's fit. Where they do not, a cache of rows of all layers
+// takes what codes and those who ask leave: of the rows that a step chose, the next one chooses
+// most. Layers that are read whole (all the budget, or a window) are no work for a cache, which
+// they would sweep: while there is no cache the first that come stay, as a step comes to every
+// layer in turn and what was used longest ago is needed next; a cache leaves them half of the room
+// at most, and those with a window always theirs. What has no place is brought for each step.
+#ifndef LECTERN_ENGINE_GPU_RESIDENT_DOCUMENT_H_
+#define LECTERN_ENGINE_GPU_RESIDENT_DOCUMENT_H_
+
+#include <algorithm>
+#include <concepts>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/document/document.h"
+#include "engine/gpu/device.h"
+#include "engine/gpu/kv_rows.h"
+#include "engine/gpu/lookup.h"
+#include "engine/gpu/row_slots.h"
+
+namespace lectern {
+
+// Thread-safe; shared by the sessions of a document.
+class DeviceDocument {
+ public:
+  // Borrows the backend, which rounds. `room_for_asking`: bytes of the device that are left to
+  // those who ask, beside what attention takes (DeviceRoomForAsking).
+  DeviceDocument(std::shared_ptr<const Device> device, std::shared_ptr<const Document> document,
+                 const Backend& backend, uint64_t room_for_asking = kDeviceStreamBytes);
+  ~DeviceDocument();
+  DeviceDocument(const DeviceDocument&) = delete;
+
+  struct Layer {
+    DeviceKvRows rows;
+    std::vector<uint32_t> first_row;  // [kv heads]: where each head's begin
+    DeviceArray<uint32_t> positions;  // [rows]: of the document
+  };
+
+ private:
+  // What there is of a layer on the device.
+  template <typename T>
+  struct Slot {
+    std::unique_ptr<const T> item;
+    uint32_t num_users = 0;
+    bool is_coming = false;
+    bool is_refused = false;  // it cannot be had, until memory is given back
+  };
+
+ public:
+  // Rows or codes of a layer, which stay for as long as it lives.
+  template <typename T>
+  class UseOf {
+   public:
+    UseOf() = default;
+    UseOf(UseOf&& other) noexcept { *this = std::move(other); }
+    UseOf& operator=(UseOf&& other) noexcept {
+      std::swap(document_, other.document_);
+      std::swap(slot_, other.slot_);
+      return *this;
+    }
+    ~UseOf() {
+      if (document_ != nullptr) document_->Leave(slot_->num_users);
+    }
+    // nullptr: there is no room for them.
+    const Layer* layer() const requires std::same_as<T, Layer> { return item(); }
+    const DeviceCodes* codes() const requires std::same_as<T, DeviceCodes> { return item(); }
+
+   private:
+    friend class DeviceDocument;
+    UseOf(DeviceDocument* document, Slot<T>* slot) : document_(document), slot_(slot) {}
+    const T* item() const { return document_ != nullptr ? slot_->item.get() : nullptr; }
+    DeviceDocument* document_ = nullptr;
+    Slot<T>* slot_ = nullptr;
+  };
+  using Use = UseOf<Layer>;
+  using CodesUse = UseOf<DeviceCodes>;
+
+  // Of a layer's rows: those that were chosen, or all.
+  enum class Reads { kSome, kAll };
+  // Each brings what it hands out, verified, where there is room and it is not there, and waits
+  // where another thread brings it. kChecksumMismatch, kCorrupt, errors of Device::Check but for
+  // want of memory.
+  Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
+                       KvStaging& staging, Reads reads = Reads::kSome);
+  // None where the document has no codes, or one that its queries' type does not hold.
+  Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
+                            KvStaging& staging);
+
+  // Rows of any layers, each in a slot of its own.
+  struct Cache {
+    Cache(uint32_t num_layers, uint32_t num_slots) : slots(num_layers, num_slots) {}
+    DeviceKvRows rows;
+    RowSlots slots;
+    RamLimit::Share host_memory;  // of the slots' numbers
+  };
+  // The cache, of one thread for as long as it lives: it must have waited for its stream by then.
+  class CacheUse {
+   public:
+    CacheUse() = default;
+    CacheUse(CacheUse&& other) noexcept : document_(std::exchange(other.document_, nullptr)) {}
+    CacheUse& operator=(CacheUse&& other) noexcept {
+      std::swap(document_, other.document_);
+      return *this;
+    }
+    ~CacheUse() {
+      if (document_ != nullptr) document_->LeaveCache();
+    }
+    Cache* cache() const { return document_ != nullptr ? document_->cache_.get() : nullptr; }
+    // It left too little memory to attend: there is no cache now, and later a smaller one.
+    void GiveBack() {
+      if (document_ != nullptr) document_->DropCache();
+    }
+    void Count(uint64_t hits, uint64_t misses) {
+      if (document_ != nullptr) document_->CountRows(hits, misses);
+    }
+
+   private:
+    friend class DeviceDocument;
+    explicit CacheUse(DeviceDocument* document) : document_(document) {}
+    DeviceDocument* document_ = nullptr;
+  };
+  // Waits for another that uses it. Takes memory for it where there is none and there is room; of
+  // no room the cache is nullptr. Errors of Document::Heads and Device::Check but for want of
+  // memory.
+  Result<CacheUse> UseCache(DeviceStream& stream);
+  struct CacheStats {
+    uint64_t num_slots = 0;         // now
+    uint64_t hits = 0, misses = 0;  // rows, since there is this document
+  };
+  CacheStats cache_stats() const;
+
+  const Document& document() const { return *document_; }
+  // Layers whose rows, or codes, are there.
+  size_t num_resident() const { return Count(layers_); }
+  size_t num_coded() const { return Count(codes_); }
+
+ private:
+  // Bytes that parts of the document take of the device.
+  struct Sizes {
+    std::vector<uint64_t> rows, codes;  // [layers]
+    std::vector<uint64_t> num_rows;     // [layers]
+    uint64_t row = 0;                   // keys and values of one
+    uint64_t lookup = 0;                // of a session's lookups at most
+  };
+  // bring() -> Result<std::unique_ptr<const T>>, without the lock; kOutOfMemory: there is no room.
+  template <typename T, typename Bring>
+  Result<UseOf<T>> UseSlot(Slot<T>& slot, const Bring& bring);
+  template <typename T>
+  size_t Count(const std::vector<Slot<T>>& slots) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<size_t>(
+        std::ranges::count_if(slots, [](const Slot<T>& slot) { return slot.item != nullptr; }));
+  }
+  void Leave(uint32_t& num_users);
+  bool HasRoom(uint64_t bytes) const;
+  Status Measure();
+  bool HasRoomForRows(uint32_t layer, Reads reads);
+  bool HasRoomForCodes(uint32_t layer) const;
+  uint64_t MissingCodes() const;
+  uint64_t MissingRows(bool only_windowed) const;
+  Status TakeCache(DeviceStream& stream);
+  uint64_t RoomForCache(uint64_t& num_rows);
+  void LeaveCache();
+  void DropCache();
+  void CountRows(uint64_t hits, uint64_t misses);
+  Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,
+                                                 DeviceStream& stream, KvStaging& staging) const;
+  void DropUnused();
+  bool WaitForCache(std::unique_lock<std::mutex>& lock);
+
+  const std::shared_ptr<const Device> device_;
+  const std::shared_ptr<const Document> document_;
+  const Backend& backend_;
+  const uint64_t room_for_asking_;
+  std::condition_variable arrived_;
+  mutable std::mutex mutex_;    // guards what follows; nothing is reserved while it is held
+  std::optional<Sizes> sizes_;  // written once
+  // [layers]; what is in use stays as it is.
+  std::vector<Slot<Layer>> layers_;
+  std::vector<Slot<DeviceCodes>> codes_;
+  // What room was left for codes, windows and those who ask by: all rows stay, or a cache is there.
+  enum class Plan { kNone, kWhole, kCache } plan_ = Plan::kNone;
+  std::unique_ptr<Cache> cache_;                          // stays as it is while it is used
+  bool is_cache_used_ = false, is_cache_wanted_ = false;  // the second: back, by others
+  std::thread::id cache_user_;
+  bool is_cache_refused_ = false;  // as of a slot
+  uint32_t num_given_back_ = 0;    // as it left too little: each time it comes half as large
+  CacheStats stats_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_RESIDENT_DOCUMENT_H_

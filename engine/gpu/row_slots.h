@@ -1,0 +1,54 @@
+// Which rows of a document lie in which slots of a cache.
+//
+// A clock with chances (CLOCK, Corbató 1968, counting): a hand goes round the slots; one whose row
+// was found since loses a chance for each time the hand comes by, one without chances gives its
+// slot. A row that was found never has none, so what a step reads once makes room for what many
+// steps read.
+#ifndef LECTERN_ENGINE_GPU_ROW_SLOTS_H_
+#define LECTERN_ENGINE_GPU_ROW_SLOTS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lectern {
+
+// One thread at a time.
+class RowSlots {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  RowSlots(uint32_t num_layers, uint32_t num_slots) : slot_of_(num_layers), slots_(num_slots) {}
+  uint32_t num_slots() const { return static_cast<uint32_t>(slots_.size()); }
+  // Of the host's memory, with all rows of the layers that it is for.
+  static uint64_t Bytes(uint64_t num_rows, uint64_t num_slots) {
+    return num_rows * sizeof(uint32_t) + num_slots * sizeof(Slot);
+  }
+
+  // Begins a group of rows of a layer of so many: whose slots are the group's, once they were found
+  // or placed, until the next begins.
+  void BeginGroup(uint32_t layer, uint32_t num_rows);
+  // A row's slot, which is then the group's; kNone: it has none.
+  uint32_t Find(uint32_t row);
+  // The same of many, to `found`: what lies apart is asked for ahead.
+  void Find(std::span<const uint32_t> rows, std::vector<uint32_t>& found);
+  // One for a row that has none; kNone: all are the group's.
+  uint32_t Place(uint32_t row);
+  // What was placed did not come. Any layer that had a group.
+  void Forget(uint32_t layer, uint32_t row);
+
+ private:
+  static constexpr uint8_t kMostChances = 3;
+  struct Slot {
+    uint32_t layer = 0, row = kNone;
+    uint32_t group = 0;  // that used it last
+    uint8_t chances = 0;
+  };
+  std::vector<std::vector<uint32_t>> slot_of_;  // [layers][rows], from a layer's first group on
+  std::vector<Slot> slots_;
+  uint32_t hand_ = 0, layer_ = 0, group_ = 0;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_ROW_SLOTS_H_

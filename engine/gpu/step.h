@@ -1,0 +1,151 @@
+// The attention of a step with nothing between projection and output on the host: what
+// engine/attention/document_attention.h and the session do, enqueued layer by layer on a device.
+//
+// Of a layer, in turn: keys and values of the step's tokens join the conversation's; attention to
+// the conversation, and to the sinks and the window of the document (or all of it); the log-sum-exp
+// of both is what the lookup knows (kernels/cuda/row_lookup.h for a token of an answer,
+// question_lookup.h for a question); then attention to the rows that it lists and to the mean
+// values that stand for the others; and the join of all three. Evidence is summed on the device,
+// what was missed comes back once a step. All of the document's rows have to be on the device, and
+// their codes where a layer is not read whole.
+#ifndef LECTERN_ENGINE_GPU_STEP_H_
+#define LECTERN_ENGINE_GPU_STEP_H_
+
+#include <array>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/attention/step.h"
+#include "engine/gpu/conversation.h"
+#include "engine/gpu/resident_document.h"
+#include "kernels/cuda/row_lookup.h"
+
+namespace lectern {
+
+// Of one session; one thread at a time. Device memory stays from answer to answer.
+class DeviceStep final : public StepAttention {
+ public:
+  // Shares stream, document and conversation, borrows the rest. `staging`: of the document's rows.
+  DeviceStep(std::shared_ptr<DeviceStream> stream, std::shared_ptr<DeviceDocument> document,
+             std::shared_ptr<DeviceConversation> conversation, const ModelConfig& config,
+             KvStaging& staging);
+  ~DeviceStep() override;
+
+  // false: the pass is the host's to attend, as there is another rule or conversation, a limit of
+  // missed attention or budgets of heads, as the rows or codes of a layer are not on the device, a
+  // budget leaves too little to rows (DeviceLookup), or there is no memory. The conversation has room
+  // for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of Device::Check.
+  Result<bool> Begin(const StepPlan& plan) override;
+  // Enqueued on the stream of `a`, without a copy from or to the host.
+  Status Attend(uint32_t layer, Activations& a, size_t row) override;
+  // Once the stream of the activations was waited for. Waits.
+  Result<StepRead> Finish() override;
+  void GiveUp() override { (void)stream_->stream().Wait(); }
+  // Waits, and lets go of the document's layers.
+  Status CollectSums() override;
+  uint64_t graph_key() const override { return key_; }
+  // Lets go of the document's layers, forgets what was gathered and which plan was refused.
+  void Release();
+
+ private:
+  // What passes of one kind have in common: it was made ready for them once.
+  struct Plan {
+    size_t num_tokens = 1;        // of a pass
+    std::vector<double> budgets;  // (0, 1] of every layer; empty: everything is read
+    bool tail = true;
+    std::vector<float> weights;  // as StepPlan's
+    bool has_squares = false, has_masses = false;
+    bool operator==(const Plan&) const = default;
+  };
+  // What the last pass read of a layer.
+  struct LayerRead {
+    bool is_windowed = false, is_sparse = false;
+    uint64_t bytes = 0;              // as DocumentRead's, or its window_bytes
+    double uncalibrated_missed = 0;  // likewise
+    // Where the plan has masses: of what the last token's query rows attend to, summed over them
+    // and all heads, the share that is the document's.
+    double document_mass = 0;
+  };
+  struct Layer;
+  // States of the items of one launch, and where those of each kv head are.
+  struct Part {
+    DeviceArray<float> out, max, sum;
+    DeviceArray<AttentionItem> items;
+    DeviceArray<uint32_t> item_begin;  // [kv heads + 1], then how many there are
+    Status Reserve(DeviceStream& stream, size_t num_items, size_t num_rows, size_t dim);
+    DeviceStates states() const { return {out.data(), max.data(), sum.data()}; }
+  };
+  Result<bool> Prepare(const Plan& plan);
+  Result<bool> TryPrepare();
+  Result<bool> AddLayer(uint32_t number, std::span<const HeadIndex> heads);
+  Status BeginPass(uint32_t num_past);
+  void LetGo();
+  LayerRead Read(uint32_t layer) const;
+  Status TakeMemory();
+  Status FollowConversation();
+  CudaAttendArgs AttendArgs(size_t part) const;
+  Status AttendConversation(DeviceStream& stream, uint32_t number);
+  Status AttendExact(DeviceStream& stream, const Layer& layer);
+  Status LookUp(DeviceStream& stream, uint32_t number);
+  Status AttendSelected(DeviceStream& stream, const Layer& layer);
+  Status Join(DeviceStream& stream, const Layer& layer, size_t num_parts, float* output,
+              float* lse);
+  Status Observe(DeviceStream& stream, uint32_t number);
+  Status AddUnits(const DeviceArray<uint64_t>& units, std::span<double> sums);
+  float* Lse(uint32_t number, size_t kind) const;
+  bool is_observed() const { return plan_->has_squares || plan_->has_masses; }
+  // Whether more query rows choose than a token has, or not all.
+  bool is_question() const { return !plan_->weights.empty() || num_rows() > kMostLookupQueries; }
+  uint32_t num_chosen() const {
+    return host_chosen_.empty() ? num_rows() : static_cast<uint32_t>(host_chosen_.size());
+  }
+  uint32_t group() const { return config_.query_group(); }
+  uint32_t num_rows() const { return static_cast<uint32_t>(plan_->num_tokens) * group(); }
+  size_t num_queries() const { return size_t{config_.num_kv_heads} * num_rows(); }
+  float scale() const { return 1 / std::sqrt(static_cast<float>(config_.head_dim)); }
+  const uint32_t* Place(size_t at) const { return places_.data() + at; }
+
+  const std::shared_ptr<DeviceStream> stream_;
+  const std::shared_ptr<DeviceDocument> document_;
+  const std::shared_ptr<DeviceConversation> conversation_;
+  const ModelConfig& config_;
+  KvStaging& staging_;
+  StepPlan step_plan_;                   // of the running pass
+  std::optional<Plan> plan_, refused_;  // what it is ready for; what it could not be
+  uint64_t key_ = 0;
+  std::vector<Layer> layers_;
+
+  // What does not change while the plan stands, of all layers: see Layer.
+  std::vector<uint32_t> host_places_;
+  std::vector<AttentionItem> host_items_;
+  std::vector<ExtraRange> host_extra_;
+  DeviceArray<uint32_t> places_;
+  DeviceArray<AttentionItem> exact_items_;
+  DeviceArray<ExtraRange> extra_;
+  DeviceArray<HeadRows> conversation_heads_;
+  // What these and the items are for; 0: for nothing yet.
+  uint32_t conversation_capacity_ = 0, conversation_rows_per_item_ = 0;
+  // Rows that choose, and what they count; empty: all, equally.
+  std::vector<uint32_t> host_chosen_;
+  std::vector<float> host_weights_;
+  DeviceArray<uint32_t> chosen_;
+  DeviceArray<float> weights_;
+
+  // Of a step.
+  DeviceArray<uint32_t> step_;  // tokens before it; then of each kv head how many there are with it
+  DeviceQueries queries_;
+  DeviceArray<uint16_t> query_rows_;
+  std::array<Part, 3> parts_;  // conversation; sinks and window; what the lookup chose
+  DeviceArray<float> known_lse_, scratch_, tail_;
+  DeviceArray<uint32_t> rows_, counts_;  // that the lookup chose
+  DeviceArray<float> lse_;               // [layers][kinds: see the .cc][kv heads * R]
+  std::vector<float> host_lse_;
+  DeviceArray<uint64_t> masses_, squares_;  // [tokens of the document]
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_STEP_H_

@@ -1,0 +1,60 @@
+// A model's weights on a device: matrices as f16 or bf16, everything else in f32.
+#ifndef LECTERN_ENGINE_GPU_WEIGHTS_H_
+#define LECTERN_ENGINE_GPU_WEIGHTS_H_
+
+#include <vector>
+
+#include "engine/gpu/device.h"
+#include "engine/model/model.h"
+#include "kernels/backend.h"
+#include "kernels/thread_pool.h"
+
+namespace lectern {
+
+// A model's own type where all its matrices are of it; else f16: f32, q8, q4 and blocks are
+// multiplied with the values that they have, rounded to 11 bits.
+Dtype DeviceWeightsDtype(const Weights& weights, size_t num_layers);
+
+// Immutable after Load; thread-safe.
+class DeviceWeights {
+ public:
+  struct Matrix {
+    DeviceArray<uint16_t> data;
+    size_t num_rows = 0, num_cols = 0;
+  };
+  // As LayerWeights; empty vectors are not there. Those of q, k and v, and of gate and up, are one
+  // matrix, one below the other: so many products less. Rows of q and k whose pairs are neighbours
+  // in the file (RopeRecipe::has_neighbours) are in the order in which they are not.
+  struct Layer {
+    Matrix qkv, o, gate_up, down;
+    DeviceArray<float> attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
+    DeviceArray<float> q_norm, k_norm, q_bias, k_bias, v_bias, o_bias;
+  };
+
+  // Uploads all of them. kOutOfMemory says what is needed before anything is uploaded;
+  // kUnsupportedModel: a weight that f16 does not hold.
+  static Result<std::unique_ptr<DeviceWeights>> Load(DeviceStream& stream, const Model& model,
+                                                     const Backend& backend, ThreadPool& threads);
+
+  Dtype dtype() const { return dtype_; }
+  const Layer& layer(size_t i) const { return layers_[i]; }
+  const Matrix& output() const { return output_; }
+  const DeviceArray<float>& final_norm() const { return final_norm_; }
+  // [first, first + count) of a matrix.
+  DeviceRows Rows(const Matrix& matrix, size_t first, size_t count) const {
+    return {matrix.data.data() + first * matrix.num_cols, dtype_, count, matrix.num_cols,
+            matrix.num_cols};
+  }
+  DeviceRows Rows(const Matrix& matrix) const { return Rows(matrix, 0, matrix.num_rows); }
+
+ private:
+  friend class DeviceWeightsLoader;
+  Dtype dtype_ = Dtype::kF16;
+  std::vector<Layer> layers_;
+  Matrix output_;
+  DeviceArray<float> final_norm_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_GPU_WEIGHTS_H_

@@ -1,0 +1,203 @@
+#include "engine/indexing/index_input.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "engine/document/document_names.h"
+#include "engine/document/kept_rows.h"
+#include "engine/document/kv_spill.h"
+#include "engine/document/layer_shard.h"
+#include "engine/document/page_map.h"
+#include "engine/indexing/index_cost.h"
+#include "engine/indexing/index_document.h"
+#include "engine/indexing/measure_missed.h"
+#include "engine/indexing/prefill.h"
+#include "engine/model/formats/sha256.h"
+
+namespace lectern {
+namespace {
+
+constexpr double kLeastPrefillBudget = 0.02;
+
+Status CheckOptions(const Model& model, const IndexOptions& options) {
+  const auto wrong = [](const char* param, const std::string& message) {
+    return Status(Code::kInvalidArgument, message).WithParam(param);
+  };
+  if (options.num_levels < 1 || options.num_levels > 3) {
+    return wrong("levels", "levels must be 1, 2 or 3");
+  }
+  if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
+    return wrong("kv_budget", "kv_budget must be in (0, 1]");
+  }
+  if (options.cluster_keys != "stored" && options.cluster_keys != "unrotated") {
+    return wrong("cluster_keys",
+                 "cluster_keys must be stored or unrotated, not \"" + options.cluster_keys + "\"");
+  }
+  LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
+  LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
+  if (options.stats != "window" && options.stats != "full") {
+    return wrong("stats", "stats must be window or full, not \"" + options.stats + "\"");
+  }
+  if (options.prefill != "exact" && options.prefill != "sparse") {
+    return wrong("prefill", "prefill must be exact or sparse, not \"" + options.prefill + "\"");
+  }
+  if (!(options.prefill_budget >= kLeastPrefillBudget && options.prefill_budget <= 1)) {
+    return wrong("prefill_budget", "prefill_budget must be in [0.02, 1]");
+  }
+  if (options.prefill == "sparse" && options.stats == "full") {
+    return wrong("stats",
+                 "a sparse prefill does not know the attention of all tokens; use stats window");
+  }
+  if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
+    return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
+                                std::to_string(model.config().head_dim) + "; use f16");
+  }
+  return CheckName(options.name);
+}
+
+std::string Grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
+  constexpr char kWayOut[] =
+      "; nothing is cut off: split the document or use a model with more positions";
+  const uint64_t limit = model.config().max_positions;
+  if (tokens >= limit) {
+    return Status(Code::kContextTooLong, "the document has " + Grouped(tokens) +
+                                             " tokens, the model's positions end at " +
+                                             Grouped(limit) + kWayOut);
+  }
+  LECTERN_ASSIGN(const uint64_t least, LeastRoom(model.chat_template(), model.tokenizer(), date));
+  if (limit - tokens >= least) return {};
+  return Status(Code::kContextTooLong,
+                "the document's " + Grouped(tokens) + " tokens leave " + Grouped(limit - tokens) +
+                    " of " + Grouped(limit) +
+                    " positions for a question and its answer, a short one of which takes " +
+                    Grouped(least) + kWayOut);
+}
+
+// Of the shards that a sparse prefill reads, and of one that takes the place of another.
+uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, double budget) {
+  if (budget >= 1) return 0;
+  return (config.num_layers + 1) * ShardBytes(config, SpillDtype(dtype), tokens);
+}
+
+// "keep 1", or "keep 0.25 kvcrush", and of representatives their share and seed.
+std::string RetentionText(const Retention& retention, uint64_t seed) {
+  char text[64];
+  std::snprintf(text, sizeof text, "keep %.9g", retention.keep);
+  if (retention.keeps_all()) return text;
+  std::string all = text + (" " + retention.method);
+  const double share = MethodOf(retention).crush.share;
+  if (share == 0) return all;
+  std::snprintf(text, sizeof text, " %.9g %llu", share, static_cast<unsigned long long>(seed));
+  return all + text;
+}
+
+// Nothing of an exact one: what it says of a document came before there were others.
+std::string PrefillText(double budget) {
+  if (budget >= 1) return "";
+  char text[64];
+  std::snprintf(text, sizeof text, " prefill sparse 1 %.9g", budget);
+  return text;
+}
+
+}  // namespace
+
+// Indexing asks each document a few plain questions. Where the longest of them and its answer do not
+// fit, indexing would fail in the end, and so would every question of a user.
+Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                           std::string_view date) {
+  uint64_t least = 0;
+  for (const char* question : GenericQuestions()) {
+    LECTERN_ASSIGN(const auto ids, chat.EncodeQuestion(tokenizer, question, {}, date));
+    least = std::max<uint64_t>(least, ids.size() + kGenericAnswerTokens);
+  }
+  return least;
+}
+
+Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
+                                         const IndexOptions& options) {
+  LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));
+  if (bytes.size() > kMaxDocumentBytes) {
+    return Status(Code::kLimitExceeded, "the document has " + std::to_string(bytes.size()) +
+                                            " bytes; at most 1 GiB is accepted; split it");
+  }
+  PreparedDocument prepared;
+  prepared.clean = CleanUtf8(bytes);
+  if (prepared.clean.text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return Status(Code::kEmptyDocument,
+                  bytes.empty() ? "the text that was given has no bytes: nothing was read, or what "
+                                  "was read is empty"
+                                : "the document is empty: it has only white space");
+  }
+  if (!options.pages.empty()) {
+    if (prepared.clean.text.size() != bytes.size() || prepared.clean.replaced_bytes > 0) {
+      return Status(Code::kInvalidArgument, "a text with pages must be valid UTF-8, without a mark")
+          .WithParam("pages");
+    }
+    if (!IsPageMap(options.pages, bytes.size())) {
+      return Status(Code::kInvalidArgument,
+                    "pages must ascend, from 1, and begin at ascending places inside the text")
+          .WithParam("pages");
+    }
+  }
+  if (model.chat_template().has_date()) prepared.date = Today();
+  LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text, prepared.date));
+  LECTERN_RETURN_IF_ERROR(CheckRoom(model, prepared.tokens.ids.size(), prepared.date));
+  const auto tokens = static_cast<uint32_t>(prepared.tokens.ids.size());
+  if (tokens >= kMinClusteredTokens) {
+    const ModelConfig& config = model.config();
+    prepared.retention = options.retention;
+    if (config.window > 0 && !options.retention.keeps_all()) {
+      return Status(Code::kInvalidArgument,
+                    "keep below 1 needs a model without sliding windows; this one's layers already "
+                    "keep no more than their windows: use keep 1")
+          .WithParam("keep");
+    }
+    LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,
+                                                          tokens, kSinkTokens, kWindowTokens}));
+  }
+  if (options.prefill == "sparse" && tokens > kDenseTokens) {
+    prepared.prefill_budget = options.prefill_budget;
+  }
+  prepared.id = MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype,
+                               prepared.retention, options.seed, prepared.prefill_budget);
+  return prepared;
+}
+
+DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
+                    const PreparedDocument& prepared) {
+  const Dtype dtype = options.kv_dtype;
+  const uint64_t tokens = prepared.tokens.ids.size();
+  const uint64_t text_bytes =
+      prepared.clean.text.size() + options.pages.size() * sizeof(PageMapEntry);
+  const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
+  const auto kept_bytes = static_cast<uint64_t>(
+      std::ceil(prepared.retention.keep * static_cast<double>(config.num_layers * layer_bytes)));
+  const uint64_t document_bytes = DocumentShardBytes(config, tokens, text_bytes);
+  const uint64_t finished = kept_bytes + document_bytes;
+  const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
+  const uint64_t prefilling =
+      spills + ClustersBytes(config, dtype, tokens, prepared.prefill_budget);
+  return {finished, std::max({finished, prefilling, spills + layer_bytes + document_bytes})};
+}
+
+DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
+                          const Retention& retention, uint64_t seed, double prefill_budget) {
+  Sha256 hash;
+  hash.UpdateText(text);
+  hash.Update(fingerprint.data(), fingerprint.size());
+  hash.UpdateText(DtypeName(kv_dtype));
+  hash.UpdateText(RetentionText(retention, seed) + PrefillText(prefill_budget));
+  const std::array<uint8_t, 32> digest = hash.Finish();
+  DocumentId id;
+  std::copy_n(digest.begin(), id.size(), id.begin());
+  return id;
+}
+
+}  // namespace lectern

@@ -1,0 +1,99 @@
+// How far an indexing run is, and whether it shall stop.
+#ifndef LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
+#define LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "engine/indexing/index_cost.h"
+#include "engine/requests/requests.h"
+
+namespace lectern {
+
+// Tells the caller how far we are, and learns whether to stop. The callback runs on the indexing
+// thread only; other threads ask Stopped().
+class IndexProgressMeter {
+ public:
+  // `prefill_budget`: below 1, of a sparse prefill.
+  IndexProgressMeter(const IndexOptions& options, const ModelConfig& config, uint64_t tokens,
+                     double prefill_budget)
+      : options_(options),
+        config_(config),
+        prefill_budget_(prefill_budget),
+        prefill_flops_(FlopsOf(static_cast<double>(tokens))),
+        cluster_flops_(
+            tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0) {
+    now_.total = tokens;
+  }
+
+  void Begin(IndexProgress::Stage stage, uint64_t done, uint64_t total) {
+    now_ = {stage, done, total, now_.tokens_per_second, -1};
+    first_done_ = done;
+    start_ = Clock::now();
+    Report();
+  }
+
+  void Done(uint64_t done) {
+    now_.done = done;
+    if (now_.stage == IndexProgress::Stage::kPrefill) Predict();
+    Report();
+  }
+
+  // From any thread.
+  bool Stopped() {
+    if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
+      if (now_.stage == IndexProgress::Stage::kCluster) {
+        now_.done = std::max(now_.done, clustered_.load(std::memory_order_relaxed));
+      }
+      Report();
+    }
+    return stopped_.load(std::memory_order_relaxed) ||
+           (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
+  }
+
+  // A kv head was clustered. From any thread; told by the next Stopped().
+  void Clustered() { clustered_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kReportSeconds = 0.1;
+  static double Seconds(Clock::time_point since) {
+    return std::chrono::duration<double>(Clock::now() - since).count();
+  }
+
+  double FlopsOf(double tokens) const {
+    return PrefillFlops(config_, tokens, options_.stats == "full", prefill_budget_);
+  }
+
+  void Predict() {
+    const double seconds = Seconds(start_);
+    const double before = FlopsOf(static_cast<double>(first_done_));
+    const double done = FlopsOf(static_cast<double>(now_.done));
+    if (seconds <= 0 || done <= before) return;
+    const double rate = (done - before) / seconds;
+    now_.tokens_per_second = static_cast<double>(now_.done - first_done_) / seconds;
+    now_.eta_seconds = (prefill_flops_ - done + cluster_flops_) / rate;
+  }
+
+  void Report() {
+    last_report_ = Clock::now();
+    if (options_.on_progress && !options_.on_progress(now_)) stopped_ = true;
+  }
+
+  const IndexOptions& options_;
+  const ModelConfig& config_;
+  const double prefill_budget_;
+  const double prefill_flops_, cluster_flops_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  IndexProgress now_{IndexProgress::Stage::kRead, 0, 0, 0, -1};
+  uint64_t first_done_ = 0;
+  Clock::time_point start_ = Clock::now(), last_report_ = Clock::now();
+  std::atomic<bool> stopped_{false};
+  std::atomic<uint64_t> clustered_{0};
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_

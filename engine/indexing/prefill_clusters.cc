@@ -1,0 +1,124 @@
+#include "engine/indexing/prefill_clusters.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "store/store.h"
+
+namespace lectern {
+namespace {
+
+constexpr uint64_t kLeastGrowth = 8192;  // or an eighth
+constexpr uint32_t kNumLevels = 2;
+constexpr uint32_t kNumSinks = 4;
+static_assert(kDenseTokens % kChunkTokens == 0 && kLeastGrowth % kChunkTokens == 0 &&
+              kDenseWindow < kDenseTokens);
+
+uint64_t NextPlace(uint64_t place) {
+  return place + std::max(kLeastGrowth, place / 8 / kChunkTokens * kChunkTokens);
+}
+
+}  // namespace
+
+uint64_t PrefillClusters::EndFor(uint64_t begin) {
+  if (begin < kDenseTokens) return 0;
+  uint64_t place = kDenseTokens;
+  while (NextPlace(place) <= begin) place = NextPlace(place);
+  return place - kDenseWindow;
+}
+
+std::vector<uint64_t> PrefillClusters::EndsIn(uint64_t tokens) {
+  std::vector<uint64_t> ends;
+  for (uint64_t place = kDenseTokens; place < tokens; place = NextPlace(place)) {
+    ends.push_back(place - kDenseWindow);
+  }
+  return ends;
+}
+
+Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_cancelled) {
+  const uint64_t end = EndFor(begin);
+  if (end == end_) return {};
+  const SpillShape& shape = spill_.shape();
+  LECTERN_RETURN_IF_ERROR(options_.env.MakeDirectory(options_.directory));
+  layers_.clear();
+  layers_.resize(shape.num_layers);
+  end_ = 0;
+  const RowLayout layout = {.num_tokens = end,
+                            .num_sinks = kNumSinks,
+                            .num_window = 0,
+                            .num_levels = kNumLevels,
+                            .dtype = shape.dtype};
+  // So many that every thread has a head.
+  const size_t num_clustering = std::min(options_.num_clustering, threads_.num_threads());
+  const auto group =
+      static_cast<uint32_t>((num_clustering + shape.num_kv_heads - 1) / shape.num_kv_heads);
+  for (uint32_t layer = 0; layer < shape.num_layers; layer += group) {
+    LECTERN_RETURN_IF_ERROR(MakeLayers(layer, std::min(layer + group, shape.num_layers), layout,
+                                       num_clustering, is_cancelled));
+  }
+  end_ = end;
+  return {};
+}
+
+Status PrefillClusters::MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout,
+                                   size_t num_clustering,
+                                   const std::function<bool()>& is_cancelled) {
+  const SpillShape& shape = spill_.shape();
+  const uint32_t heads = shape.num_kv_heads;
+  std::vector<HeadClusters> clusters(size_t{end - begin} * heads);
+  std::mutex mutex;
+  Status first;
+  const auto cluster = [&](size_t item) {
+    const auto layer = static_cast<uint32_t>(begin + item / heads);
+    const auto head = static_cast<uint32_t>(item % heads);
+    BuildOptions build;
+    build.fractions = LevelFractions(layout.num_levels);
+    build.seed += 7919 * (uint64_t{layer} * heads + head);
+    build.is_cancelled = is_cancelled;
+    auto result = ClusterUnfinishedHead(backend_, spill_, layer, head, layout, build);
+    if (result.ok()) {
+      clusters[item] = *std::move(result);
+      return;
+    }
+    std::lock_guard lock(mutex);
+    if (first.ok()) first = result.status();
+  };
+  for (size_t done = 0; done < clusters.size() && first.ok(); done += num_clustering) {
+    threads_.ParallelFor(std::min(num_clustering, clusters.size() - done),
+                         [&](size_t i, size_t) { cluster(done + i); });
+  }
+  LECTERN_RETURN_IF_ERROR(std::move(first));
+  ShardHeader header{};
+  std::copy(shape.document.begin(), shape.document.end(), header.document_id);
+  header.generation = shape.generation;
+  header.num_tokens = layout.num_tokens;
+  header.num_layers = shape.num_layers;
+  header.num_kv_heads = heads;
+  header.head_dim = shape.head_dim;
+  header.kv_dtype = static_cast<uint32_t>(layout.dtype);
+  header.num_levels = layout.num_levels;
+  header.num_sinks = layout.num_sinks;
+  for (uint32_t layer = begin; layer < end; ++layer) {
+    LECTERN_RETURN_IF_ERROR(
+        WriteLayerShard(options_.env, options_.temp_dir, options_.directory, backend_, spill_,
+                        layer, layout, header,
+                        std::span(clusters).subspan(size_t{layer - begin} * heads, heads))
+            .status());
+    Layer& made = layers_[layer];
+    LECTERN_ASSIGN(made.shard,
+                   ShardReader::Open(options_.env, options_.directory + "/" + LayerFile(layer),
+                                     {.kind = ShardKind::kLayer,
+                                      .layer = layer,
+                                      .document_id = shape.document.data(),
+                                      .fingerprint = nullptr,
+                                      .generation = shape.generation,
+                                      .table_crc = std::nullopt}));
+    for (uint32_t head = 0; head < heads; ++head) {
+      LECTERN_ASSIGN(HeadIndex index, HeadIndex::Load(*made.shard, head));
+      made.heads.push_back(std::move(index));
+    }
+  }
+  return {};
+}
+
+}  // namespace lectern

@@ -1,0 +1,38 @@
+#include "engine/indexing/text_file.h"
+
+#include <filesystem>
+
+#include "engine/indexing/index_document.h"
+
+namespace lectern {
+
+Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
+  const auto wrong = [&](Code code, const char* what) {
+    return Status(code, "\"" + path + "\" " + what).WithParam("path");
+  };
+  std::error_code error;
+  TextFile file;
+  file.source = std::filesystem::weakly_canonical(path, error).string();
+  if (error) file.source = path;
+  LECTERN_ASSIGN(const FileInfo info, env.Info(file.source));
+  if (info.type == FileInfo::Type::kNone) return wrong(Code::kNotFound, "is not there");
+  if (info.type == FileInfo::Type::kDirectory) {
+    return wrong(Code::kInvalidArgument, "is a folder; give a file");
+  }
+  if (info.type == FileInfo::Type::kOther) {
+    return wrong(Code::kInvalidArgument, "is no regular file; read it and give its text");
+  }
+  if (info.bytes == 0) return wrong(Code::kEmptyDocument, "is empty");
+  if (info.bytes > kMaxDocumentBytes) {
+    return wrong(Code::kLimitExceeded, "is larger than 1 GiB; split it");
+  }
+  auto whole = OpenWhole(env, file.source, Io::kPread);
+  if (!whole.ok()) return std::move(whole).status().WithParam("path");
+  file.bytes.assign(reinterpret_cast<const char*>((*whole)->data()), (*whole)->size());
+  if (file.bytes.starts_with("%PDF-")) {
+    return wrong(Code::kInvalidArgument, "is a PDF, not text; give the text that is in it");
+  }
+  return file;
+}
+
+}  // namespace lectern

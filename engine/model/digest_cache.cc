@@ -1,0 +1,65 @@
+#include "engine/model/digest_cache.h"
+
+#include <cstring>
+#include <random>
+
+#include "engine/model/formats/sha256.h"
+#include "store/crc32c.h"
+#include "store/store.h"
+
+namespace lectern {
+namespace {
+
+struct Entry {
+  char magic[8] = {'L', 'E', 'C', 'T', 'D', 'I', 'G', '1'};
+  DigestCache::Key key{};
+  Fingerprint fingerprint{};
+  uint32_t crc = 0;  // of all before
+};
+static_assert(sizeof(Entry) == 76);
+
+uint32_t CrcOf(const Entry& entry) { return Crc32c(0, &entry, offsetof(Entry, crc)); }
+
+}  // namespace
+
+std::string DigestCache::PathOf(const std::string& folder) const {
+  Sha256 hash;
+  hash.UpdateText(folder);
+  const std::array<uint8_t, 32> digest = hash.Finish();
+  return store_ + "/digests/" + ToHex(std::span(digest).first(16));
+}
+
+std::optional<Fingerprint> DigestCache::Find(const std::string& folder, const Key& key) const {
+  if (store_.empty()) return std::nullopt;
+  const auto file = OpenWhole(env_, PathOf(folder), Io::kPread);
+  Entry entry;
+  const Entry wanted;
+  if (!file.ok() || (*file)->size() != sizeof entry) return std::nullopt;
+  std::memcpy(&entry, (*file)->data(), sizeof entry);
+  if (std::memcmp(entry.magic, wanted.magic, sizeof entry.magic) != 0 || entry.key != key ||
+      entry.crc != CrcOf(entry)) {
+    return std::nullopt;
+  }
+  return entry.fingerprint;
+}
+
+void DigestCache::Keep(const std::string& folder, const Key& key,
+                       const Fingerprint& fingerprint) const {
+  if (store_.empty() || !IsOpenStore(env_, store_)) return;
+  Entry entry{.key = key, .fingerprint = fingerprint};
+  entry.crc = CrcOf(entry);
+  const std::string path = PathOf(folder);
+  const std::string temp =
+      store_ + "/tmp/digest." + std::to_string(std::random_device()()) + ".part";
+  if (!env_.MakeDirectory(store_ + "/digests").ok()) return;
+  const auto write = [&]() -> Status {
+    LECTERN_ASSIGN(const auto file, env_.OpenWritable(temp, /*exclusive=*/true));
+    LECTERN_RETURN_IF_ERROR(file->WriteAt(0, &entry, sizeof entry));
+    LECTERN_RETURN_IF_ERROR(file->Sync());
+    LECTERN_RETURN_IF_ERROR(file->Close());
+    return env_.Rename(temp, path);
+  };
+  if (!write().ok()) (void)env_.Remove(temp);
+}
+
+}  // namespace lectern

@@ -1,0 +1,38 @@
+// Fingerprints of models whose files have not changed since they were hashed: 14 GB take a minute.
+#ifndef LECTERN_ENGINE_MODEL_DIGEST_CACHE_H_
+#define LECTERN_ENGINE_MODEL_DIGEST_CACHE_H_
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "store/catalog.h"
+#include "store/env.h"
+
+namespace lectern {
+
+// One small file per model folder in `<store>/digests`, 0600, replaced by rename. It holds what the
+// fingerprint was made from (a hash over sizes, times and inodes of the weights' files and over
+// everything else, Model::Load) and the fingerprint. A file that is missing, damaged or of other
+// weights costs hashing them again, never a wrong answer; whoever can write to the store could
+// change its documents as well.
+class DigestCache {
+ public:
+  using Key = std::array<uint8_t, 32>;
+  // `store`: empty, or a directory that is no store: nothing is found or kept.
+  DigestCache(Env& env, std::string store) : env_(env), store_(std::move(store)) {}
+
+  std::optional<Fingerprint> Find(const std::string& folder, const Key& key) const;
+  // Best effort: where the store cannot be written the next Open hashes again.
+  void Keep(const std::string& folder, const Key& key, const Fingerprint& fingerprint) const;
+
+ private:
+  std::string PathOf(const std::string& folder) const;
+
+  Env& env_;
+  const std::string store_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_DIGEST_CACHE_H_

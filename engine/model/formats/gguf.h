@@ -1,0 +1,99 @@
+// The GGUF format, versions 2 and 3: untrusted bytes in, a checked table of keys and tensors out.
+//
+//   "GGUF" | u32 version | u64 tensors | u64 keys | keys | tensor infos | zeros | data
+//
+// Little-endian. Strings are u64 length and bytes; a key is name, u32 type, value; a tensor info is
+// name, u32 n, n x u64 dimensions (innermost first), u32 type, u64 offset in the data. The data
+// begins, and every tensor in it, at a multiple of general.alignment (32 where it is not given).
+// Source: github.com/ggml-org/ggml, docs/gguf.md.
+#ifndef LECTERN_ENGINE_MODEL_FORMATS_GGUF_H_
+#define LECTERN_ENGINE_MODEL_FORMATS_GGUF_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "kernels/function_ref.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Of values; the numbers of the file.
+enum class GgufKind : uint32_t {
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kF32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kU64 = 10,
+  kI64 = 11,
+  kF64 = 12,
+};
+
+// Items of one kind, as they lie in the file; checked.
+struct GgufArray {
+  GgufKind kind = GgufKind::kU8;  // kArray: what is in those is not kept, only counted
+  uint64_t count = 0;
+  std::string_view bytes;
+
+  std::vector<std::string_view> Strings() const;  // of an array of them
+  std::vector<double> Numbers() const;            // of f32, f64 and integers; bools as 0 and 1
+  bool operator==(const GgufArray&) const = default;
+};
+
+using GgufValue = std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray>;
+
+struct GgufTensor {
+  uint32_t type;                // ggml's number; GgufTypeName
+  std::vector<uint64_t> shape;  // outermost first, as in safetensors
+  uint64_t begin, end;          // bytes of the file
+};
+
+// Keys and tensors of one file. Views are into its bytes.
+struct GgufTable {
+  uint32_t version = 0;
+  std::map<std::string, GgufValue, std::less<>> keys;
+  std::map<std::string, GgufTensor, std::less<>> tensors;
+
+  // nullptr: no such key, or another kind of value.
+  template <typename T>
+  const T* Find(std::string_view key) const {
+    const auto at = keys.find(key);
+    return at == keys.end() ? nullptr : std::get_if<T>(&at->second);
+  }
+  // A whole number of any kind that is not negative.
+  std::optional<uint64_t> Whole(std::string_view key) const;
+};
+
+// Before bytes [offset, offset + bytes) of a file are read (MappedFile::Load).
+using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
+
+// `file` is the whole file, of which keys and tensor infos are read; `path` only names it. All
+// counts and lengths are checked against what is left of the file before anything is allocated:
+// at most 65,536 keys and tensors each, strings of 16 MiB, arrays of 16 Mi items that hold no
+// arrays of arrays, 4 dimensions, alignment a power of two up to 1 MiB. Keys and tensors are
+// unique, tensors follow one another with nothing but alignment between them. kMalformedModel
+// (file, byte and key or tensor named), kLimitExceeded, kTruncated, kUnsupportedModel (version 1,
+// big-endian, a tensor type whose size nobody told us).
+Result<GgufTable> ParseGguf(std::span<const std::byte> file, const std::string& path,
+                            LoadBytesFunction load);
+
+// "Q4_K"; "type 77" for a number that is none.
+std::string GgufTypeName(uint32_t type);
+// A value for a message: `"llama"`, `32`, `[…]`.
+std::string Shown(const GgufValue& value);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_FORMATS_GGUF_H_

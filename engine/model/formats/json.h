@@ -1,0 +1,92 @@
+// JSON, in the one file that includes nlohmann: untrusted files are read with limits through SAX.
+#ifndef LECTERN_ENGINE_MODEL_FORMATS_JSON_H_
+#define LECTERN_ENGINE_MODEL_FORMATS_JSON_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// A parsed value. Objects keep their keys sorted and unique.
+class Json {
+ public:
+  using Array = std::vector<Json>;
+  using Object = std::map<std::string, Json, std::less<>>;
+
+  Json() : value_(nullptr) {}
+  Json(std::nullptr_t) : value_(nullptr) {}
+  Json(bool b) : value_(b) {}
+  Json(int n) : value_(static_cast<int64_t>(n)) {}
+  Json(int64_t n) : value_(n) {}
+  Json(uint64_t n) : value_(n) {}
+  Json(double d) : value_(d) {}
+  Json(const char* text) : value_(std::string(text)) {}
+  Json(std::string text) : value_(std::move(text)) {}
+  Json(std::string_view text) : value_(std::string(text)) {}
+  Json(Array items) : value_(std::move(items)) {}
+  Json(Object members) : value_(std::move(members)) {}
+
+  bool is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
+  // nullptr when it is something else.
+  const bool* boolean() const { return std::get_if<bool>(&value_); }
+  const std::string* string() const { return std::get_if<std::string>(&value_); }
+  const Array* array() const { return std::get_if<Array>(&value_); }
+  const Object* object() const { return std::get_if<Object>(&value_); }
+  bool is_float() const { return std::holds_alternative<double>(value_); }
+  // Any number as double, or only those that are whole and in the range of the type.
+  std::optional<double> number() const;
+  std::optional<int64_t> integer() const;
+  std::optional<uint64_t> unsigned_integer() const;
+  // Member of an object; nullptr when missing or not an object.
+  const Json* Find(std::string_view key) const;
+
+  // Compact; keys in sorted order; invalid UTF-8 in strings is replaced; non-finite numbers: null.
+  std::string Dump() const;
+
+ private:
+  std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
+};
+
+struct JsonLimits {
+  size_t max_depth = 16;
+  size_t max_values = 1u << 20;  // members and items in total
+  size_t max_string = 1u << 20;  // bytes of one string or key
+};
+// A large object or list whose members or items are handed over one after another as they are read,
+// with an empty key for items; in the tree it is empty. Which of its keys appear twice is for
+// `take` to notice, whose error ends the parsing.
+struct JsonStream {
+  std::string path;  // keys from the root: "model.vocab"
+  bool is_object;
+  std::function<Status(std::string& key, const Json& value)> take;  // may move the key
+};
+// Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
+// kMalformedModel (message has the byte offset) or kLimitExceeded. Throws bad_alloc: "is this
+// JSON?" must not be answered with no because memory ran out.
+Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
+                       const std::vector<JsonStream>& streams = {});
+
+// Takes a text's values one after another, in their order: for what must keep the order of keys. A
+// status that is not ok ends the reading.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+  virtual Status Scalar(Json value) = 0;  // neither an array nor an object
+  virtual Status Key(std::string name) = 0;
+  virtual Status Begin(bool is_object) = 0;
+  virtual Status End() = 0;
+};
+// As ParseJson, but a key may appear twice, and a whole number beyond 64 bits is kLimitExceeded.
+Status ReadJson(std::string_view text, const JsonLimits& limits, JsonEvents& events);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_FORMATS_JSON_H_

@@ -1,0 +1,52 @@
+// The safetensors format: untrusted header bytes in, a checked table of tensors out.
+//
+//   u64 little-endian n | n bytes of JSON | data
+//
+// The JSON maps a name to {"dtype", "shape", "data_offsets": [begin, end)}; offsets count from the
+// first byte of data. The tensors must cover the data exactly: no hole, no overlap, nothing after
+// the last one. Source: github.com/huggingface/safetensors, safetensors/src/tensor.rs.
+#ifndef LECTERN_ENGINE_MODEL_FORMATS_SAFETENSORS_H_
+#define LECTERN_ENGINE_MODEL_FORMATS_SAFETENSORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+inline constexpr uint64_t kMaxSafetensorsHeader = uint64_t{16} << 20;
+
+struct SafetensorsEntry {
+  std::string dtype;            // as the file names it: "BF16"
+  std::vector<uint64_t> shape;  // at most 8 dimensions
+  uint64_t begin, end;          // bytes of the file; no alignment is promised
+};
+using SafetensorsTable = std::map<std::string, SafetensorsEntry, std::less<>>;
+
+// `file` is the whole file (its data is not read); `path` only names it in messages.
+// kMalformedModel, kLimitExceeded, kTruncated (size of the file differs from what the header says),
+// kUnsafeFormat (a pickle or a zip of pickles under this name).
+Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file, const std::string& path);
+
+// model.safetensors.index.json: tensor name -> name of the file beside it that holds the tensor.
+// File names are plain ("model-00001-of-00002.safetensors"): no separators, no "..".
+// kMalformedModel, kLimitExceeded, kUnsafeFormat (a pickle file is named).
+using SafetensorsIndex = std::map<std::string, std::string, std::less<>>;
+Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path);
+
+// A name out of a file, cut and escaped to be fit for a message.
+std::string QuotedName(std::string_view name);
+// Whether a file of this name holds pickled Python objects: *.bin, *.pt, *.pth, *.ckpt, *.pkl.
+bool IsPickleName(std::string_view name);
+// kUnsafeFormat with the way out.
+Status UnsafeFormat(const std::string& path);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_FORMATS_SAFETENSORS_H_

@@ -1,0 +1,125 @@
+#include "engine/model/gguf_architecture.h"
+
+namespace lectern {
+namespace {
+
+constexpr Renamed kKeys[] = {
+    {"embedding_length", "hidden_size"},
+    {"feed_forward_length", "intermediate_size"},
+    {"block_count", "num_hidden_layers"},
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.key_length", "head_dim"},
+    {"context_length", "max_position_embeddings"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"rope.freq_base", "rope_theta"},
+    {"rope.scaling.type", "rope_scaling.rope_type"},
+    {"rope.scaling.factor", "rope_scaling.factor"},
+    {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
+    {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
+    {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
+    {"expert_count", "num_experts"},
+    {"nextn_predict_layers", "num_nextn_predict_layers"},
+};
+constexpr Renamed kWindowKeys[] = {{"attention.sliding_window", "sliding_window"}};
+constexpr Renamed kGemma2Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                   {"attn_logit_softcapping", "attn_logit_softcapping"},
+                                   {"final_logit_softcapping", "final_logit_softcapping"}};
+constexpr Renamed kGemma3Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                   {"final_logit_softcapping", "final_logit_softcapping"},
+                                   {"rope.freq_base_swa", "rope_local_base_freq"}};
+constexpr Renamed kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"},
+                                 {"rope.scaling.attn_factor", "rope_scaling.attention_factor"}};
+
+constexpr Renamed kTensors[] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+constexpr Renamed kLlamaTensors[] = {
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},       {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+};
+constexpr Renamed kGemmaTensors[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_output", "self_attn.o_proj"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+constexpr Renamed kPhi3Tensors[] = {
+    {"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"},
+};
+constexpr GgufArchitecture kGgufArchitectures[] = {
+    {.name = "llama",  // also Mistral's models
+     .model_type = "llama",
+     .keys = kWindowKeys,
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
+    {.name = "mistral3",
+     .model_type = "llama",
+     .keys = {},
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
+    {.name = "qwen2", .model_type = "qwen2", .keys = {}, .layer_tensors = kLlamaTensors},
+    {.name = "qwen3", .model_type = "qwen3", .keys = {}, .layer_tensors = kLlamaTensors},
+    {.name = "gemma2",
+     .model_type = "gemma2",
+     .keys = kGemma2Keys,
+     .layer_tensors = kGemmaTensors,
+     .layers_with_wide_scalar = 46,
+     .has_pattern = true},
+    {.name = "gemma3",
+     .model_type = "gemma3_text",
+     .keys = kGemma3Keys,
+     .layer_tensors = kGemmaTensors,
+     .layers_with_wide_scalar = 62,
+     .has_pattern = true,
+     .needs_window = true},
+    {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
+};
+
+constexpr std::string_view kLayerPrefix = "blk.", kOurLayerPrefix = "model.layers.";
+
+}  // namespace
+
+std::span<const GgufArchitecture> GgufArchitectures() { return kGgufArchitectures; }
+
+std::span<const Renamed> CommonGgufKeys() { return kKeys; }
+
+// A name is prefix, layer, words, ending.
+std::string RenameTensor(std::string_view name, const GgufArchitecture& architecture,
+                         bool from_gguf) {
+  const auto translate = [&](std::span<const Renamed> words, std::string_view text) {
+    for (const auto& [gguf, ours] : words) {
+      const std::string_view from = from_gguf ? gguf : ours;
+      if (text.size() > from.size() && text.starts_with(from) && text[from.size()] == '.') {
+        return std::string(from_gguf ? ours : gguf) + std::string(text.substr(from.size()));
+      }
+    }
+    return std::string();
+  };
+  const std::string_view prefix = from_gguf ? kLayerPrefix : kOurLayerPrefix;
+  if (!name.starts_with(prefix)) return translate(kTensors, name);
+  const size_t dot = name.find('.', prefix.size());
+  if (dot == std::string_view::npos) return "";
+  const std::string rest = translate(architecture.layer_tensors, name.substr(dot + 1));
+  if (rest.empty()) return "";
+  return std::string(from_gguf ? kOurLayerPrefix : kLayerPrefix) +
+         std::string(name.substr(prefix.size(), dot - prefix.size() + 1)) + rest;
+}
+
+}  // namespace lectern

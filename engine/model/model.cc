@@ -1,0 +1,227 @@
+#include "engine/model/model.h"
+
+#include <algorithm>
+
+#include "engine/model/digest_cache.h"
+#include "engine/model/model_source.h"
+#include "store/shard_format.h"
+
+namespace lectern {
+namespace {
+
+constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
+// Before the type's name; the number is that of the way in which PackPanel finds scales and steps
+// and packed_matmul.h multiplies with them.
+constexpr std::string_view kQuantised = "weights quantised 2: ";
+
+// Where matrices are blocks; the number is that of the way in which they are multiplied.
+constexpr std::string_view kBlocks = "blocks by int8 1";
+
+// Control tokens that end an answer wherever a vocabulary has them, as llama.cpp knows them
+// (special_eog_ids of llama-vocab.cpp).
+constexpr std::string_view kEndTokens[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
+
+template <typename T>
+void Add(Sha256& hash, T value) {
+  hash.Update(&value, sizeof value);
+}
+
+void AddRope(Sha256& hash, const RopeRecipe& rope) {
+  using Kind = RopeRecipe::Kind;
+  Add(hash, static_cast<uint32_t>(rope.kind));
+  Add(hash, rope.theta);
+  if (rope.kind == Kind::kLlama3) {
+    Add(hash, rope.factor);
+    Add(hash, rope.low_freq_factor);
+    Add(hash, rope.high_freq_factor);
+    Add(hash, rope.original_max_positions);
+  } else if (rope.kind != Kind::kDefault) {
+    for (const double number : {rope.factor, rope.original_max_positions, rope.beta_fast,
+                                rope.beta_slow, rope.truncate ? 1.0 : 0.0, rope.attention_factor}) {
+      Add(hash, number);
+    }
+  }
+  for (const auto* factors : {&rope.short_factors, &rope.long_factors}) {
+    for (const double factor : *factors) Add(hash, factor);
+  }
+  // Where they are not, nothing: documents of older builds keep their model.
+  if (rope.has_neighbours) hash.UpdateText("neighbouring pairs");
+  if (rope.divisors.empty()) return;
+  hash.UpdateText("divided frequencies");
+  for (const float divisor : rope.divisors) Add(hash, divisor);
+}
+
+// What a plain Llama has not: of one that is, nothing, so that its documents stay its own.
+void AddParts(Sha256& hash, const ModelConfig& config) {
+  const ModelConfig plain;
+  const auto add = [&](std::string_view name, auto value, auto usual) {
+    if (value == usual) return;
+    hash.UpdateText(name);
+    Add(hash, value);
+  };
+  add("rope dims", config.rope.dims, config.head_dim);
+  add("activation", config.activation, plain.activation);
+  add("embedding scale", config.embedding_scale, plain.embedding_scale);
+  add("query scale", config.query_scale, plain.query_scale);
+  add("attention softcap", config.attention_softcap, plain.attention_softcap);
+  add("logit softcap", config.logit_softcap, plain.logit_softcap);
+  add("norms from one", config.norms_from_one, plain.norms_from_one);
+  add("window", config.window, plain.window);
+  if (config.window == 0) return;
+  hash.Update(config.attention.data(), config.attention.size());
+  AddRope(hash, config.local_rope);
+}
+
+Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
+  if (type == WeightsType::kStored) return stored;
+  Sha256 hash;
+  hash.Update(stored.data(), stored.size());
+  hash.UpdateText(std::string(kQuantised) + std::string(WeightsName(type)));
+  return hash.Finish();
+}
+
+void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
+  for (uint32_t layer = count; layer < config->num_layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    std::erase_if(files->tensors,
+                  [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+  }
+  config->num_layers = std::min(config->num_layers, count);
+  config->attention.resize(config->num_layers);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
+                                                 const ModelOptions& options) {
+  LECTERN_ASSIGN(const auto source, OpenModelSource(env, folder, options.io));
+  return Load(env, folder, *source, options);
+}
+
+Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
+                                                 ModelSource& source, const ModelOptions& options) {
+  auto model = std::make_shared<Model>();
+  model->folder_ = folder;
+  model->config_ = source.config();
+  LECTERN_ASSIGN(model->tokenizer_, source.MakeTokenizer());
+  LECTERN_RETURN_IF_ERROR(model->LoadChatTemplate(source, options.chat_template));
+  model->FindEnds();
+  model->AddAssumptions(model->tokenizer_->assumptions());
+  LECTERN_ASSIGN(TensorFiles* const files, source.Tensors());
+  model->AddAssumptions(source.assumptions());
+  if (options.first_layers > 0) KeepFirstLayers(options.first_layers, &model->config_, files);
+  LECTERN_ASSIGN(model->weights_,
+                 Weights::Load(std::move(*files), model->config_, options.weights, options.cancel));
+  if (model->tokenizer_->vocab_size() > model->config_.vocab_size) {
+    return Status(Code::kMalformedModel, folder + ": the tokenizer has " +
+                                             std::to_string(model->tokenizer_->vocab_size()) +
+                                             " pieces, the model " +
+                                             std::to_string(model->config_.vocab_size) +
+                                             " embeddings; they do not belong together");
+  }
+
+  const auto key = options.rehash ? std::nullopt : model->DigestKey(env);
+  const auto known =
+      key ? DigestCache(env, options.store).Find(folder, *key) : std::optional<Fingerprint>();
+  if (known) {
+    model->stored_fingerprint_ = *known;
+  } else {
+    Sha256 hash;
+    LECTERN_RETURN_IF_ERROR(model->weights_->AddTo(hash, options.cancel));
+    model->AddRest(hash);
+    model->stored_fingerprint_ = hash.Finish();
+    model->hashed_bytes_ = model->weights_->bytes();
+    model->KeepDigest(env, options.store);
+  }
+  model->fingerprint_ = FingerprintOf(model->stored_fingerprint_, options.weights);
+  if (model->weights_->needs_packing()) {
+    LECTERN_RETURN_IF_ERROR(model->weights_->Pack(env, model->config_, model->fingerprint_,
+                                                  {.store = options.store,
+                                                   .quota_bytes = options.quota_bytes,
+                                                   .io = options.io,
+                                                   .threads = options.threads,
+                                                   .cancel = options.cancel}));
+  }
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+// All but the weights.
+void Model::AddRest(Sha256& hash) const {
+  hash.UpdateText(kComputePrecision);
+  tokenizer_->AddTo(hash);
+  hash.UpdateText(chat_template_->identity());
+  AddRope(hash, config_.rope);
+  AddParts(hash, config_);
+  Add(hash, config_.rms_norm_epsilon);
+  Add(hash, config_.num_heads);
+  Add(hash, config_.num_kv_heads);
+  Add(hash, config_.head_dim);
+  Add(hash, kFormatMajor);
+  if (weights_->has_blocks()) hash.UpdateText(kBlocks);
+}
+
+std::optional<std::array<uint8_t, 32>> Model::DigestKey(Env& env) const {
+  Sha256 hash;
+  if (!weights_->AddOriginsTo(env, hash)) return std::nullopt;
+  AddRest(hash);
+  return hash.Finish();
+}
+
+void Model::KeepDigest(Env& env, const std::string& store) const {
+  if (store.empty() || hashed_bytes_ == 0) return;
+  if (const auto key = DigestKey(env)) {
+    DigestCache(env, store).Keep(folder_, *key, stored_fingerprint_);
+  }
+}
+
+Status Model::LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given) {
+  LECTERN_ASSIGN(ChatSource chosen, source.FindChatTemplate());
+  if (given && given->name == kFileTemplate) {
+    chosen.name = given->name, chosen.jinja = given->jinja;  // with the model's own tokens
+  } else if (given) {
+    chosen = *given;
+  } else if (chosen.jinja.empty()) {
+    LECTERN_ASSIGN(chosen, ChatFormatNamed(kPlainTemplate));
+    assumptions_.push_back(AskedPlainly(SuggestedChatFormat(*tokenizer_)));
+  }
+  LECTERN_ASSIGN(chat_template_, ChatTemplate::Make(std::move(chosen), *tokenizer_, folder_));
+  AddAssumptions(chat_template_->assumptions());
+  return {};
+}
+
+void Model::AddAssumptions(const std::vector<std::string>& more) {
+  assumptions_.insert(assumptions_.end(), more.begin(), more.end());
+}
+
+void Model::FindEnds() {
+  const auto id_of = [&](std::string_view text) { return tokenizer_->ControlId(text); };
+  const auto has = [&](std::string_view text) { return id_of(text) >= 0; };
+  ends_ = config_.eos_ids;
+  ends_.push_back(tokenizer_->eos_id());
+  for (const std::string_view text : kEndTokens) ends_.push_back(id_of(text));
+  // In some vocabularies a token of these names ends a part of an answer, or nothing.
+  const bool ends_parts = has("<|call|>") || has("<|calls|>");
+  if (ends_parts && (has("<|return|>") || has("<|flush|>"))) std::erase(ends_, id_of("<|end|>"));
+  if (has("<|tool_response>") || has("<|plamo:eos|>")) std::erase(ends_, id_of("</s>"));
+  std::erase_if(ends_, [](int32_t id) { return id < 0; });
+  std::ranges::sort(ends_);
+  ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
+}
+
+bool Model::IsEndOfText(int32_t id) const { return std::ranges::binary_search(ends_, id); }
+
+Result<FixedContext> Model::EncodeDocument(std::string_view text, std::string_view date) const {
+  return chat_template_->EncodeDocument(*tokenizer_, text, date);
+}
+
+Result<std::vector<int32_t>> Model::EncodeQuestion(std::string_view question,
+                                                   const ChatHistory& history,
+                                                   std::string_view date) const {
+  return chat_template_->EncodeQuestion(*tokenizer_, question, history, date);
+}
+
+}  // namespace lectern

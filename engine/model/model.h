@@ -1,0 +1,97 @@
+// A model, opened and identified: config, weights, tokenizer, template, fingerprint.
+#ifndef LECTERN_ENGINE_MODEL_MODEL_H_
+#define LECTERN_ENGINE_MODEL_MODEL_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/template/chat_template.h"
+#include "engine/model/tokenizer/tokenizer.h"
+#include "engine/model/weights/config.h"
+#include "engine/model/weights/weights.h"
+#include "store/cancel_flag.h"
+#include "store/catalog.h"
+
+namespace lectern {
+
+struct ModelOptions {
+  Io io = Io::kMmap;       // of the weights; the small files are always read
+  std::string store = {};  // whose DigestCache saves hashing the weights; empty: none
+  bool rehash = false;     // hash them all the same
+  WeightsType weights = WeightsType::kStored;
+  uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
+  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
+  // Empty: the model's own.
+  std::optional<ChatSource> chat_template = {};
+  uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
+};
+
+class ModelSource;
+
+// Immutable; thread-safe.
+class Model {
+ public:
+  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights,
+  // Tokenizer and chat_template.h can answer; kMalformedModel also when the tokenizer has more
+  // pieces than the model has embeddings; kUnsupportedModel when it lacks a token of the chat
+  // template; kCancelled.
+  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
+                                                   const ModelOptions& options = {});
+  // Of a source that was found there with options.io; its tensors are moved away.
+  static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
+                                                   ModelSource& source,
+                                                   const ModelOptions& options);
+
+  const std::string& folder() const { return folder_; }
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return *weights_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const ChatTemplate& chat_template() const { return *chat_template_; }
+  // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
+  // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
+  const Fingerprint& fingerprint() const { return fingerprint_; }
+  // Bytes of weights that were hashed for it; 0: a DigestCache knew it.
+  uint64_t hashed_bytes() const { return hashed_bytes_; }
+  // For a later Load, in a store that was perhaps not there yet. Does nothing where the weights are
+  // not what they were or so new that a change would not show.
+  void KeepDigest(Env& env, const std::string& store) const;
+  // Whether a token ends an answer: those that the model's files name, and control tokens that end
+  // an answer in every published vocabulary that has them, such as "<|im_end|>".
+  bool IsEndOfText(int32_t id) const;
+  // Sentences about what was assumed where the model's files do not say or say too much.
+  const std::vector<std::string>& assumptions() const { return assumptions_; }
+
+  // chat_template().EncodeDocument and EncodeQuestion with the model's tokenizer.
+  Result<FixedContext> EncodeDocument(std::string_view text, std::string_view date = "") const;
+  Result<std::vector<int32_t>> EncodeQuestion(std::string_view question,
+                                              const ChatHistory& history = {},
+                                              std::string_view date = "") const;
+
+ private:
+  Status LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given);
+  void FindEnds();
+  void AddAssumptions(const std::vector<std::string>& more);
+  void AddRest(Sha256& hash) const;
+  // What the fingerprint is made from, by the files' places and times; none: they changed just now.
+  std::optional<std::array<uint8_t, 32>> DigestKey(Env& env) const;
+
+  std::string folder_;
+  ModelConfig config_;
+  std::unique_ptr<Weights> weights_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> chat_template_;  // always there, once loaded
+  std::vector<int32_t> ends_;                  // tokens that end an answer, ascending
+  std::vector<std::string> assumptions_;
+  Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
+  Fingerprint fingerprint_{};
+  uint64_t hashed_bytes_ = 0;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_MODEL_H_

@@ -1,0 +1,164 @@
+#include "engine/model/template/answer_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/formats/text.h"
+
+namespace lectern {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n\v\f";
+
+// The longest end of `text` that `mark` begins with, but for all of it.
+size_t PartOfMark(std::string_view text, std::string_view mark) {
+  size_t length = std::min(text.size(), mark.empty() ? 0 : mark.size() - 1);
+  while (length > 0 && !mark.starts_with(text.substr(text.size() - length))) --length;
+  return length;
+}
+
+}  // namespace
+
+std::string StopTexts::Push(std::string_view text) {
+  if (is_found_) return {};
+  held_ += text;
+  size_t begin = std::string::npos, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at == std::string::npos || at + stop.size() > end) continue;
+    begin = at + stop.size() == end ? std::min(begin, at) : at;
+    end = at + stop.size();
+  }
+  is_found_ = begin != std::string::npos;
+  size_t num_ready = is_found_ ? begin : held_.size();
+  for (const std::string& stop : stops_) {
+    if (!is_found_) num_ready = std::min(num_ready, held_.size() - PartOfMark(held_, stop));
+  }
+  std::string ready = held_.substr(0, num_ready);
+  held_.erase(0, is_found_ ? held_.size() : num_ready);
+  return ready;
+}
+
+std::string StopTexts::Flush() { return std::exchange(held_, {}); }
+
+AnswerText::AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking,
+                       std::span<const std::string> stops)
+    : tokenizer_(tokenizer),
+      marks_(marks),
+      stream_(tokenizer, /*strip_leading_space=*/true),
+      state_(is_thinking           ? State::kThinking
+             : marks.begin.empty() ? State::kAnswering
+                                   : State::kBeginning),
+      stops_(stops),
+      strips_beginning_(is_thinking) {}
+
+ShownText AnswerText::Push(int32_t id) {
+  ShownText shown;
+  const bool was_thinking = state_ == State::kThinking;
+  const std::string_view control = tokenizer_.ControlText(id);
+  if (control.empty()) {
+    Take(stream_.Push(id), /*is_control=*/false, &shown);
+  } else {
+    Take(control, /*is_control=*/true, &shown);
+  }
+  reasoning_tokens_ += was_thinking || state_ == State::kThinking;
+  return shown;
+}
+
+ShownText AnswerText::Flush() {
+  ShownText shown;
+  Take(stream_.Flush(), /*is_control=*/false, &shown);
+  const std::string pending = std::exchange(pending_, {});
+  if (is_thinking()) {
+    Show(pending, &shown.reasoning);
+  } else {
+    Answer(pending, &shown);
+    const std::string last = stops_.Flush();
+    num_passed_ += last.size();
+    Show(last, &shown.answer);
+  }
+  held_.clear();
+  return shown;
+}
+
+void AnswerText::Take(std::string_view text, bool is_control, ShownText* shown) {
+  // A control token is shown to nobody; it may be a mark, or begin one.
+  const bool is_of_mark =
+      marks_.begin.find(text) != std::string::npos || marks_.end.find(text) != std::string::npos;
+  if (text.empty() || (is_control && (marks_.begin.empty() || !is_of_mark))) return;
+  if (state_ == State::kAnswering) {
+    if (!is_control) Answer(text, shown);
+    return;
+  }
+  pending_ += text;
+  if (state_ == State::kBeginning) TakeBeginning(shown);
+  if (state_ == State::kThinking) TakeThinking(shown);
+}
+
+// Before the first character of an answer that is no white space, thinking may begin.
+void AnswerText::TakeBeginning(ShownText* shown) {
+  const size_t begin = pending_.find_first_not_of(kBlanks);
+  if (begin == std::string::npos) return;
+  const std::string_view rest = std::string_view(pending_).substr(begin);
+  if (rest.starts_with(marks_.begin)) {
+    pending_.erase(0, begin + marks_.begin.size());
+    state_ = State::kThinking;
+    strips_beginning_ = true;
+  } else if (!std::string_view(marks_.begin).starts_with(rest)) {
+    state_ = State::kAnswering;
+    Answer(std::exchange(pending_, {}), shown);
+  }
+}
+
+void AnswerText::TakeThinking(ShownText* shown) {
+  const size_t end = pending_.find(marks_.end);
+  if (end == std::string::npos) {
+    const size_t ready = pending_.size() - PartOfMark(pending_, marks_.end);
+    Show(std::string_view(pending_).substr(0, ready), &shown->reasoning);
+    pending_.erase(0, ready);
+    return;
+  }
+  Show(std::string_view(pending_).substr(0, end), &shown->reasoning);
+  pending_.erase(0, end + marks_.end.size());
+  held_.clear();
+  strips_beginning_ = true;
+  // Some models think again before they answer.
+  state_ = State::kBeginning;
+  TakeBeginning(shown);
+  if (state_ == State::kThinking) TakeThinking(shown);
+}
+
+void AnswerText::Answer(std::string_view text, ShownText* shown) {
+  num_brought_ += text.size();
+  const std::string ready = stops_.Push(text);
+  num_passed_ += ready.size();
+  Show(ready, &shown->answer);
+}
+
+void AnswerText::Show(std::string_view text, std::string* to) {
+  if (strips_beginning_) {
+    const size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) return;
+    text.remove_prefix(begin);
+    strips_beginning_ = false;
+  }
+  const size_t last = text.find_last_not_of(kBlanks);
+  if (last == std::string_view::npos) {
+    held_ += text;
+    return;
+  }
+  to->append(held_).append(text.substr(0, last + 1));
+  held_ = text.substr(last + 1);
+}
+
+bool LoopDetector::Push(int32_t id) {
+  bool is_loop = false;
+  for (size_t run = 1; run <= std::min(kLongestRun, num_ids_); ++run) {
+    matched_[run] = last_[(num_ids_ - run) % kLongestRun] == id ? matched_[run] + 1 : 0;
+    is_loop |= matched_[run] + run >= std::max(kLeastTokens, kLeastRounds * run);
+  }
+  last_[num_ids_++ % kLongestRun] = id;
+  return is_loop;
+}
+
+}  // namespace lectern

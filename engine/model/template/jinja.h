@@ -1,0 +1,132 @@
+// Renders chat templates: programs in the language Jinja, as jinja2 3.1 renders them in the
+// environment that transformers sets up. For chat_template.cc.
+//
+// That environment is an ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks, the loop
+// controls, the generation tag, raise_exception, strftime_now and a tojson of its own. The language
+// is here without its inheritance and its HTML: include, import, extends, block and autoescape, and
+// the filters pprint, random, striptags, urlize and wordwrap are refused by name. Numbers are of
+// 64 bits. Templates are untrusted: time, memory and depth are bounded.
+//
+// Each byte of a rendered text knows whether it came from the template or from a user, so that text
+// of a user never becomes a control token.
+#ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_H_
+#define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_H_
+
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern::jinja {
+
+// Bytes up to `end`, from the end of the run before.
+struct Run {
+  size_t end;
+  bool is_input;
+};
+
+// A text with the origin of its bytes.
+struct Rendered {
+  std::string text;
+  // Ends ascend, the last is text.size(); neighbours differ in is_input. None: the text is empty.
+  std::vector<Run> runs;
+};
+
+struct Object;  // a value that does not fit in a Value (jinja_value.h)
+
+// A value of a program. Cheap to copy; nothing that is reachable from a Value of a caller changes.
+class Value {
+ public:
+  enum class Kind : uint8_t {
+    kNone,
+    kBool,
+    kInteger,
+    kFloat,
+    kUndefined,
+    kString,
+    kList,
+    kTuple,
+    kDict,
+    // Those that only a program makes.
+    kView,
+    kRange,
+    kIterator,
+    kNamespace,
+    kLoop,
+    kMacro,
+    kFunction,
+    kMethod,
+    kCycler,
+    kJoiner
+  };
+
+  Value() = default;  // None
+  static Value Bool(bool value);
+  static Value Integer(int64_t value);
+  static Value Float(double value);
+  static Value Template(std::string text);  // a string of the template's own, such as bos_token
+  static Value Input(std::string text);     // a string of a user's
+  static Value List(std::vector<Value> items);
+  // Keys, in order, are text of a user's. Of two equal ones the last value counts.
+  static Value Dict(std::vector<std::pair<std::string, Value>> members);
+  // Strings and keys become text of a user's. Integers of more than 64 bits are kLimitExceeded.
+  // kMalformedModel or kLimitExceeded; the message has the byte offset.
+  static Result<Value> FromJson(std::string_view json);
+
+  Value(Kind kind, std::shared_ptr<Object> object) : kind_(kind), object_(std::move(object)) {}
+  Kind kind() const { return kind_; }
+  bool Is(Kind kind) const { return kind_ == kind; }
+  int64_t integer() const { return integer_; }      // of kBool (0 or 1) and kInteger
+  double real() const { return real_; }             // of kFloat
+  Object* object() const { return object_.get(); }  // of the kinds from kUndefined on
+  const std::shared_ptr<Object>& shared_object() const { return object_; }
+
+ private:
+  Kind kind_ = Kind::kNone;
+  union {
+    int64_t integer_ = 0;
+    double real_;
+  };
+  std::shared_ptr<Object> object_;
+};
+
+// Beyond each of them a program ends with kLimitExceeded. No published template comes near them;
+// a document of 16 MiB passes as one string.
+struct Limits {
+  size_t source_bytes = size_t{1} << 20;
+  uint64_t steps = 50'000'000;  // expressions evaluated, and bytes handled / 64
+  size_t output_bytes = size_t{256} << 20;
+  size_t memory_bytes = size_t{512} << 20;  // of a program's own values, alive at once
+  size_t depth = 400;  // of nested expressions, statements, calls, values; takes 512 KiB of stack
+};
+
+using Variables = std::vector<std::pair<std::string, Value>>;
+// The members of a JSON object, as Value::FromJson reads them.
+Result<Variables> VariablesFromJson(std::string_view json);
+
+struct Template;  // the parsed program (jinja_syntax.h)
+
+// A parsed template. Immutable; thread-safe.
+class Program {
+ public:
+  // kMalformedModel, with the line: not a template, or one that uses what is not supported.
+  // kLimitExceeded.
+  static Result<Program> Parse(std::string_view source, const Limits& limits = {});
+  // `now` is what strftime_now formats. kMalformedModel: an error of the template, with the line;
+  // kLimitExceeded; kInvalidArgument: the template called raise_exception, and the message is its.
+  Result<Rendered> Render(const Variables& variables, const std::tm& now) const;
+  std::string_view source() const;
+
+ private:
+  explicit Program(std::shared_ptr<const Template> parsed) : template_(std::move(parsed)) {}
+  std::shared_ptr<const Template> template_;
+};
+
+}  // namespace lectern::jinja
+
+#endif  // LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_H_

@@ -1,0 +1,51 @@
+// Characters as Python sees them: classes, cases and code points of UTF-8. For the Jinja
+// interpreter. A byte that is not part of valid UTF-8 counts as a character by itself.
+#ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
+#define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lectern::jinja {
+
+// The first character of `text`, which is not empty.
+struct Character {
+  uint32_t code;  // kInvalid: not UTF-8
+  size_t size;    // bytes
+};
+inline constexpr uint32_t kInvalid = 0xFFFFFFFF;
+Character FirstCharacter(std::string_view text);
+// The last one.
+Character LastCharacter(std::string_view text);
+void AppendUtf8(std::string* text, uint32_t code);
+
+bool IsAscii(std::string_view text);
+size_t CountCharacters(std::string_view text);
+// Byte offset of the character `index`; text.size() when there are no more.
+size_t OffsetOf(std::string_view text, size_t index);
+
+bool IsSpace(uint32_t code);  // str.isspace
+bool IsAlphabetic(uint32_t code);
+bool IsDecimal(uint32_t code);
+bool IsDigit(uint32_t code);
+bool IsNumeric(uint32_t code);
+bool IsPrintable(uint32_t code);
+bool IsLowerCase(uint32_t code);
+bool IsUpperCase(uint32_t code);
+bool IsTitleCase(uint32_t code);
+bool IsWord(uint32_t code);  // \w
+bool IsIdentifier(std::string_view text);
+
+enum class Case { kLower, kUpper, kTitle, kFold };
+// Appends the character in that case: up to three characters.
+void AppendInCase(std::string* text, uint32_t code, Case to);
+// The small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
+bool IsFinalSigma(std::string_view text, size_t offset);
+
+size_t LeadingSpace(std::string_view text);  // bytes
+std::string_view WithoutTrailingSpace(std::string_view text);
+
+}  // namespace lectern::jinja
+
+#endif  // LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_

@@ -1,0 +1,29 @@
+// What stands beside a tokenizer.model: tokens added to its vocabulary, and its use as transformers
+// has it.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_
+
+#include <string>
+#include <string_view>
+
+#include "engine/model/tokenizer/tokenizer_model.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// An added_tokens.json, {"<|user|>": 32010, …}: marks of a template become control pieces, other
+// tokens user-defined pieces, which are found in raw text. Ids go on where the vocabulary ends, and
+// may leave some out; an id of it may be named again, or anew where its piece is never made from
+// text. kMalformedModel, kLimitExceeded.
+Status ReadAddedTokens(std::string_view json, const std::string& path, TokenizerModel* model);
+
+// Of a tokenizer_config.json, after that: `added_tokens_decoder`, whose `special` tokens become
+// control pieces; `bos_token` and `eos_token`, which become control pieces, too, and are ignored
+// (see TokenizerModel::assumptions) where the vocabulary lacks them; `add_bos_token`, false: no
+// text begins with it; and `add_prefix_space`. `add_eos_token` changes nothing: a prompt is not the
+// end of a text.
+Status ReadTokenizerConfig(std::string_view json, const std::string& path, TokenizerModel* model);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_

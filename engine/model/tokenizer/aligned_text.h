@@ -1,0 +1,53 @@
+// A text that was made from another, byte by byte or with changes, and where its bytes come from:
+// tokens are found in the changed text and reported in the original one.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lectern {
+
+class AlignedText {
+ public:
+  AlignedText() = default;
+  // `text` as it is; its first byte is the byte `begin` of the original.
+  AlignedText(std::string_view text, size_t begin) { AppendSame(text, begin); }
+
+  std::string_view text() const { return text_; }
+
+  // Bytes that are those of the original from `begin` on.
+  void AppendSame(std::string_view bytes, size_t begin);
+  // Bytes that stand for [begin, end) of the original as a whole; the range may be empty.
+  void AppendChanged(std::string_view bytes, size_t begin, size_t end);
+  // The bytes [begin, end) of `other`, with their places in the original.
+  void AppendPart(const AlignedText& other, size_t begin, size_t end);
+  // Bytes that stand for the bytes [begin, end) of `other`.
+  void AppendReplaced(std::string_view bytes, const AlignedText& other, size_t begin, size_t end);
+  void Truncate(size_t size);
+
+  // Where the bytes [begin, end) of text() come from; a part of a change stands for all of it.
+  size_t OriginalBegin(size_t begin) const;
+  size_t OriginalEnd(size_t end) const;
+
+ private:
+  // A stretch of text() up to the next run; texts have at most 16 MiB.
+  struct Run {
+    uint32_t at, begin, end;
+    bool is_same;  // byte for byte
+  };
+  size_t RunOf(size_t at) const;
+  size_t RunEnd(size_t run) const {
+    return run + 1 < runs_.size() ? runs_[run + 1].at : text_.size();
+  }
+
+  std::string text_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_

@@ -1,0 +1,279 @@
+#include "engine/model/tokenizer/bpe_model.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
+#include "engine/model/tokenizer/unicode_classes.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kMaxBpePieces = size_t{1} << 20;
+constexpr size_t kMaxBpeMerges = size_t{1} << 22;
+constexpr size_t kMaxBpePiece = 2048;  // bytes, as the file has it
+
+// The byte that each character of GPT-2's alphabet stands for, -1 elsewhere: printable characters
+// of Latin-1 are their own byte, and the other bytes follow from U+0100 on.
+std::array<int16_t, 0x144> MakeAlphabet() {
+  std::array<int16_t, 0x144> byte_of;
+  byte_of.fill(-1);
+  size_t next = 0x100;
+  for (int16_t byte = 0; byte < 256; ++byte) {
+    const bool printable =
+        (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
+    byte_of[printable ? static_cast<size_t>(byte) : next++] = byte;
+  }
+  return byte_of;
+}
+
+// The bytes of a piece; nothing when it has a character outside of GPT-2's alphabet.
+std::optional<std::string> FromAlphabet(std::string_view piece) {
+  static const std::array<int16_t, 0x144> alphabet = MakeAlphabet();
+  std::string bytes;
+  for (size_t at = 0; at < piece.size(); ++at) {
+    size_t c = static_cast<uint8_t>(piece[at]);
+    if (c >= 0x80) {  // its characters have at most two bytes
+      if ((c & 0xE0) != 0xC0 || at + 1 == piece.size()) return std::nullopt;
+      c = (c & 0x1F) << 6 | (static_cast<uint8_t>(piece[++at]) & 0x3F);
+    }
+    if (c >= alphabet.size() || alphabet[c] < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(alphabet[c]));
+  }
+  return bytes;
+}
+
+// Whether "▁" comes behind another character.
+bool HasLaterSpace(std::string_view text) {
+  while (text.starts_with(kSpaceMark)) text.remove_prefix(kSpaceMark.size());
+  return text.find(kSpaceMark) != std::string_view::npos;
+}
+
+// "▁the" as running text.
+std::string WithSpaces(std::string_view piece) {
+  std::string bytes;
+  for (size_t at = 0; at < piece.size();) {
+    const bool is_space = piece.substr(at).starts_with(kSpaceMark);
+    bytes.push_back(is_space ? ' ' : piece[at]);
+    at += is_space ? kSpaceMark.size() : 1;
+  }
+  return bytes;
+}
+
+std::string Quoted(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
+
+}  // namespace
+
+class BpeModelMaker {
+ public:
+  BpeModelMaker(BpeArrays arrays, const std::string& path)
+      : arrays_(std::move(arrays)), path_(path) {}
+
+  Result<BpeModel> Make() {
+    model_.how_ = arrays_.how;
+    model_.byte_ids_.fill(-1);
+    LECTERN_RETURN_IF_ERROR(CheckCounts());
+    model_.bytes_.resize(arrays_.tokens.size());
+    model_.symbols_.reserve(arrays_.tokens.size());
+    for (size_t id = 0; id < arrays_.tokens.size(); ++id) {
+      LECTERN_RETURN_IF_ERROR(TakePiece(id));
+    }
+    next_symbol_ = static_cast<int32_t>(arrays_.tokens.size());
+    FindBytes();
+    model_.pairs_.reserve(arrays_.merges.size());
+    for (size_t i = 0; i < arrays_.merges.size(); ++i) TakeMerge(i);
+    SortMerges();
+    LECTERN_RETURN_IF_ERROR(TakeId("bos", arrays_.bos_id, &model_.bos_id_));
+    LECTERN_RETURN_IF_ERROR(TakeId("eos", arrays_.eos_id, &model_.eos_id_));
+    LECTERN_RETURN_IF_ERROR(TakeId("unknown", arrays_.unknown_id, &model_.unknown_id_));
+    return std::move(model_);
+  }
+
+ private:
+  Status CheckCounts() const {
+    if (arrays_.types.size() != arrays_.tokens.size()) {
+      return Malformed("it has " + std::to_string(arrays_.tokens.size()) + " pieces and " +
+                       std::to_string(arrays_.types.size()) + " types of pieces");
+    }
+    if (arrays_.tokens.size() > kMaxBpePieces) {
+      return Status(Code::kLimitExceeded,
+                    path_ + ": more than " + std::to_string(kMaxBpePieces) + " pieces");
+    }
+    if (arrays_.merges.size() > kMaxBpeMerges) {
+      return Status(Code::kLimitExceeded,
+                    path_ + ": more than " + std::to_string(kMaxBpeMerges) + " merges");
+    }
+    return Status();
+  }
+
+  Status TakePiece(size_t id) {
+    const std::string& text = arrays_.tokens[id];
+    if (text.empty()) return Status();  // a hole
+    if (text.size() > kMaxBpePiece) {
+      return Status(Code::kLimitExceeded,
+                    PieceNamed(id) + " is longer than " + std::to_string(kMaxBpePiece) + " bytes");
+    }
+    const PieceType type = arrays_.types[id];
+    switch (type) {
+      case PieceType::kNormal:
+        TakeText(id, true);
+        return Status();
+      case PieceType::kUnused:
+        if (!IsTemplateMark(text)) TakeText(id, false);
+        return Status();
+      case PieceType::kByte:
+        if (const int byte = TokenizerPiece{text, 0, type}.byte(); byte >= 0) {
+          model_.bytes_[id] = std::string(1, static_cast<char>(byte));
+          if (!arrays_.how.is_byte_level) {
+            model_.byte_ids_[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
+          }
+        }
+        return Status();
+      case PieceType::kUserDefined:
+        if (!IsTemplateMark(text)) {
+          TakeText(id, false);
+          model_.bytes_[id] = arrays_.how.is_byte_level ? text : WithSpaces(text);
+          return Status();
+        }
+        [[fallthrough]];
+      case PieceType::kControl:
+      case PieceType::kUnknown:
+        if (!IsValidUtf8(text)) return MalformedPiece(id, "is not valid UTF-8");
+        model_.controls_.Add(static_cast<int32_t>(id), text);
+        return Status();
+    }
+    return Status();
+  }
+
+  // A piece that words are made of; of two with one text the later. Where its characters stand for
+  // no bytes no word is made of it, and it is what it says.
+  void TakeText(size_t id, bool is_normal) {
+    const std::string& text = arrays_.tokens[id];
+    std::optional<std::string> symbol = arrays_.how.is_byte_level ? FromAlphabet(text) : text;
+    model_.bytes_[id] = !symbol ? text : arrays_.how.is_byte_level ? *symbol : WithSpaces(text);
+    if (!symbol) return;
+    const auto known = model_.symbols_.find(*symbol);
+    if (known == model_.symbols_.end()) {
+      AddSymbol(*std::move(symbol), static_cast<int32_t>(id));
+    } else if (is_normal) {
+      known->second = static_cast<int32_t>(id);
+    }
+  }
+
+  int32_t AddSymbol(std::string text, int32_t symbol) {
+    model_.texts_.push_back(std::move(text));
+    model_.symbols_.emplace(model_.texts_.back(), symbol);
+    return symbol;
+  }
+
+  int32_t SymbolOf(std::string text) {
+    const int32_t known = model_.FindSymbol(text);
+    return known >= 0 ? known : AddSymbol(std::move(text), next_symbol_++);
+  }
+
+  void FindBytes() {
+    if (!arrays_.how.is_byte_level) return;
+    for (int byte = 0; byte < 256; ++byte) {
+      const int32_t symbol = SymbolOf(std::string(1, static_cast<char>(byte)));
+      model_.byte_ids_[static_cast<size_t>(byte)] = model_.IsPiece(symbol) ? symbol : -1;
+    }
+  }
+
+  // One that does not name two texts of the alphabet joins nothing.
+  void TakeMerge(size_t i) {
+    const std::string_view text = arrays_.merges[i];
+    const size_t space = text.find(' ', 1);  // a piece of plain text may begin with a space
+    if (space == std::string_view::npos || text.size() > 2 * kMaxBpePiece) return;
+    std::optional<std::string> left(text.substr(0, space)), right(text.substr(space + 1));
+    if (arrays_.how.is_byte_level) left = FromAlphabet(*left), right = FromAlphabet(*right);
+    if (!left || !right || left->empty() || right->empty()) return;
+    const int32_t made = SymbolOf(*left + *right);
+    const int32_t left_symbol = SymbolOf(*std::move(left));
+    model_.pairs_.push_back(
+        {left_symbol, SymbolOf(*std::move(right)), {static_cast<uint32_t>(i), made}});
+  }
+
+  // By pair; of two of one pair the one that counts comes first, and the other goes.
+  void SortMerges() {
+    auto& pairs = model_.pairs_;
+    const bool last_wins = arrays_.how.last_merge_wins;
+    std::sort(pairs.begin(), pairs.end(), [last_wins](const auto& a, const auto& b) {
+      if (std::pair(a.left, a.right) != std::pair(b.left, b.right)) {
+        return std::pair(a.left, a.right) < std::pair(b.left, b.right);
+      }
+      return last_wins ? a.merge.rank > b.merge.rank : a.merge.rank < b.merge.rank;
+    });
+    pairs.erase(std::unique(pairs.begin(), pairs.end(),
+                            [](const auto& a, const auto& b) {
+                              return a.left == b.left && a.right == b.right;
+                            }),
+                pairs.end());
+    model_.first_pair_.resize(static_cast<size_t>(next_symbol_) + 1);
+    for (const auto& pair : pairs) ++model_.first_pair_[static_cast<size_t>(pair.left) + 1];
+    for (size_t i = 1; i < model_.first_pair_.size(); ++i) {
+      model_.first_pair_[i] += model_.first_pair_[i - 1];
+    }
+  }
+
+  // `role`: "bos", "eos" or "unknown".
+  Status TakeId(std::string_view role, int32_t id, int32_t* out) const {
+    *out = id;
+    if (id >= -1 && id < static_cast<int32_t>(model_.size())) return Status();
+    return Malformed("the " + std::string(role) + " token " + std::to_string(id) +
+                     " is not in the vocabulary");
+  }
+
+  std::string PieceNamed(size_t id) const {
+    return path_ + ": piece " + std::to_string(id) + " " + Quoted(arrays_.tokens[id]);
+  }
+  Status Malformed(const std::string& what) const {
+    return Status(Code::kMalformedModel, path_ + ": " + what);
+  }
+  Status MalformedPiece(size_t id, const std::string& what) const {
+    return Status(Code::kMalformedModel, PieceNamed(id) + " " + what);
+  }
+
+  BpeArrays arrays_;
+  const std::string& path_;
+  BpeModel model_;
+  int32_t next_symbol_ = 0;
+};
+
+bool WordsAreIndependent(const BpeArrays& arrays) {
+  for (size_t i = 0; i < arrays.tokens.size(); ++i) {
+    const PieceType type = arrays.types[i];
+    if (type == PieceType::kControl || type == PieceType::kUnknown) continue;
+    if (HasLaterSpace(arrays.tokens[i])) return false;
+  }
+  for (const std::string& merge : arrays.merges) {
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string::npos) continue;
+    if (HasLaterSpace(merge.substr(0, space) + merge.substr(space + 1))) return false;
+  }
+  return true;
+}
+
+Result<BpeModel> BpeModel::Make(BpeArrays arrays, const std::string& path) {
+  return BpeModelMaker(std::move(arrays), path).Make();
+}
+
+int32_t BpeModel::FindSymbol(std::string_view text) const {
+  const auto at = symbols_.find(text);
+  return at == symbols_.end() ? -1 : at->second;
+}
+
+int32_t BpeModel::FindPiece(std::string_view text) const {
+  const int32_t symbol = FindSymbol(text);
+  return IsPiece(symbol) ? symbol : -1;
+}
+
+const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {
+  const Pair* begin = pairs_.data() + first_pair_[static_cast<size_t>(left)];
+  const Pair* end = pairs_.data() + first_pair_[static_cast<size_t>(left) + 1];
+  const Pair* at = std::lower_bound(
+      begin, end, right, [](const Pair& pair, int32_t wanted) { return pair.right < wanted; });
+  return at == end || at->right != right ? nullptr : &at->merge;
+}
+
+}  // namespace lectern

@@ -1,0 +1,109 @@
+// A vocabulary of byte pairs, checked: what tokenizer.json and GGUF files hold alike.
+//
+// Byte-level files write a piece in GPT-2's alphabet, one printable character for each byte ("Ġthe"
+// is " the"); here pieces are their bytes. Others (Gemma 4, Llama 2's tokenizer.json) write plain
+// text with U+2581 for a space, and bytes as "<0x0A>".
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_BPE_MODEL_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_BPE_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "engine/model/tokenizer/control_tokens.h"
+#include "engine/model/tokenizer/text_rules.h"
+#include "engine/model/tokenizer/tokenizer_model.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// How a text is merged, where llama.cpp and tokenizers differ or the file says.
+struct BpeRules {
+  bool is_byte_level = true;
+  bool ignore_merges = false;    // a word that is a piece is that piece, whatever its merges say
+  bool joins_lines = false;      // so is a word of line feeds
+  bool drops_first = false;      // bytes without a piece go before merging, not after it
+  bool last_merge_wins = false;  // of two merges of one pair; else the first
+  bool joins_unknown = false;    // neighbouring unknown pieces are one
+};
+
+// A vocabulary as files have it: `tokenizer.ggml.tokens`, `.token_type`, `.merges` and so on.
+struct BpeArrays {
+  BpeRules how;
+  // The index is the id. kNormal: in GPT-2's alphabet, where the vocabulary is byte-level. The
+  // others are plain text: kControl and kUnknown are never made; kUserDefined ones that look like
+  // marks neither, the rest are found in raw text (TextRules::literals); kUnused ones are made
+  // where they are text of the alphabet and no marks, as llama.cpp does; kByte: "<0x0A>".
+  std::vector<std::string> tokens;
+  std::vector<PieceType> types;     // [tokens]
+  std::vector<std::string> merges;  // "left right", the most important first
+  int32_t bos_id = -1;              // set only where the tokenizer puts it before a text
+  int32_t eos_id = -1;
+  int32_t unknown_id = -1;  // what bytes without a piece become; -1: nothing
+};
+
+// Whether a word can begin at every U+2581 behind another character: no piece and no merge goes on
+// there.
+bool WordsAreIndependent(const BpeArrays& arrays);
+
+// Immutable; thread-safe. Moved, never copied: it views itself.
+class BpeModel {
+ public:
+  BpeModel(BpeModel&&) noexcept = default;
+  BpeModel& operator=(BpeModel&&) noexcept = default;
+
+  struct Merge {
+    uint32_t rank;   // the smaller goes first
+    int32_t symbol;  // that it makes
+  };
+
+  // `path` only names the file in messages. kMalformedModel, kLimitExceeded.
+  static Result<BpeModel> Make(BpeArrays arrays, const std::string& path);
+
+  const BpeRules& how() const { return how_; }
+  int32_t bos_id() const { return bos_id_; }
+  int32_t eos_id() const { return eos_id_; }
+  int32_t unknown_id() const { return unknown_id_; }
+
+  size_t size() const { return bytes_.size(); }
+  // What an id stands for in running text; nothing for control and unused ones.
+  const std::vector<std::string>& bytes() const { return bytes_; }
+  const ControlTokens& controls() const { return controls_; }
+
+  // Symbols are what is merged: pieces, by id, and from size() on texts that merges name and no
+  // piece has. As in llama.cpp these are merged like others and come apart into bytes at the end.
+  int32_t FindSymbol(std::string_view text) const;  // -1: none
+  int32_t FindPiece(std::string_view text) const;   // -1: none
+  bool IsPiece(int32_t symbol) const { return symbol >= 0 && static_cast<size_t>(symbol) < size(); }
+  // The piece of one byte; -1: none.
+  int32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
+  // What `left` and `right` become; nullptr: they stay two.
+  const Merge* FindMerge(int32_t left, int32_t right) const;
+
+ private:
+  friend class BpeModelMaker;
+  struct Pair {
+    int32_t left, right;
+    Merge merge;
+  };
+  BpeModel() = default;
+
+  BpeRules how_;
+  int32_t bos_id_ = -1, eos_id_ = -1, unknown_id_ = -1;
+  std::vector<std::string> bytes_;  // [id]
+  std::array<int32_t, 256> byte_ids_{};
+  std::deque<std::string> texts_;  // of symbols, where they stay for the map's keys
+  std::unordered_map<std::string_view, int32_t> symbols_;
+  ControlTokens controls_;
+  std::vector<Pair> pairs_;           // sorted by left, then right
+  std::vector<uint32_t> first_pair_;  // [symbol + 1]: where those of a left symbol begin
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_BPE_MODEL_H_

@@ -1,0 +1,22 @@
+// Tokenizers of byte-pair vocabularies: text to tokens by merging pairs, the most important first.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_BPE_TOKENIZER_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_BPE_TOKENIZER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model/tokenizer/bpe_model.h"
+#include "engine/model/tokenizer/text_rules.h"
+#include "engine/model/tokenizer/tokenizer.h"
+
+namespace lectern {
+
+// `identity`: what AddTo hashes. Codes of MakeVocabularyTokenizer.
+Result<std::unique_ptr<Tokenizer>> MakeBpeTokenizer(BpeModel model, TextRules rules,
+                                                    std::string identity,
+                                                    std::vector<std::string> assumptions = {});
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_BPE_TOKENIZER_H_

@@ -1,0 +1,43 @@
+// Text in one of Unicode's normalization forms, and where its bytes come from.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lectern {
+
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+
+class ComposedText {
+ public:
+  struct Stretch {
+    uint64_t begin, end;                    // in text()
+    uint64_t original_begin, original_end;  // in the original
+  };
+
+  // `text`: valid UTF-8; must outlive this.
+  explicit ComposedText(std::string_view text, UnicodeForm form = UnicodeForm::kNfc);
+
+  const std::vector<Stretch>& changes() const { return changes_; }  // ascending
+
+  std::string_view text() const { return changes_.empty() ? original_ : composed_; }
+  // The bytes of the original text that the bytes [begin, end) of text() stand for. Where nothing
+  // changed they are the same ones; a part of a changed stretch stands for all of it. begin < end.
+  uint64_t OriginalBegin(uint64_t begin) const;
+  uint64_t OriginalEnd(uint64_t end) const;
+
+ private:
+  void Compose(UnicodeForm form);
+  const Stretch* LastFrom(uint64_t at) const;
+
+  std::string_view original_;
+  std::string composed_;  // empty when nothing changed
+  std::vector<Stretch> changes_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_

@@ -1,0 +1,43 @@
+// The tokens that a chat template writes and a document's text never becomes, by text and by id.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace lectern {
+
+// A control token at the beginning of a text.
+struct ControlToken {
+  int32_t id;
+  size_t length;  // bytes of the text that are its own
+};
+
+// Filled once, then thread-safe. Moved, never copied: one map views the other's keys.
+class ControlTokens {
+ public:
+  ControlTokens() = default;
+  ControlTokens(ControlTokens&&) noexcept = default;
+  ControlTokens& operator=(ControlTokens&&) noexcept = default;
+
+  // Where two tokens have one text, Find and FindPrefix return the one that was added first. An
+  // empty text is ignored.
+  void Add(int32_t id, std::string_view text);
+
+  int32_t Find(std::string_view text) const;  // -1: none
+  std::string_view Text(int32_t id) const;    // "": not a control token
+  // The longest that `text` begins with.
+  std::optional<ControlToken> FindPrefix(std::string_view text) const;
+
+ private:
+  std::map<std::string, int32_t, std::less<>> ids_;
+  std::unordered_map<int32_t, std::string_view> texts_;  // of the keys of ids_
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_

@@ -1,0 +1,60 @@
+// Pieces of a vocabulary that are found in raw text before anything else is done to it: runs of
+// spaces, tags of HTML, added words.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/tokenizer/trie.h"
+
+namespace lectern {
+
+struct Literal {
+  std::string text;
+  int32_t id;
+  // As in tokenizer.json: the white space beside it is its own; it is not found inside a word.
+  bool takes_left_space = false, takes_right_space = false, is_whole_word = false;
+};
+
+// Which of several literals that overlap are taken.
+enum class LiteralOrder {
+  kFromLeft,  // the longest at the first place, then on behind it (SentencePiece, tokenizers)
+  kLongest,   // the longest of the text, then the longest of the rest (llama.cpp)
+};
+
+// Immutable once filled; thread-safe.
+class Literals {
+ public:
+  struct Match {
+    size_t begin, end;  // bytes of the text
+    int32_t id;
+  };
+
+  // Where two literals have one text, the one that was added first counts. An empty one is ignored.
+  void Add(Literal literal);
+  void Finish();  // after the last Add
+  bool empty() const { return literals_.empty(); }
+
+  // Bytes of the longest literal that `text` has at `at`; 0: none.
+  size_t LongestSize(std::string_view text, size_t at) const;
+  // Ascending, without overlaps.
+  std::vector<Match> Find(std::string_view text, LiteralOrder order) const;
+
+ private:
+  // The longest literal at `at` that ends at `limit` or before it; -1: none.
+  int32_t LongestAt(std::string_view text, size_t at, size_t limit) const;
+  std::vector<Match> FindFromLeft(std::string_view text) const;
+  std::vector<Match> FindLongest(std::string_view text) const;
+  void TakeLongest(std::string_view text, std::vector<uint64_t> candidates,
+                   std::vector<Match>* matches) const;
+
+  std::vector<Literal> literals_;  // sorted by text
+  Trie trie_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_

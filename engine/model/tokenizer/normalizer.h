@@ -1,0 +1,66 @@
+// Normalises text as a vocabulary wants it before pieces are looked for: Unicode forms,
+// replacements, marks for spaces. Offsets into the original text are kept.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_NORMALIZER_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_NORMALIZER_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/tokenizer/aligned_text.h"
+#include "engine/model/tokenizer/compose.h"
+#include "engine/model/tokenizer/literals.h"
+#include "engine/model/tokenizer/regex.h"
+#include "store/status.h"
+
+namespace lectern {
+
+struct NormalizerStep {
+  enum class Kind {
+    kForm,     // into `form`
+    kReplace,  // every `pattern` by `content`
+    kPrepend,  // `content` before a text that is not empty
+    kLowerCase,
+    kStrip,          // white space off the left end, the right end
+    kStripMarks,     // without marks (category M)
+    kCharsmap,       // `charsmap`, as tokenizers applies it
+    kSentencePiece,  // `charsmap` and the rules for white space, as SentencePiece applies them
+  };
+  Kind kind = Kind::kForm;
+  UnicodeForm form = UnicodeForm::kNfc;
+  std::string pattern = {}, content = {};
+  bool is_literal = true;          // kReplace: `pattern` is a text, not an expression
+  bool left = true, right = true;  // kStrip
+  std::string charsmap = {};       // checked (charsmap.h); may be empty
+  // kSentencePiece; escapes: a space becomes U+2581.
+  bool adds_prefix = true, removes_extra_spaces = true, escapes_spaces = true;
+  bool prefix_is_suffix = false;
+};
+
+// Immutable; thread-safe.
+class Normalizer {
+ public:
+  // `kept`: for kSentencePiece, texts that it leaves as they are. kUnsupportedModel: an expression
+  // that cannot be used; kMalformedModel: a charsmap that is not well-formed.
+  static Result<Normalizer> Make(std::vector<NormalizerStep> steps, Literals kept = {});
+
+  // Whether a text may get something put before.
+  bool has_prefix() const;
+  // `has_prefix` false: nothing is put before the text, which continues another one.
+  // kLimitExceeded: the result has more than 64 MiB. Codes of RegexMatcher::FindAll.
+  Result<AlignedText> Apply(AlignedText text, bool has_prefix) const;
+
+ private:
+  Result<AlignedText> Apply(size_t step, const AlignedText& text, bool has_prefix) const;
+  AlignedText ApplySentencePiece(const NormalizerStep& step, const AlignedText& text,
+                                 bool has_prefix) const;
+
+  std::vector<NormalizerStep> steps_;
+  std::vector<std::unique_ptr<Regex>> regexes_;  // [step]; null where it needs none
+  Literals kept_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_NORMALIZER_H_

@@ -1,0 +1,120 @@
+#include "engine/model/tokenizer/piece_tokenizer.h"
+
+#include "engine/model/tokenizer/piece_model.h"
+#include "engine/model/tokenizer/unicode_classes.h"
+#include "engine/model/tokenizer/vocabulary_tokenizer.h"
+
+namespace lectern {
+namespace {
+
+constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // as SentencePiece decodes it
+
+std::string BytesOf(const TokenizerPiece& piece) {
+  switch (piece.type) {
+    case PieceType::kControl:
+      return "";
+    case PieceType::kUnknown:
+      return "";
+    case PieceType::kByte:
+      return piece.byte() < 0 ? "" : std::string(1, static_cast<char>(piece.byte()));
+    case PieceType::kNormal:
+    case PieceType::kUserDefined:
+    case PieceType::kUnused:
+      break;
+  }
+  std::string bytes;
+  for (size_t at = 0; at < piece.text.size();) {
+    const bool is_space = piece.text.compare(at, kSpaceMark.size(), kSpaceMark) == 0;
+    bytes.push_back(is_space ? ' ' : piece.text[at]);
+    at += is_space ? kSpaceMark.size() : 1;
+  }
+  return bytes;
+}
+
+std::vector<Literal> UserDefined(const TokenizerModel& model) {
+  std::vector<Literal> literals;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const TokenizerPiece& piece = model.pieces[id];
+    if (piece.type != PieceType::kUserDefined) continue;
+    literals.push_back({piece.text, static_cast<int32_t>(id)});
+  }
+  return literals;
+}
+
+std::string WithMarks(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == ' ' ? kSpaceMark : std::string_view(&c, 1);
+  return out;
+}
+
+NormalizerStep SentencePieceStep(const TokenizerModel& model) {
+  return {.kind = NormalizerStep::Kind::kSentencePiece,
+          .charsmap = model.charsmap,
+          .adds_prefix = model.add_dummy_prefix,
+          .removes_extra_spaces = model.remove_extra_whitespaces,
+          .escapes_spaces = model.escape_whitespaces,
+          .prefix_is_suffix = model.treat_whitespace_as_suffix};
+}
+
+}  // namespace
+
+// SentencePiece normalises a text as a whole, all but its user-defined pieces; llama.cpp cuts these
+// out first, and each stretch between them begins as a text does.
+TextRules RulesOf(const TokenizerModel& model) {
+  TextRules rules;
+  const bool is_bpe = model.kind == TokenizerModel::Kind::kBpe;
+  const bool is_llama_cpp = model.rules == TokenizerModel::Rules::kLlamaCpp;
+  if (is_llama_cpp) {
+    rules.literals = UserDefined(model);
+    rules.literal_order = LiteralOrder::kLongest;
+  } else {
+    rules.kept = UserDefined(model);
+    // Viterbi chooses its own; it cannot find what has a space, which no trainer's piece has.
+    for (Literal literal : rules.kept) {
+      const bool has_space = literal.text.find(' ') != std::string::npos;
+      if (!is_bpe && !has_space) continue;
+      if (model.escape_whitespaces) literal.text = WithMarks(literal.text);
+      rules.normalized_literals.push_back(std::move(literal));
+    }
+  }
+  if (is_llama_cpp && is_bpe) {
+    using Kind = NormalizerStep::Kind;
+    if (model.add_dummy_prefix)
+      rules.normalizer.push_back({.kind = Kind::kPrepend, .content = " "});
+    rules.normalizer.push_back(
+        {.kind = Kind::kReplace, .pattern = " ", .content = std::string(kSpaceMark)});
+  } else {
+    rules.normalizer = {SentencePieceStep(model)};
+  }
+  // The best sum of scores is found over the whole text, as rounding decides between equal ones.
+  if (is_bpe && WordsAreIndependent(model)) {
+    rules.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
+  }
+  return rules;
+}
+
+Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, TextRules rules,
+                                                      std::string identity) {
+  VocabularyParts parts;
+  parts.kind = "SentencePiece";
+  parts.identity = std::move(identity);
+  parts.unknown_id = model.UnknownId();
+  for (size_t i = 0; i < model.pieces.size(); ++i) {
+    const TokenizerPiece& piece = model.pieces[i];
+    const auto id = static_cast<int32_t>(i);
+    const bool is_control = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
+    if (is_control) parts.controls.Add(id, piece.text);
+    const bool is_unknown = is_control && id == parts.unknown_id;
+    parts.bytes.push_back(is_unknown ? std::string(kUnknownText) : BytesOf(piece));
+  }
+  const bool has_names = model.rules == TokenizerModel::Rules::kSentencePiece;
+  parts.bos_id = has_names ? model.ControlId(model.bos_piece) : model.bos_id;
+  parts.eos_id = has_names ? model.ControlId(model.eos_piece) : model.eos_id;
+  parts.joins_unknown = true;
+  parts.rules = std::move(rules);
+  parts.assumptions = model.assumptions;
+  parts.model = std::make_unique<PieceModel>(std::move(model));
+  return MakeVocabularyTokenizer(std::move(parts));
+}
+
+}  // namespace lectern

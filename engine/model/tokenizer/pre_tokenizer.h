@@ -1,0 +1,92 @@
+// Text to words, the units inside which pieces are joined: steps one after another, each of which
+// cuts the words of the one before.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/tokenizer/aligned_text.h"
+#include "engine/model/tokenizer/regex.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// The words of tokenizer.json.
+enum class SplitBehavior {
+  kIsolated,
+  kRemoved,
+  kMergedWithPrevious,
+  kMergedWithNext,
+  kContiguous,
+};
+
+struct PreTokenizerStep {
+  enum class Kind {
+    kSplit,        // at the matches of `pattern`
+    kDigitGroups,  // the matches of `pattern` are cut before every third character from their right
+    kLines,        // runs of line feeds, and what is between them
+    kPrefix,       // a word that does not begin with `pattern` gets it put before
+    kReplace,      // in each word `pattern`, a text, becomes `content`
+    kSpaceMarks,   // a word begins at every U+2581 that follows another character
+  };
+  Kind kind = Kind::kSplit;
+  std::string pattern = {};  // kSplit: an expression, or the text itself; else a text
+  std::string content = {};  // kReplace
+  bool is_literal = false;   // kSplit: of a text
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool inverts = false;     // what does not match is taken for the matches
+  bool only_first = false;  // kPrefix: only the word that begins the text
+  Regex::Origin origin = Regex::Origin::kForeign;
+};
+
+// Immutable; thread-safe.
+class PreTokenizer {
+ public:
+  // kUnsupportedModel: an expression that cannot be used.
+  static Result<PreTokenizer> Make(std::vector<PreTokenizerStep> steps);
+  PreTokenizer(PreTokenizer&&) noexcept = default;
+  PreTokenizer& operator=(PreTokenizer&&) noexcept = default;
+
+  // Whether a word may get something put before.
+  bool has_prefix() const;
+
+ private:
+  friend class WordCutter;
+  PreTokenizer() = default;
+  std::vector<PreTokenizerStep> steps_;
+  std::vector<std::unique_ptr<Regex>> regexes_;  // [step]; null where it needs none
+};
+
+// Cuts one text after another. One thread; the pre-tokenizer must outlive it.
+class WordCutter {
+ public:
+  struct Word {
+    uint32_t begin, end;  // bytes of the text; never empty
+  };
+
+  explicit WordCutter(const PreTokenizer& pre_tokenizer);
+
+  // The words of `text`, ascending; what is in none of them was removed. A step may put text before
+  // a word: it changes `text`. `is_beginning`: the text begins at byte 0 of the original one;
+  // `has_prefix` false: that beginning continues another text and gets nothing put before.
+  // Codes of RegexMatcher::FindAll.
+  Result<std::vector<Word>> Cut(AlignedText* text, bool is_beginning, bool has_prefix);
+
+ private:
+  std::vector<Word> Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
+                            bool is_beginning, bool has_prefix, AlignedText* text) const;
+  Status Split(size_t step, std::string_view text, Word word, std::vector<Word>* words);
+  void Take(const PreTokenizerStep& step, Word word, std::vector<Word>* words) const;
+
+  const PreTokenizer& pre_tokenizer_;
+  std::vector<std::unique_ptr<RegexMatcher>> matchers_;  // [step]
+  std::vector<RegexMatcher::Match> matches_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_

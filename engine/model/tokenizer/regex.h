@@ -1,0 +1,60 @@
+// Regular expressions as tokenizers write them: in Oniguruma's syntax with its meaning of \s, \d,
+// \w and \p{…}, run by PCRE2.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// A compiled expression. Immutable; thread-safe.
+class Regex {
+ public:
+  // kOurs: of a table of the program's, which is known to end soon on every text. kForeign: of a
+  // model's file; steps and memory of a search are limited.
+  enum class Origin { kOurs, kForeign };
+
+  // kUnsupportedModel: it does not compile, or says what PCRE2 has no word for.
+  static Result<Regex> Make(std::string_view pattern, Origin origin);
+  Regex(Regex&&) noexcept;
+  Regex& operator=(Regex&&) noexcept;
+  ~Regex();
+
+ private:
+  friend class RegexMatcher;
+  struct Compiled;
+  explicit Regex(std::unique_ptr<Compiled> compiled);
+  std::unique_ptr<Compiled> compiled_;
+};
+
+// Searches one text after another. One thread; the expression must outlive it.
+class RegexMatcher {
+ public:
+  explicit RegexMatcher(const Regex& regex);
+  RegexMatcher(RegexMatcher&&) noexcept;
+  ~RegexMatcher();
+
+  struct Match {
+    size_t begin, end;  // may be empty: then it cuts the text there
+  };
+  // Replaces `matches` by those of `text`, valid UTF-8, from the left and without overlaps.
+  // kOutOfMemory; kLimitExceeded: a foreign expression takes too many steps; kInternal.
+  Status FindAll(std::string_view text, std::vector<Match>* matches);
+
+ private:
+  struct State;
+  int Search(std::string_view text, size_t from);
+
+  const Regex* regex_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_

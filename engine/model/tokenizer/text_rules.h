@@ -1,0 +1,27 @@
+// The steps from a text to words, as a vocabulary's file describes them: normalisers, added tokens
+// that are found in raw text, word patterns.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_RULES_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_RULES_H_
+
+#include <vector>
+
+#include "engine/model/tokenizer/literals.h"
+#include "engine/model/tokenizer/normalizer.h"
+#include "engine/model/tokenizer/pre_tokenizer.h"
+
+namespace lectern {
+
+// In this order; each stretch between literals goes through the rest by itself.
+struct TextRules {
+  std::vector<Literal> literals;
+  LiteralOrder literal_order = LiteralOrder::kFromLeft;
+  std::vector<NormalizerStep> normalizer;
+  std::vector<Literal> kept;                 // by a step kSentencePiece
+  std::vector<Literal> normalized_literals;  // found in the normalised text
+  bool normalizes_literals = false;          // these are not written in that form yet
+  std::vector<PreTokenizerStep> words;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_RULES_H_

@@ -1,0 +1,39 @@
+// From a word to the pieces of a vocabulary: what the kinds of vocabularies have in common.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace lectern {
+
+struct WordPiece {
+  int32_t id;     // -1: no token
+  uint32_t size;  // bytes of the word
+};
+
+struct WordPieces {
+  std::vector<WordPiece> pieces;  // their sizes add up to that of the word
+  uint64_t dropped_bytes = 0;     // that have no token
+};
+
+// Encodes one word after another, and keeps its memory between them. One thread.
+class WordEncoder {
+ public:
+  virtual ~WordEncoder() = default;
+  // Appends the pieces of `word`, valid UTF-8 and not empty.
+  virtual void Append(std::string_view word, WordPieces* out) = 0;
+};
+
+// Immutable; thread-safe.
+class WordModel {
+ public:
+  virtual ~WordModel() = default;
+  virtual std::unique_ptr<WordEncoder> MakeEncoder() const = 0;  // the model must outlive it
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_

@@ -1,0 +1,37 @@
+// The published ways to cut a text into words that GGUF files name by `tokenizer.ggml.pre`.
+#ifndef LECTERN_ENGINE_MODEL_TOKENIZER_WORD_PATTERNS_H_
+#define LECTERN_ENGINE_MODEL_TOKENIZER_WORD_PATTERNS_H_
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/tokenizer/pre_tokenizer.h"
+
+namespace lectern {
+
+// A family's way to cut text. Of the rows of one table; never copied.
+struct WordPattern {
+  std::string_view name;        // "llama3"; a part of a document's identity: never changed
+  std::string_view gguf_names;  // values of tokenizer.ggml.pre that mean it, each between spaces
+  // One after another; "" ends the list. "digits" and "lines" are the steps of these names.
+  std::array<std::string_view, 6> steps;
+  // Properties that a GGUF file does not state and its `tokenizer.ggml.pre` implies.
+  bool ignore_merges = false;  // a word that is a piece is that piece, whatever its merges say
+  bool adds_bos = false;       // the beginning-of-text token comes before a text
+  bool is_plain_text = false;  // pieces are text with U+2581 for a space, not GPT-2's alphabet
+};
+
+const WordPattern* FindWordPattern(std::string_view gguf_name);  // nullptr: not known
+// The row called `name`, which must exist.
+const WordPattern& WordPatternNamed(std::string_view name);
+std::vector<PreTokenizerStep> StepsOf(const WordPattern& pattern);
+// GPT-2's expression, which tokenizer.json's ByteLevel means.
+std::string_view Gpt2Expression();
+// For messages: every name that is known, "gpt-2, phi-2, …".
+std::string KnownWordPatterns();
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_TOKENIZER_WORD_PATTERNS_H_

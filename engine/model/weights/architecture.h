@@ -1,0 +1,62 @@
+// What tells one architecture of the Llama family from another: one row of a table each.
+//
+// Everything else reads these rows or what ReadConfig makes of them: there is no other place that
+// knows a model by its name.
+#ifndef LECTERN_ENGINE_MODEL_WEIGHTS_ARCHITECTURE_H_
+#define LECTERN_ENGINE_MODEL_WEIGHTS_ARCHITECTURE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/glu.h"
+
+namespace lectern {
+
+// Which layers see a window only, where config.json has no `layer_types`.
+enum class WindowRule : uint8_t {
+  kNone,       // "sliding_window" must be absent
+  kAll,        // every layer, unless it is null
+  kLastOnes,   // from max_window_layers on, where use_sliding_window is true
+  kAllButNth,  // all but every period-th
+};
+
+// Sizes that a class of transformers takes where a wrapped configuration ("text_config") names none.
+struct DefaultSizes {
+  uint32_t vocab = 0, hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0;
+  uint32_t positions = 2048;
+};
+
+struct Architecture {
+  std::string_view model_type;  // of config.json
+  std::string_view class_name;  // in its "architectures"
+  Activation activation = Activation::kSilu;
+  uint32_t head_dim = 0;  // where config.json names none; 0: hidden_size / heads
+  bool qkv_bias = false;  // q, k and v have biases
+  // "attention_bias": true gives q, k, v and o biases.
+  bool may_have_attention_bias = false;
+  bool head_norms = false;        // of each head's query and key, before RoPE
+  bool post_norms = false;        // also of what attention and MLP add
+  bool norms_from_one = false;    // norms multiply with 1 + weight
+  bool scales_embedding = false;  // by sqrt(hidden_size)
+  bool tied = false;              // where config.json does not say
+  bool fused = false;             // one matrix for q, k, v and one for gate, up
+  bool partial_rotary = false;    // partial_rotary_factor may be below 1
+  bool query_scalar = false;      // logits are divided by sqrt(query_pre_attn_scalar)
+  float attention_softcap = 0, logit_softcap = 0;  // where config.json does not say; 0: it has none
+  WindowRule window = WindowRule::kNone;
+  uint32_t default_window = 0;  // where config.json does not say; 0: none
+  uint32_t period = 0;          // kAllButNth, where config.json does not say
+  double theta = 10000;         // where config.json does not say
+  double local_theta = 0;       // of windowed layers, where they have their own; 0: they have not
+  DefaultSizes sizes = {};
+};
+
+std::span<const Architecture> Architectures();
+const Architecture* FindArchitecture(std::string_view model_type);  // nullptr: not known
+std::string ArchitectureNames();  // "llama", "mistral", … for messages
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_WEIGHTS_ARCHITECTURE_H_

@@ -1,0 +1,394 @@
+// config.json to ModelConfig: one line a field, absent fields as transformers' LlamaConfig has
+// them.
+#include "engine/model/weights/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "engine/model/weights/architecture.h"
+#include "engine/model/weights/config_fields.h"
+#include "engine/model/weights/config_rope.h"
+
+namespace lectern {
+namespace {
+
+constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
+
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+// Whether a class of transformers is a language model, whatever its body is.
+bool IsLanguageModel(std::string_view class_name) {
+  constexpr std::string_view kEndings[] = {"ForCausalLM", "Model", "ForConditionalGeneration"};
+  return std::ranges::any_of(kEndings, [&](auto ending) { return class_name.ends_with(ending); });
+}
+
+// `architectures`, which transformers does not look at where it knows model_type: another name is
+// taken and said. Other heads than a language model's are refused.
+Status CheckClassNames(const ConfigFields& fields, const Architecture& architecture,
+                       std::vector<std::string>* assumptions) {
+  const Json* architectures = fields.Find("architectures");
+  if (architectures == nullptr) return {};
+  const Json::Array* list = architectures->array();
+  if (list == nullptr) return fields.WrongValue("architectures", *architectures, "a list");
+  const std::string own = LowerCase(std::string(architecture.class_name));
+  const bool is_own = list->empty() || std::ranges::any_of(*list, [&](const Json& name) {
+    return name.string() != nullptr && LowerCase(*name.string()) == own;
+  });
+  if (is_own) return {};
+  const bool is_language_model = std::ranges::all_of(*list, [](const Json& name) {
+    return name.string() != nullptr && IsLanguageModel(*name.string());
+  });
+  if (!is_language_model) {
+    return fields.Unsupported("architectures", "is " + Shown(*architectures) +
+                                                   "; of this model_type this build runs [\"" +
+                                                   std::string(architecture.class_name) + "\"]");
+  }
+  assumptions->push_back("\"architectures\" is " + Shown(*architectures) + "; run as " +
+                         std::string(architecture.class_name) +
+                         ", which \"model_type\" stands for");
+  return {};
+}
+
+Result<const Architecture*> ReadArchitecture(const ConfigFields& fields,
+                                             std::vector<std::string>* assumptions) {
+  const Json* type = fields.Find("model_type");
+  if (type == nullptr) return fields.Malformed("model_type", "is missing");
+  if (type->string() == nullptr) return fields.WrongValue("model_type", *type, "a string");
+  const Architecture* const found = FindArchitecture(*type->string());
+  if (found == nullptr) {
+    return fields.Unsupported("model_type",
+                              "is " + Shown(*type) + "; this build runs " + ArchitectureNames());
+  }
+  LECTERN_RETURN_IF_ERROR(CheckClassNames(fields, *found, assumptions));
+  return found;
+}
+
+bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.boolean(); }
+bool IsAtMostOne(const Json& value) { return value.number() && *value.number() <= 1; }
+bool IsNothing(const Json&) { return false; }  // any value but null or absent is refused
+
+// ConfigFields that would change the result in a way that we do not compute.
+struct Restriction {
+  std::string_view field;
+  bool (*allowed)(const Json&);
+  std::string_view supported;
+};
+constexpr Restriction kRestrictions[] = {
+    {"mlp_bias", IsFalse, "false"},
+    {"quantization_config", IsNothing, "F32, F16 and BF16 weights without it"},
+    {"compression_config", IsNothing, "F32, F16 and BF16 weights without it"},
+    {"num_experts", IsAtMostOne, "dense models"},
+    {"num_local_experts", IsAtMostOne, "dense models"},
+    {"n_routed_experts", IsAtMostOne, "dense models"},
+    {"pretraining_tp", IsAtMostOne, "1"},
+    {"use_bidirectional_attention", IsFalse, "false"},
+};
+
+Status CheckRestrictions(const ConfigFields& fields) {
+  for (const Restriction& rule : kRestrictions) {
+    const Json* value = fields.Find(rule.field);
+    if (value == nullptr || rule.allowed(*value)) continue;
+    return fields.Unsupported(
+        rule.field, "is " + Shown(*value) + "; supported: " + std::string(rule.supported));
+  }
+  return Status();
+}
+
+// `hidden_activation`, or `hidden_act` where there is no other: what the architecture has.
+Status CheckActivation(const ConfigFields& fields, const Architecture& architecture) {
+  std::string_view name = "hidden_activation";
+  const Json* value = fields.Find(name);
+  if (value == nullptr) value = fields.Find(name = "hidden_act");
+  if (value == nullptr) return {};
+  const std::string* const text = value->string();
+  const bool is_silu = architecture.activation == Activation::kSilu;
+  const std::vector<std::string_view> names =
+      is_silu ? std::vector<std::string_view>{"silu", "swish"}
+              : std::vector<std::string_view>{"gelu_pytorch_tanh", "gelu_new"};
+  if (text != nullptr && std::ranges::find(names, *text) != names.end()) return {};
+  return fields.Unsupported(
+      name, "is " + Shown(*value) + "; supported: \"" + std::string(names[0]) + '"');
+}
+
+// `layer_types` of transformers 5 into config->attention. False: there are none.
+Result<bool> ReadLayerTypes(const ConfigFields& fields, ModelConfig* config) {
+  const Json* layer_types = fields.Find("layer_types");
+  if (layer_types == nullptr) return false;
+  const Json::Array* list = layer_types->array();
+  if (list == nullptr) return fields.WrongValue("layer_types", *layer_types, "a list");
+  if (list->size() != config->num_layers) {
+    return fields.Malformed("layer_types", "has " + std::to_string(list->size()) + " items for " +
+                                               std::to_string(config->num_layers) + " layers");
+  }
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string* const kind = (*list)[i].string();
+    const bool is_full = kind != nullptr && *kind == "full_attention";
+    if (!is_full && !(kind != nullptr && *kind == "sliding_attention")) {
+      return fields.Unsupported("layer_types", "has " + Shown((*list)[i]) +
+                                                   "; supported: \"full_attention\" and "
+                                                   "\"sliding_attention\"");
+    }
+    config->attention[i] = is_full ? AttentionKind::kFull : AttentionKind::kSlidingWindow;
+  }
+  return true;
+}
+
+// Which layers are windowed by the architecture's rule.
+Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architecture,
+                       ModelConfig* config) {
+  uint32_t first = 0, period = 0;
+  switch (architecture.window) {
+    case WindowRule::kNone:
+      first = config->num_layers;
+      break;
+    case WindowRule::kAll:
+      break;
+    case WindowRule::kLastOnes:
+      LECTERN_RETURN_IF_ERROR(fields.Whole("max_window_layers", 0, 1u << 20, &first, 28));
+      break;
+    case WindowRule::kAllButNth:
+      LECTERN_RETURN_IF_ERROR(
+          fields.Whole("sliding_window_pattern", 1, 1024, &period, architecture.period));
+      break;
+  }
+  for (uint32_t layer = first; layer < config->num_layers; ++layer) {
+    if (period > 0 && (layer + 1) % period == 0) continue;
+    config->attention[layer] = AttentionKind::kSlidingWindow;
+  }
+  return {};
+}
+
+// Which layers see a window only, and how wide it is. A window that all positions fit into is none.
+Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
+                   ModelConfig* config) {
+  config->attention.assign(config->num_layers, AttentionKind::kFull);
+  bool is_used = architecture.window != WindowRule::kLastOnes;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("use_sliding_window", &is_used));
+  uint32_t window = 0;
+  // Null means none; only a field that is not there has the default.
+  const bool is_absent = !fields.Has("sliding_window");
+  LECTERN_RETURN_IF_ERROR(fields.Whole("sliding_window", 2, uint64_t{1} << 31, &window,
+                                       is_absent ? architecture.default_window : 0));
+  LECTERN_ASSIGN(const bool has_types, ReadLayerTypes(fields, config));
+  if (!is_used) window = 0;
+  if (architecture.window == WindowRule::kNone) {
+    if (window > 0) {
+      return fields.Unsupported("sliding_window", "is " + std::to_string(window) +
+                                                      "; supported for this model_type: none");
+    }
+    if (config->num_full_layers() == config->num_layers) return {};
+    return fields.Unsupported("layer_types",
+                              "has \"sliding_attention\"; supported for this "
+                              "model_type: \"full_attention\"");
+  }
+  if (!has_types && window > 0) {
+    LECTERN_RETURN_IF_ERROR(ApplyWindowRule(fields, architecture, config));
+  }
+  const bool is_windowed = config->num_full_layers() < config->num_layers;
+  if (is_windowed && window == 0) {
+    return fields.Malformed("layer_types",
+                            "has \"sliding_attention\", but there is no "
+                            "\"sliding_window\"");
+  }
+  config->window = is_windowed && window < config->max_positions ? window : 0;
+  if (config->window > 0) return {};
+  // Their own RoPE they would keep.
+  if (architecture.local_theta > 0 && is_windowed) config->window = window;
+  if (config->window == 0) config->attention.assign(config->num_layers, AttentionKind::kFull);
+  return {};
+}
+
+// What the table says of this architecture, and the fields that change it.
+Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
+                 ModelConfig* config) {
+  config->activation = architecture.activation;
+  config->fused_qkv = config->fused_gate_up = architecture.fused;
+  config->partial_rotary = architecture.partial_rotary;
+  config->head_norms = architecture.head_norms;
+  config->post_norms = architecture.post_norms;
+  config->norms_from_one = architecture.norms_from_one;
+  config->tie_word_embeddings = architecture.tied;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("tie_word_embeddings", &config->tie_word_embeddings));
+  LECTERN_RETURN_IF_ERROR(CheckActivation(fields, architecture));
+  bool attention_bias = false;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("attention_bias", &attention_bias));
+  if (attention_bias && !architecture.may_have_attention_bias) {
+    return fields.Unsupported("attention_bias", "is true; supported for this model_type: false");
+  }
+  config->qkv_bias = architecture.qkv_bias || attention_bias;
+  config->output_bias = attention_bias;
+  if (architecture.scales_embedding) {
+    config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
+  }
+  if (architecture.query_scalar) {
+    double scalar = 256;
+    LECTERN_RETURN_IF_ERROR(fields.Real("query_pre_attn_scalar", 1e-3, 1e6, &scalar));
+    config->query_scale = static_cast<float>(std::sqrt(config->head_dim / scalar));
+  }
+  for (const auto& [name, otherwise, softcap] :
+       {std::tuple("attn_logit_softcapping", architecture.attention_softcap,
+                   &config->attention_softcap),
+        std::tuple("final_logit_softcapping", architecture.logit_softcap,
+                   &config->logit_softcap)}) {
+    double cap = fields.Has(name) ? 0 : double{otherwise};
+    LECTERN_RETURN_IF_ERROR(fields.Real(name, 1e-3, 1e6, &cap));
+    *softcap = static_cast<float>(cap);
+  }
+  return {};
+}
+
+// `sizes`: of fields that are not there; nullptr: most must be.
+Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
+                 const DefaultSizes* sizes, ModelConfig* config) {
+  const auto whole = [&](std::string_view name, uint64_t most, uint32_t* out,
+                         std::optional<uint32_t> otherwise) {
+    return fields.Whole(name, 1, most, out, otherwise);
+  };
+  const auto usual = [&](uint32_t DefaultSizes::* size) {
+    return sizes != nullptr ? std::optional(sizes->*size) : std::nullopt;
+  };
+  LECTERN_RETURN_IF_ERROR(
+      whole("vocab_size", 1u << 22, &config->vocab_size, usual(&DefaultSizes::vocab)));
+  LECTERN_RETURN_IF_ERROR(
+      whole("hidden_size", 1u << 17, &config->hidden_size, usual(&DefaultSizes::hidden)));
+  LECTERN_RETURN_IF_ERROR(whole("intermediate_size", 1u << 20, &config->intermediate_size,
+                                usual(&DefaultSizes::intermediate)));
+  LECTERN_RETURN_IF_ERROR(
+      whole("num_hidden_layers", 1024, &config->num_layers, usual(&DefaultSizes::layers)));
+  LECTERN_RETURN_IF_ERROR(
+      whole("num_attention_heads", 1024, &config->num_heads, usual(&DefaultSizes::heads)));
+  LECTERN_RETURN_IF_ERROR(
+      whole("num_key_value_heads", 1024, &config->num_kv_heads,
+            usual(&DefaultSizes::kv_heads).value_or(config->num_heads)));
+  LECTERN_RETURN_IF_ERROR(whole("max_position_embeddings", kMaxPositions, &config->max_positions,
+                                usual(&DefaultSizes::positions).value_or(2048)));
+  const bool has_head_dim = fields.Find("head_dim") != nullptr || architecture.head_dim > 0;
+  const uint32_t head_dim =
+      architecture.head_dim > 0 ? architecture.head_dim : config->hidden_size / config->num_heads;
+  LECTERN_RETURN_IF_ERROR(fields.Whole("head_dim", 2, kWidestHead, &config->head_dim, head_dim));
+
+  const std::string heads = std::to_string(config->num_heads);
+  if (!has_head_dim && config->hidden_size % config->num_heads != 0) {
+    return fields.Malformed("hidden_size", "is " + std::to_string(config->hidden_size) +
+                                               ", not a multiple of the " + heads + " heads");
+  }
+  if (config->head_dim < 2 || config->head_dim > kWidestHead || config->head_dim % 2 != 0) {
+    return fields.Malformed(
+        "head_dim", "is " + std::to_string(config->head_dim) + "; it must be even and in 2..1024");
+  }
+  if (config->num_heads % config->num_kv_heads != 0) {
+    return fields.Malformed("num_key_value_heads", "is " + std::to_string(config->num_kv_heads) +
+                                                       "; it must divide the " + heads +
+                                                       " query heads");
+  }
+  return Status();
+}
+
+// Adds what is not there yet. An id of no token, as of a vocabulary that was cut, ends nothing: it
+// is left out and said.
+Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
+  const Json* eos = fields.Find("eos_token_id");
+  if (eos == nullptr) return Status();
+  const Json::Array one = {*eos};
+  std::set<int32_t> known(config->eos_ids.begin(), config->eos_ids.end());
+  const Json* left_out = nullptr;
+  for (const Json& item : eos->array() != nullptr ? *eos->array() : one) {
+    if (!item.integer()) return fields.WrongValue("eos_token_id", item, "a token id, or a list");
+    const std::optional<uint64_t> id = item.unsigned_integer();
+    if (!id || *id >= config->vocab_size) {
+      left_out = &item;
+      continue;
+    }
+    const auto end = static_cast<int32_t>(*id);
+    if (known.insert(end).second) config->eos_ids.push_back(end);
+  }
+  if (left_out == nullptr) return Status();
+  config->assumptions.push_back("the end of text " + Shown(*left_out) +
+                                " is left out: the model has " +
+                                std::to_string(config->vocab_size) + " tokens");
+  return Status();
+}
+
+// The field that holds the configuration of a language model, of a model that also sees or hears;
+// "": `root` is one itself.
+std::string FindWrapped(const Json& root) {
+  const Json* const type = root.Find("model_type");
+  if (type != nullptr && type->string() != nullptr && FindArchitecture(*type->string())) return "";
+  for (const char* name : {"text_config", "llm_config", "language_config"}) {
+    const Json* const body = root.Find(name);
+    if (body != nullptr && body->object() != nullptr) return name;
+  }
+  return "";
+}
+
+Status ReadEpsilon(const ConfigFields& fields, ModelConfig* config) {
+  double epsilon = 1e-6;
+  LECTERN_RETURN_IF_ERROR(fields.Real("rms_norm_eps", 0, 1, &epsilon));
+  config->rms_norm_epsilon = static_cast<float>(epsilon);
+  if (config->rms_norm_epsilon > 0 && config->rms_norm_epsilon < 1) return Status();
+  return fields.Malformed("rms_norm_eps",
+                          "is " + Shown(epsilon) + "; it must be above 0 and below 1");
+}
+
+}  // namespace
+
+Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path) {
+  if (json.size() > kMaxConfig) {
+    return Status(Code::kLimitExceeded,
+                  path + ": larger than " + std::to_string(kMaxConfig) + " bytes");
+  }
+  Result<Json> parsed = ParseJson(json, {.max_depth = 16});
+  if (!parsed.ok()) {
+    return Status(parsed.status().code(), path + ": " + parsed.status().message());
+  }
+  return ReadConfig(*parsed, {.path = path, .own_names = {}});
+}
+
+Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t vocab_size) {
+  LECTERN_ASSIGN(const Json root, ParseJson(json, {.max_depth = 16}));
+  if (root.object() == nullptr) return Status(Code::kMalformedModel, "not a JSON object");
+  const ConfigFile file;
+  ModelConfig config;
+  config.vocab_size = vocab_size;
+  LECTERN_RETURN_IF_ERROR(ReadEosIds(ConfigFields(root, file), &config));
+  return std::move(config.eos_ids);
+}
+
+Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
+  if (root.object() == nullptr) {
+    return Status(Code::kMalformedModel, file.path + ": not a JSON object");
+  }
+  const std::string wrapped = FindWrapped(root);
+  const Json& body = wrapped.empty() ? root : *root.Find(wrapped);
+  const ConfigFields all(root, file), fields(body, file, wrapped.empty() ? "" : wrapped + ".");
+  ModelConfig config;
+  LECTERN_ASSIGN(const Architecture* const architecture,
+                 ReadArchitecture(fields, &config.assumptions));
+  config.architecture = architecture->model_type;
+  LECTERN_RETURN_IF_ERROR(CheckRestrictions(all));
+  LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
+  LECTERN_RETURN_IF_ERROR(
+      ReadSizes(fields, *architecture, wrapped.empty() ? nullptr : &architecture->sizes, &config));
+  LECTERN_RETURN_IF_ERROR(
+      fields.Whole("num_nextn_predict_layers", 0, 1024, &config.num_extra_layers, 0));
+  LECTERN_RETURN_IF_ERROR(ReadWindows(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
+  LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadRope(body, fields, file, *architecture, &config));
+  StretchPositions(&config);
+  LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
+  if (wrapped.empty()) return config;
+  LECTERN_RETURN_IF_ERROR(ReadEosIds(all, &config));
+  const Json* const type = root.Find("model_type");
+  config.assumptions.push_back("of this " + (type != nullptr ? Shown(*type) + " " : "") +
+                               "model the language model is run, which reads text alone");
+  return config;
+}
+
+}  // namespace lectern

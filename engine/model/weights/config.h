@@ -1,0 +1,94 @@
+// What a Llama-family model is, from config.json or what stands for it, checked field by field.
+#ifndef LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_H_
+#define LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/formats/json.h"
+#include "engine/model/weights/rope.h"
+#include "kernels/glu.h"
+#include "store/status.h"
+
+namespace lectern {
+
+inline constexpr uint32_t kWidestHead = 1024;  // head_dim at most
+
+// Which keys a layer attends to.
+enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
+
+struct ModelConfig {
+  std::string architecture;  // "model_type" of config.json
+  uint32_t vocab_size = 0;
+  uint32_t hidden_size = 0;
+  uint32_t intermediate_size = 0;
+  uint32_t num_layers = 0;
+  uint32_t num_heads = 0;     // query heads
+  uint32_t num_kv_heads = 0;  // divides num_heads
+  uint32_t head_dim = 0;      // even; explicit or hidden_size / num_heads
+  uint32_t max_positions = 0;
+  float rms_norm_epsilon = 1e-6f;
+  bool tie_word_embeddings = false;
+  // Which tensors a layer has (engine/model/weights/architecture.h).
+  bool qkv_bias = false, output_bias = false;
+  bool head_norms = false, post_norms = false, norms_from_one = false;
+  bool fused_qkv = false, fused_gate_up = false;
+  bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
+  RopeRecipe rope;
+  RopeRecipe local_rope;                 // of windowed layers
+  std::vector<AttentionKind> attention;  // [num_layers]
+  // Of windowed layers: a token sees itself and the window - 1 before it. 0: no layer is windowed.
+  uint32_t window = 0;
+  Activation activation = Activation::kSilu;
+  float embedding_scale = 1;  // what embeddings are multiplied with
+  // What queries are multiplied with so that a logit is q . k / sqrt(head_dim).
+  float query_scale = 1;
+  float attention_softcap = 0, logit_softcap = 0;  // kernels/softcap.h; 0: none
+  // Tokens that end an answer by the files of the model (config.json, generation_config.json, or
+  // keys of a GGUF file); may be empty.
+  std::vector<int32_t> eos_ids;
+  // Layers that the files have behind the others to predict more than one token; never run.
+  uint32_t num_extra_layers = 0;
+  // Sentences: what was taken for granted because a file does not say it, or says it otherwise.
+  std::vector<std::string> assumptions;
+
+  uint32_t query_group() const { return num_heads / num_kv_heads; }
+  bool is_windowed(size_t layer) const { return attention[layer] == AttentionKind::kSlidingWindow; }
+  uint32_t num_full_layers() const {
+    return static_cast<uint32_t>(std::ranges::count(attention, AttentionKind::kFull));
+  }
+  const RopeRecipe& rope_of(size_t layer) const { return is_windowed(layer) ? local_rope : rope; }
+};
+
+// `json` are the bytes of config.json, `path` only names them in messages.
+// Unknown fields that cannot change the result are ignored, and so are images and sound: of a model
+// that wraps a language model of ours ("text_config") that one is taken, absent fields with the
+// defaults of its class. What we do not run is refused by name with kUnsupportedModel:
+// architectures that are not in the table of architecture.h, heads that are no language model's,
+// mlp_bias,
+// windows and activations that theirs has not, RoPE recipes that rope.h does not know,
+// quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
+// duplicate keys, missing or out-of-range fields, counts that contradict each other.
+Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
+
+// Where a configuration is from, for messages.
+struct ConfigFile {
+  std::string path;
+  // What it calls fields that have another name in config.json.
+  std::map<std::string, std::string, std::less<>> own_names;
+};
+
+// `json` are the bytes of generation_config.json: its eos_token_id, a number or a list. Values that
+// are no token of the model are left out. Codes of ParseJson; kMalformedModel.
+Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t vocab_size);
+
+// The same of fields that somebody else parsed, under config.json's names.
+Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_H_

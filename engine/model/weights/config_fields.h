@@ -1,0 +1,102 @@
+// Reads members of a model's configuration, with messages that name the field as its file does.
+#ifndef LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_FIELDS_H_
+#define LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/model/formats/json.h"
+#include "engine/model/weights/config.h"
+
+namespace lectern {
+
+inline constexpr uint64_t kMaxPositions = uint64_t{1} << 27;  // of any model
+
+inline std::string Shown(const Json& value) {
+  std::string text = value.Dump();
+  if (text.size() > 80) text = text.substr(0, 80) + "…";
+  return text;
+}
+
+inline std::string Shown(double value) { return Json(value).Dump(); }
+
+// The members of one JSON object. null counts as absent, as in transformers. Borrows both. Errors
+// are kMalformedModel and kUnsupportedModel, with the field as their parameter.
+class ConfigFields {
+ public:
+  ConfigFields(const Json& object, const ConfigFile& file, std::string prefix = "")
+      : object_(object), file_(file), prefix_(std::move(prefix)) {}
+
+  const Json* Find(std::string_view name) const {
+    const Json* value = object_.Find(name);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+  // Also as null.
+  bool Has(std::string_view name) const { return object_.Find(name) != nullptr; }
+
+  Status Malformed(std::string_view name, const std::string& what) const {
+    return Make(Code::kMalformedModel, name, what);
+  }
+  Status Unsupported(std::string_view name, const std::string& what) const {
+    return Make(Code::kUnsupportedModel, name, what);
+  }
+  Status WrongValue(std::string_view name, const Json& value, const std::string& wanted) const {
+    return Malformed(name, "is " + Shown(value) + "; it must be " + wanted);
+  }
+
+  // Whole number in [low, high]; without a default the field must be there.
+  Status Whole(std::string_view name, uint64_t low, uint64_t high, uint32_t* out,
+               std::optional<uint32_t> otherwise = std::nullopt) const {
+    const Json* value = Find(name);
+    if (value == nullptr) {
+      if (!otherwise) return Malformed(name, "is missing");
+      *out = *otherwise;
+      return Status();
+    }
+    const std::optional<uint64_t> number = value->unsigned_integer();
+    if (!number || *number < low || *number > high) {
+      return WrongValue(name, *value,
+                        "a whole number in " + std::to_string(low) + ".." + std::to_string(high));
+    }
+    *out = static_cast<uint32_t>(*number);
+    return Status();
+  }
+
+  // Number in [low, high]; `out` keeps its value when the field is absent.
+  Status Real(std::string_view name, double low, double high, double* out) const {
+    const Json* value = Find(name);
+    if (value == nullptr) return Status();
+    const std::optional<double> number = value->number();
+    if (!number || !(*number >= low && *number <= high)) {
+      return WrongValue(name, *value, "a number in " + Shown(low) + ".." + Shown(high));
+    }
+    *out = *number;
+    return Status();
+  }
+
+  Status Bool(std::string_view name, bool* out) const {
+    const Json* value = Find(name);
+    if (value == nullptr) return Status();
+    if (value->boolean() == nullptr) return WrongValue(name, *value, "true or false");
+    *out = *value->boolean();
+    return Status();
+  }
+
+ private:
+  Status Make(Code code, std::string_view name, const std::string& what) const {
+    std::string field = prefix_ + std::string(name);
+    const auto own = file_.own_names.find(field);
+    if (own != file_.own_names.end()) field = own->second;
+    return Status(code, file_.path + ": \"" + field + "\" " + what).WithParam(field);
+  }
+
+  const Json& object_;
+  const ConfigFile& file_;
+  std::string prefix_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_FIELDS_H_

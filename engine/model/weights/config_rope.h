@@ -1,0 +1,20 @@
+// Reads how a model rotates its queries and keys (RoPE) from its configuration.
+#ifndef LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_ROPE_H_
+#define LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_ROPE_H_
+
+#include "engine/model/weights/architecture.h"
+#include "engine/model/weights/config_fields.h"
+
+namespace lectern {
+
+// `root`: the object that has `top`'s fields. Writes config->rope and local_rope, and stretches
+// max_positions where the recipe reaches further; its other fields have been read. Errors of
+// ConfigFields.
+Status ReadRope(const Json& root, const ConfigFields& top, const ConfigFile& file,
+                const Architecture& architecture, ModelConfig* config);
+// Recipes that reach further than config.json's positions: that is what they are for.
+void StretchPositions(ModelConfig* config);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_ROPE_H_

@@ -1,0 +1,264 @@
+#include "engine/model/weights/packed_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <optional>
+#include <random>
+#include <span>
+
+#include "kernels/convert.h"
+#include "store/crc32c.h"
+#include "store/store.h"
+
+namespace lectern {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kChunkBytes = uint64_t{4} << 20;  // of the source, in memory at a time
+
+struct Header {
+  char magic[8] = {'L', 'E', 'C', 'T', 'P', 'A', 'K', '2'};  // the digit is the version
+  Fingerprint fingerprint{};
+  uint64_t num_matrices = 0;
+};
+static_assert(sizeof(Header) == 48);
+
+struct Entry {
+  uint64_t offset, bytes;  // of the file
+  uint64_t num_rows, num_cols;
+  uint32_t type;  // PackedType
+  uint32_t crc;   // of the bytes
+};
+static_assert(sizeof(Entry) == 40);
+
+// Where everything lies; the checksums are filled in by who has the bytes.
+struct Layout {
+  Header header;
+  std::vector<Entry> entries;
+  uint64_t file_bytes;
+
+  size_t entries_bytes() const { return entries.size() * sizeof(Entry); }
+};
+
+uint64_t Aligned(uint64_t at) { return (at + kAlignment - 1) / kAlignment * kAlignment; }
+
+Layout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& sources) {
+  Layout layout;
+  layout.header.fingerprint = fingerprint;
+  layout.header.num_matrices = sources.size();
+  uint64_t at = sizeof(Header) + sources.size() * sizeof(Entry);
+  for (const PackedSource& source : sources) {
+    const PackedRows rows = {nullptr, source.type, source.rows.num_rows, source.rows.num_cols};
+    at = Aligned(at);
+    layout.entries.push_back(
+        {at, rows.bytes(), rows.num_rows, rows.num_cols, static_cast<uint32_t>(source.type), 0});
+    at += rows.bytes();
+  }
+  layout.file_bytes = at;
+  return layout;
+}
+
+std::vector<PackedRows> Views(const Layout& layout, const std::byte* file) {
+  std::vector<PackedRows> views;
+  for (const Entry& entry : layout.entries) {
+    views.push_back(
+        {file + entry.offset, static_cast<PackedType>(entry.type), entry.num_rows, entry.num_cols});
+  }
+  return views;
+}
+
+Status Cancelled() { return {Code::kCancelled, "quantising the model was cancelled"}; }
+
+// Takes packed bytes of the file at an offset.
+using Sink = std::function<Status(uint64_t offset, std::span<const std::byte> bytes)>;
+
+}  // namespace
+
+class WeightsPacker {
+ public:
+  WeightsPacker(Env& env, const Fingerprint& fingerprint, const std::vector<PackedSource>& sources,
+                const PackedWeightsOptions& options)
+      : env_(env),
+        sources_(sources),
+        options_(options),
+        layout_(LayOut(fingerprint, sources)),
+        path_(options.store.empty() ? "" : PackedWeightsPath(options.store, fingerprint)) {}
+
+  Result<std::unique_ptr<PackedWeights>> Run() {
+    if (auto kept = OpenFile()) return kept;
+    if (IsSet(options_.cancel)) return Cancelled();
+    if (CanWrite()) {
+      LECTERN_RETURN_IF_ERROR(WriteFile());
+      if (auto made = OpenFile()) {
+        made->quantised_ = sources_.size();
+        return made;
+      }
+    }
+    return PackIntoMemory();
+  }
+
+ private:
+  // nullptr: it is not there or cannot be believed, or this was cancelled.
+  std::unique_ptr<PackedWeights> OpenFile() {
+    if (path_.empty()) return nullptr;
+    auto file = options_.io == Io::kMmap ? env_.Map(path_) : env_.Mirror(path_);
+    if (!file.ok() || (*file)->size() != layout_.file_bytes || !IsWanted(**file)) {
+      return nullptr;
+    }
+    auto weights = std::make_unique<PackedWeights>();
+    weights->matrices_ = Views(layout_, (*file)->data());
+    weights->file_ = std::move(file).value();
+    return weights;
+  }
+
+  // It begins as we would write it for the matrices that are in it.
+  bool IsWanted(const MappedFile& file) const {
+    Layout wanted = layout_;
+    if (!file.Load(0, sizeof(Header) + wanted.entries_bytes()).ok()) return false;
+    if (std::memcmp(file.data(), &layout_.header, sizeof(Header)) != 0) return false;
+    for (Entry& entry : wanted.entries) {
+      for (uint64_t at = 0; at < entry.bytes; at += kChunkBytes) {
+        const uint64_t begin = entry.offset + at, bytes = std::min(kChunkBytes, entry.bytes - at);
+        if (IsSet(options_.cancel) || !file.Load(begin, bytes).ok()) return false;
+        entry.crc = Crc32c(entry.crc, file.data() + begin, bytes);
+      }
+    }
+    return std::memcmp(file.data() + sizeof(Header), wanted.entries.data(),
+                       wanted.entries_bytes()) == 0;
+  }
+
+  bool CanWrite() const {
+    return !path_.empty() && IsOpenStore(env_, options_.store) &&
+           CheckFreeSpace(env_, options_.store, layout_.file_bytes).ok() &&
+           CheckQuota(env_, options_.store, options_.quota_bytes, layout_.file_bytes).ok();
+  }
+
+  // Errors are the source's; where the store does not take the file, there is none afterwards.
+  Status WriteFile() {
+    const std::string temp =
+        options_.store + "/tmp/weights." + std::to_string(std::random_device()()) + ".part";
+    if (!env_.MakeDirectory(ParentDirectory(path_)).ok()) return {};
+    auto file = env_.OpenWritable(temp, /*exclusive=*/true);
+    if (!file.ok()) return {};
+    bool failed = !(*file)->Allocate(layout_.file_bytes).ok();
+    Status packed;
+    if (!failed) {
+      packed = Pack([&](uint64_t offset, std::span<const std::byte> bytes) {
+        Status written = (*file)->WriteAt(offset, bytes.data(), bytes.size());
+        failed |= !written.ok();
+        return written;
+      });
+    }
+    if (!failed && packed.ok()) failed = !Finish(**file, temp).ok();
+    if (failed || !packed.ok()) (void)env_.Remove(temp);
+    return failed ? Status() : packed;
+  }
+
+  Status Finish(WritableFile& file, const std::string& temp) {
+    LECTERN_RETURN_IF_ERROR(file.WriteAt(0, &layout_.header, sizeof(Header)));
+    LECTERN_RETURN_IF_ERROR(
+        file.WriteAt(sizeof(Header), layout_.entries.data(), layout_.entries_bytes()));
+    LECTERN_RETURN_IF_ERROR(file.Sync());
+    LECTERN_RETURN_IF_ERROR(file.Close());
+    LECTERN_RETURN_IF_ERROR(env_.Rename(temp, path_));
+    return env_.SyncDirectory(ParentDirectory(path_));
+  }
+
+  Result<std::unique_ptr<PackedWeights>> PackIntoMemory() {
+    auto weights = std::make_unique<PackedWeights>();
+    weights->memory_.reset(new (std::nothrow) std::byte[layout_.file_bytes]);
+    if (!weights->memory_) {
+      return Status(Code::kOutOfMemory, "no memory for weights of " +
+                                            std::to_string(layout_.file_bytes >> 20) +
+                                            " MiB, and no store that takes them as a file");
+    }
+    std::byte* const memory = weights->memory_.get();
+    LECTERN_RETURN_IF_ERROR(Pack([&](uint64_t offset, std::span<const std::byte> bytes) {
+      std::memcpy(memory + offset, bytes.data(), bytes.size());
+      return Status();
+    }));
+    weights->matrices_ = Views(layout_, memory);
+    weights->quantised_ = sources_.size();
+    return weights;
+  }
+
+  // Hands all matrices to `sink`, in order, and fills in the checksums.
+  Status Pack(const Sink& sink) {
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      layout_.entries[i].crc = 0;
+      LECTERN_RETURN_IF_ERROR(PackMatrix(sources_[i], layout_.entries[i], sink));
+    }
+    return {};
+  }
+
+  Status PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const;
+
+  Env& env_;
+  const std::vector<PackedSource>& sources_;
+  const PackedWeightsOptions& options_;
+  Layout layout_;
+  const std::string path_;
+};
+
+// A chunk of panels at a time: loaded, quantised by all threads, let go.
+Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
+  ThreadPool* const threads = options_.threads;
+  const TensorRows& rows = source.rows;
+  const std::optional<Dtype> plain = PlainDtype(rows.type);
+  const PackedRows whole = {nullptr, source.type, rows.num_rows, rows.num_cols};
+  const uint64_t source_panel = kPackedColumns * rows.row_bytes();
+  const size_t panels_at_once = std::max<uint64_t>(1, kChunkBytes / source_panel);
+  const size_t num_slots = threads == nullptr ? 1 : threads->num_threads();
+  std::vector<float> floats(plain ? num_slots * kPackedColumns * rows.num_cols : 0);
+  std::vector<std::byte> packed(std::min(panels_at_once, whole.num_panels()) * whole.panel_bytes());
+  for (size_t first = 0; first < whole.num_panels(); first += panels_at_once) {
+    if (IsSet(options_.cancel)) return Cancelled();
+    const size_t count = std::min(panels_at_once, whole.num_panels() - first);
+    const size_t begin = first * kPackedColumns,
+                 end = std::min(begin + count * kPackedColumns, rows.num_rows);
+    const uint64_t offset = source.offset + begin * rows.row_bytes();
+    const uint64_t bytes = (end - begin) * rows.row_bytes();
+    LECTERN_RETURN_IF_ERROR(source.file->Load(offset, bytes));
+    std::atomic<bool> holds = true;
+    const auto pack = [&](size_t panel, size_t slot) {
+      const size_t from = begin + panel * kPackedColumns;
+      const TensorRows stored = rows.Slice(from, std::min(from + kPackedColumns, end));
+      std::byte* const out = packed.data() + panel * whole.panel_bytes();
+      if (!plain) {
+        if (!PackBlocks(stored, out)) holds = false;
+        return;
+      }
+      const Rows<float> values(floats.data() + slot * kPackedColumns * rows.num_cols,
+                               stored.num_rows, rows.num_cols);
+      ToFloatRowsSimd({stored.data, *plain, stored.num_rows, stored.num_cols}, values);
+      if (!PackPanel(values, source.type, out)) holds = false;
+    };
+    if (threads != nullptr) {
+      threads->ParallelFor(count, pack);
+    } else {
+      for (size_t panel = 0; panel < count; ++panel) pack(panel, 0);
+    }
+    source.file->DontNeed(offset, bytes);
+    if (!holds) {
+      return {Code::kUnsupportedModel,
+              "tensor \"" + source.name + "\" holds values that are not finite" +
+                  (plain ? " or too large to be quantised; use weights \"stored\""
+                         : "; download the model again")};
+    }
+    const std::span<const std::byte> done(packed.data(), count * whole.panel_bytes());
+    entry.crc = Crc32c(entry.crc, done.data(), done.size());
+    LECTERN_RETURN_IF_ERROR(sink(entry.offset + first * whole.panel_bytes(), done));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<PackedWeights>> PackedWeights::Open(Env& env, const Fingerprint& fingerprint,
+                                                           const std::vector<PackedSource>& sources,
+                                                           const PackedWeightsOptions& options) {
+  return WeightsPacker(env, fingerprint, sources, options).Run();
+}
+
+}  // namespace lectern

@@ -1,0 +1,69 @@
+// A model's matrices, quantised or laid out once (kernels/packed_rows.h) and kept in the store.
+//
+//   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
+//   header | an entry per matrix | zeros up to a multiple of 64 | matrices, each at a multiple of
+//   64
+//
+// An entry has place, shape, type and CRC-32C of a matrix. Everything but the checksums follows
+// from the model, so a reader compares instead of parsing: a file that is missing, damaged, cut, of
+// another version or of other weights is made anew. The
+// fingerprint covers every byte of the source and how it is quantised (Model::Load).
+#ifndef LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
+#define LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/packed_rows.h"
+#include "kernels/thread_pool.h"
+#include "store/cancel_flag.h"
+#include "store/catalog.h"
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// A matrix to be packed: rows of `file`, from byte `offset` of it on.
+struct PackedSource {
+  std::string name;  // for messages
+  PackedType type;
+  TensorRows rows;  // of blocks: `type` is PackedTypeOf; else kQ8 or kQ4, num_cols whole groups
+  const MappedFile* file;
+  uint64_t offset;
+};
+
+struct PackedWeightsOptions {
+  std::string store = {};         // empty, or no directory that can be written: packed into memory
+  uint64_t quota_bytes = 0;       // of the store, as EngineOptions; what does not fit: into memory
+  Io io = Io::kMmap;              // of the file
+  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  const CancelFlag* cancel = nullptr;
+};
+
+// Immutable; thread-safe. Views live as long as the object.
+class PackedWeights {
+ public:
+  // Opens the file, or quantises: a few rows at a time, straight into the file, and what was read
+  // of the source is let go. Every byte of the file is verified. kUnsupportedModel: a value that no
+  // scale holds; kTruncated, kIoError of the source; kOutOfMemory; kCancelled.
+  static Result<std::unique_ptr<PackedWeights>> Open(Env& env, const Fingerprint& fingerprint,
+                                                     const std::vector<PackedSource>& sources,
+                                                     const PackedWeightsOptions& options);
+
+  PackedRows matrix(size_t i) const { return matrices_[i]; }  // in the order of `sources`
+  uint64_t quantised() const { return quantised_; }           // matrices; 0: all were in the file
+
+ private:
+  friend class WeightsPacker;
+  std::unique_ptr<MappedFile> file_;  // one of the two
+  std::unique_ptr<std::byte[]> memory_;
+  std::vector<PackedRows> matrices_;
+  uint64_t quantised_ = 0;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_

@@ -1,0 +1,121 @@
+// The weights of a Llama-family model: tensors of its files, mapped or read, used as they are
+// stored or packed when they are loaded.
+#ifndef LECTERN_ENGINE_MODEL_WEIGHTS_WEIGHTS_H_
+#define LECTERN_ENGINE_MODEL_WEIGHTS_WEIGHTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/formats/sha256.h"
+#include "engine/model/formats/tensor_files.h"
+#include "engine/model/weights/config.h"
+#include "engine/model/weights/packed_weights.h"
+#include "store/cancel_flag.h"
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// What matrices are multiplied as. kStored: f32, f16, bf16 or blocks, as in the files. kQ8, kQ4:
+// f32, f16 and bf16 are quantised in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding
+// and the output matrix, which matter most, are q8. Blocks are not rounded a second time: whatever
+// the type, they are packed with the values that they have. What packed matrices are multiplied by
+// is rounded to int8 (kernels/packed_matmul.h).
+enum class WeightsType { kStored, kQ8, kQ4 };
+std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
+std::optional<WeightsType> ParseWeightsName(std::string_view name);
+
+// Matrices are [out, in]; norms are widened to f32.
+struct LayerWeights {
+  WeightMatrix q, k, v, o;      // [heads * head_dim, hidden] x3, [hidden, heads * head_dim]
+  WeightMatrix gate, up, down;  // [intermediate, hidden] x2, [hidden, intermediate]
+  std::vector<float> attention_norm, mlp_norm;  // [hidden], before attention and before the MLP
+  // Of what some models have besides; empty: not this one.
+  std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden], of what is added
+  std::vector<float> q_norm, k_norm;                      // [head_dim], of each head before RoPE
+  std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
+};
+
+// Immutable; thread-safe. Views live as long as the object.
+class Weights {
+ public:
+  // Every shape is checked against `config` before anything is allocated. What is used as it is
+  // stored is loaded; matrices that are packed are no views of anything until Pack.
+  // kMalformedModel (file, tensor and offset named), kUnsupportedModel (a type, rows that are not
+  // whole groups, or a tensor that would change the result and is not in `config`), kTruncated,
+  // kCancelled.
+  static Result<std::unique_ptr<Weights>> Load(TensorFiles files, const ModelConfig& config,
+                                               WeightsType type = WeightsType::kStored,
+                                               const CancelFlag* cancel = nullptr);
+  // Takes tensors out of `files` that a text model does not need: of images and sound, of layers that
+  // predict more than one token, tables that old files saved, biases of zeros and scales of one.
+  // -> their names, as the files have them. kTruncated, kIoError.
+  static Result<std::vector<std::string>> DropUnneeded(TensorFiles& files,
+                                                       const ModelConfig& config);
+  // What they will take: of matrices that are packed, when they are. Codes of Load.
+  static Result<uint64_t> BytesInUse(const TensorFiles& files, const ModelConfig& config,
+                                     WeightsType type);
+  bool needs_packing() const { return needs_packing_; }
+  bool has_blocks() const;  // in its files
+  // Once, where they need it. Codes of PackedWeights::Open.
+  Status Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
+              const PackedWeightsOptions& options);
+
+  const WeightMatrix& embedding() const { return embedding_; }  // [vocab, hidden]
+  const WeightMatrix& output() const { return output_; }        // [vocab, hidden]; tied: embedding
+  const std::vector<float>& final_norm() const { return final_norm_; }
+  const LayerWeights& layer(size_t i) const { return layers_[i]; }
+  uint64_t bytes() const { return bytes_; }  // of all tensors in use, as they are in the files
+  WeightsType type() const { return type_; }
+  const PackedWeights* packed() const { return packed_.get(); }  // nullptr: no Pack
+
+  // Feeds name, type, shape and bytes of every tensor in use, in name order. kTruncated, kIoError
+  // where they are read now; kCancelled.
+  Status AddTo(Sha256& hash, const CancelFlag* cancel = nullptr) const;
+  // The same without the bytes; in their place which files hold them, and their sizes, times and
+  // inodes as they were when they were opened. False: they are others by now, or were written to
+  // less than 2 s ago, so that a change need not show in their times.
+  bool AddOriginsTo(Env& env, Sha256& hash) const;
+
+ private:
+  struct Tensor {
+    std::string name;
+    TensorType type;
+    std::vector<uint64_t> shape;
+    std::span<const std::byte> bytes;
+    size_t file;
+    uint64_t offset;  // in the file
+    std::optional<PackedType> packing;
+  };
+  const Tensor& Find(std::string_view name) const;
+  std::vector<float> Vector(std::string_view name) const;
+  WeightMatrix Matrix(std::string_view name) const;
+  void BindNorms(const ModelConfig& config);  // tensors_ to the members below
+  void BindMatrices(const ModelConfig& config);
+  void AddShape(const Tensor& tensor, Sha256& hash) const;
+  struct File {
+    std::string path;  // links followed
+    FileInfo info;
+    std::unique_ptr<MappedFile> bytes;
+  };
+  std::vector<File> files_;
+  std::vector<Tensor> tensors_;  // by name
+  WeightsType type_ = WeightsType::kStored;
+  bool needs_packing_ = false;
+  std::vector<std::string> packed_names_;  // of packed_'s matrices
+  std::unique_ptr<PackedWeights> packed_;
+  WeightMatrix embedding_, output_;
+  std::vector<float> final_norm_;
+  std::vector<LayerWeights> layers_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_WEIGHTS_WEIGHTS_H_

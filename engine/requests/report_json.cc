@@ -1,0 +1,414 @@
+#include "engine/requests/report_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/model/formats/json.h"
+
+namespace lectern {
+namespace {
+
+double Rounded(double value, double digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+// Seconds and milliseconds.
+Json Time(double value) { return Rounded(value, 3); }
+// Shares in [0, 1]. Also hides the digits that a float has and its decimal has not.
+Json Share(double value) { return Rounded(value, 6); }
+Json Share(const std::optional<double>& value) { return value ? Share(*value) : Json(); }
+
+Json StringOrNull(std::string_view text) { return text.empty() ? Json() : Json(text); }
+
+std::string_view UnitName(OffsetUnit unit) {
+  switch (unit) {
+    case OffsetUnit::kUtf8:
+      return "utf8";
+    case OffsetUnit::kUtf16:
+      return "utf16";
+    case OffsetUnit::kCodepoint:
+      return "codepoint";
+  }
+  return "utf8";
+}
+
+// A byte offset of `text` (valid UTF-8) in another unit: code points begin at every byte that does
+// not continue one, and those of four bytes are two units of UTF-16.
+uint64_t ConvertOffset(uint64_t offset, OffsetUnit unit, std::string_view text) {
+  if (unit == OffsetUnit::kUtf8) return offset;
+  uint64_t converted = 0;
+  for (const char c : text.substr(0, std::min<uint64_t>(offset, text.size()))) {
+    const auto byte = static_cast<uint8_t>(c);
+    converted += (byte & 0xC0) != 0x80;
+    converted += unit == OffsetUnit::kUtf16 && byte >= 0xF0;
+  }
+  return converted;
+}
+
+Json Names(const std::vector<std::string>& names) {
+  Json::Array array;
+  for (const std::string& name : names) array.emplace_back(name);
+  return array;
+}
+
+// A string of a document's report; empty: it has none.
+std::string TextIn(const DocumentRow& row, std::string_view key) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* const text = json.ok() ? json->Find(key) : nullptr;
+  return text != nullptr && text->string() != nullptr ? *text->string() : "";
+}
+
+Json Page(std::optional<uint32_t> page) {
+  if (!page) return nullptr;
+  return uint64_t{*page};
+}
+
+Json EvidenceValue(const Evidence& evidence, OffsetUnit unit, std::string_view text) {
+  return Json::Object{
+      {"begin", ConvertOffset(evidence.begin, unit, text)},
+      {"end", ConvertOffset(evidence.end, unit, text)},
+      {"text", evidence.text},
+      {"mass", Share(evidence.mass)},
+      {"page", Page(evidence.page)},
+  };
+}
+
+Json KvValue(const KvReceipt& kv) {
+  return Json::Object{
+      {"budget", Share(kv.budget)},
+      {"rule", kv.rule},
+      {"layer_budget", StringOrNull(kv.layer_budget)},
+      {"head_budget", StringOrNull(kv.head_budget)},
+      {"read_fraction_prefill", Share(kv.read_fraction_prefill)},
+      {"read_fraction_decode", Share(kv.read_fraction_decode)},
+      {"bytes_read", kv.bytes_read},
+      {"window_bytes", kv.window_bytes},
+      {"missed_mass_estimate", Share(kv.missed_mass_estimate)},
+      {"missed_mass_bound", Share(kv.missed_mass_bound)},
+      {"max_missed_by", kv.max_missed_by.empty() ? Json(nullptr) : Json(kv.max_missed_by)},
+      {"fallback", kv.fallback},
+      {"keep", Share(kv.keep)},
+      {"retention", StringOrNull(kv.retention)},
+      {"prefill", kv.prefill_budget < 1 ? "sparse" : "exact"},
+      {"prefill_budget", kv.prefill_budget},
+      {"session_rows", kv.session_rows},
+  };
+}
+
+// Every name with its source.
+Json NamesValue(const DocumentRow& row) {
+  Json::Array names;
+  for (const DocumentName& name : row.names) {
+    names.emplace_back(
+        Json::Object{{"name", name.name}, {"source", StringOrNull(name.source)}});
+  }
+  return names;
+}
+
+Json::Object DocumentObject(const DocumentRow& row) {
+  Json::Object object = {
+      {"document", ToHex(row.id)},
+      {"name", StringOrNull(row.name)},
+      {"names", NamesValue(row)},
+      {"source", StringOrNull(SourceOf(row))},
+      {"state", StateName(row.state)},
+      {"generation", row.generation},
+      {"tokens", row.num_tokens},
+      {"text_bytes", row.text_bytes},
+      {"replaced_bytes", row.replaced_bytes},
+      {"bytes_on_disk", row.bytes_on_disk},
+      {"fingerprint", ToHex(row.fingerprint)},
+      {"model", StringOrNull(row.model_path)},
+      {"weights", StringOrNull(WeightsOf(row))},
+  };
+  AddRetention(object, RetentionOf(row));
+  AddPrefill(object, PrefillBudgetOf(row));
+  return object;
+}
+
+bool IsRetryable(Code code) {
+  return code == Code::kLocked || code == Code::kNotReady || code == Code::kOutOfMemory;
+}
+
+}  // namespace
+
+std::string SourceOf(const DocumentRow& row) {
+  const auto named = std::ranges::find(row.names, row.name, &DocumentName::name);
+  return named == row.names.end() ? "" : named->source;
+}
+
+std::string_view StateName(DocumentState state) {
+  switch (state) {
+    case DocumentState::kBuilding:
+      return "building";
+    case DocumentState::kReady:
+      return "ready";
+    case DocumentState::kDead:
+      return "dead";
+  }
+  return "dead";
+}
+
+void AddRetention(Json::Object& object, const Retention& retention) {
+  const bool all = retention.keeps_all();
+  object["keep"] = all ? Json(1.0) : Json(retention.keep);
+  object["retention"] = all ? Json() : Json(retention.method);
+  object["representatives"] = all ? Json(0.0) : Json(MethodOf(retention).crush.share);
+}
+
+void AddPrefill(Json::Object& object, double prefill_budget) {
+  object["prefill"] = prefill_budget < 1 ? "sparse" : "exact";
+  object["prefill_budget"] = prefill_budget;
+}
+
+void AddDevice(Json::Object& object, const std::string& device, const std::string& gpu) {
+  object["device"] = device;
+  object["gpu"] = StringOrNull(gpu);
+}
+
+std::string DeviceOf(const DocumentRow& row) {
+  const std::string device = TextIn(row, "device");
+  return device.empty() ? "cpu" : device;
+}
+
+std::string GpuOf(const DocumentRow& row) { return TextIn(row, "gpu"); }
+
+std::optional<double> ReadPrefillBudget(const Json& json) {
+  const Json* const budget = json.Find("prefill_budget");
+  if (budget == nullptr) return 1;
+  const double share = budget->number().value_or(0);
+  if (!(share > 0 && share <= 1)) return std::nullopt;
+  return share;
+}
+
+double PrefillBudgetOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  return json.ok() ? ReadPrefillBudget(*json).value_or(1) : 1;
+}
+
+Result<Retention> ReadRetention(const Json& json) {
+  Retention retention;
+  if (const Json* const keep = json.Find("keep")) retention.keep = keep->number().value_or(-1);
+  if (const Json* const method = json.Find("retention"); method && method->string()) {
+    retention.method = *method->string();
+  }
+  if (const Json* const share = json.Find("representatives")) {
+    retention.representatives = share->number().value_or(-1);
+  }
+  LECTERN_RETURN_IF_ERROR(CheckRetention(retention));
+  return retention;
+}
+
+Retention RetentionOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  if (!json.ok()) return {};
+  const Result<Retention> retention = ReadRetention(*json);
+  return retention.ok() ? *retention : Retention();
+}
+
+std::string WeightsOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  if (!json.ok()) return "";
+  const Json* const weights = json->Find("weights");
+  return weights != nullptr && weights->string() != nullptr ? *weights->string() : "stored";
+}
+
+std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
+  Json::Array evidence;
+  for (const Evidence& item : answer.evidence)
+    evidence.emplace_back(EvidenceValue(item, unit, text));
+  const auto& ms = answer.timings_ms;
+  return Json(Json::Object{
+                  {"answer", answer.text},
+                  {"reasoning", StringOrNull(answer.reasoning)},
+                  {"document", answer.document},
+                  {"finish_reason", answer.finish_reason},
+                  {"stopped_by", answer.stopped_by},
+                  {"tokens", Json::Object{{"document", answer.document_tokens},
+                                          {"question", answer.question_tokens},
+                                          {"answer", answer.answer_tokens},
+                                          {"reasoning", answer.reasoning_tokens}}},
+                  {"timings_ms", Json::Object{{"open", Time(ms.open)},
+                                              {"prefill", Time(ms.prefill)},
+                                              {"first_token", Time(ms.first_token)},
+                                              {"per_token", Time(ms.per_token)},
+                                              {"total", Time(ms.total)}}},
+                  {"kv", KvValue(answer.kv)},
+                  {"evidence", std::move(evidence)},
+                  {"warnings", Names(answer.warnings)},
+                  {"note", StringOrNull(answer.note)},
+                  {"offset_unit", UnitName(unit)},
+              })
+      .Dump();
+}
+
+std::string IndexReportJson(const IndexReport& report) {
+  Json::Array levels;
+  for (const LevelReport& level : report.levels) {
+    levels.emplace_back(
+        Json::Object{{"level", uint64_t{level.level}}, {"centroids", level.centroids}});
+  }
+  const auto& seconds = report.seconds;
+  Json::Object object = {
+      {"document", report.document},
+      {"name", StringOrNull(report.name)},
+      {"tokens", report.tokens},
+      {"replaced_bytes", report.replaced_bytes},
+      {"bytes_on_disk", report.bytes_on_disk},
+      {"fingerprint", report.fingerprint},
+      {"weights", report.weights},
+      {"generation", report.generation},
+      {"levels", std::move(levels)},
+      {"seconds", Json::Object{{"read", Time(seconds.read)},
+                               {"prefill", Time(seconds.prefill)},
+                               {"cluster", Time(seconds.cluster)},
+                               {"calibrate", Time(seconds.calibrate)},
+                               {"write", Time(seconds.write)},
+                               {"total", Time(seconds.total)}}},
+      {"existed", report.existed},
+      {"source", StringOrNull(report.source)},
+      {"replaced", StringOrNull(report.replaced)},
+      {"reused_tokens", report.reused_tokens},
+      {"warnings", Names(report.warnings)},
+      {"note", StringOrNull(report.note)},
+      {"assumptions", Names(report.assumptions)},
+  };
+  AddDevice(object, report.device, report.gpu);
+  AddRetention(object, report.retention);
+  AddPrefill(object, report.prefill_budget);
+  return Json(std::move(object)).Dump();
+}
+
+std::string IndexEstimateJson(const IndexEstimate& estimate) {
+  return Json(Json::Object{
+                  {"tokens", estimate.tokens},
+                  {"bytes_on_disk", estimate.bytes_on_disk},
+                  {"peak_bytes_on_disk", estimate.peak_bytes_on_disk},
+                  {"free_bytes", estimate.free_bytes},
+                  {"anonymous_bytes", estimate.anonymous_bytes},
+                  {"flops", Rounded(estimate.flops, 0)},
+                  {"seconds", Time(estimate.seconds)},
+                  {"existed", estimate.existed},
+              })
+      .Dump();
+}
+
+std::string DocumentJson(const DocumentRow& row) { return Json(DocumentObject(row)).Dump(); }
+
+std::string DocumentsJson(const std::vector<DocumentRow>& rows) {
+  Json::Array documents;
+  for (const DocumentRow& row : rows) documents.emplace_back(DocumentObject(row));
+  return Json(Json::Object{{"documents", std::move(documents)}}).Dump();
+}
+
+// {"layer_budget","head_budget","kv_budget","stats","layers":[{"share","heads","cosine",
+// "competed"}]}: null where there is none; a plan that cannot be told is null as a whole.
+Json PlanJson(const Result<DocumentPlan>& plan) {
+  if (!plan.ok()) return nullptr;
+  const size_t heads = plan->heads.size() / plan->layers.size();
+  Json::Array layers;
+  for (size_t i = 0; i < plan->layers.size(); ++i) {
+    Json::Array of_heads;
+    for (size_t h = i * heads; h < (i + 1) * heads; ++h) {
+      of_heads.emplace_back(Rounded(plan->heads[h], 6));
+    }
+    const auto entry = [i](const std::vector<double>& all) {
+      return all.empty() ? Json() : Rounded(all[i], 6);
+    };
+    layers.emplace_back(Json::Object{{"share", entry(plan->layers)},
+                                     {"heads", heads == 0 ? Json() : Json(std::move(of_heads))},
+                                     {"cosine", entry(plan->cosine)},
+                                     {"competed", entry(plan->competed)}});
+  }
+  return Json::Object{{"layer_budget", plan->layer_budget},
+                      {"head_budget", plan->head_budget},
+                      {"kv_budget", Rounded(plan->kv_budget, 6)},
+                      {"stats", StringOrNull(plan->stats)},
+                      {"layers", std::move(layers)}};
+}
+
+std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
+                                const Result<DocumentPlan>& plan) {
+  Json::Object document = DocumentObject(row);
+  if (Result<Json> report = ParseJson(row.report_json); report.ok()) {
+    document.emplace("report", *std::move(report));
+  } else {
+    document.emplace("report", nullptr);
+  }
+  Json::Array files;
+  for (const ShardSummary& shard : shards) {
+    files.emplace_back(Json::Object{{"file", shard.file}, {"bytes", shard.bytes}});
+  }
+  document.emplace("shards", std::move(files));
+  document.emplace("plan", PlanJson(plan));
+  return Json(std::move(document)).Dump();
+}
+
+std::string DamageJson(const std::vector<Engine::Damage>& damaged) {
+  Json::Array items;
+  for (const Engine::Damage& damage : damaged) {
+    items.emplace_back(Json::Object{{"document", damage.document},
+                                    {"name", StringOrNull(damage.name)},
+                                    {"code", CodeName(damage.status.code())},
+                                    {"message", damage.status.message()}});
+  }
+  return Json(Json::Object{{"damaged", std::move(items)}}).Dump();
+}
+
+std::string CollectedJson(const Collected& collected) {
+  Json::Array unknown;
+  for (const std::string& directory : collected.unknown) unknown.emplace_back(directory);
+  return Json(Json::Object{{"generations", collected.generations},
+                           {"files", collected.files},
+                           {"in_use", collected.in_use},
+                           {"unknown", std::move(unknown)}})
+      .Dump();
+}
+
+std::string RemovedJson(const Removed& removed) {
+  return Json(Json::Object{{"removed", removed.document},
+                           {"names", Names(removed.names)},
+                           {"document_gone", removed.is_document_gone},
+                           {"left", Names(removed.left)}})
+      .Dump();
+}
+
+std::string RecoveredJson(const Recovered& recovered) {
+  Json::Array documents, refused;
+  for (const DocumentRow& row : recovered.documents) documents.emplace_back(DocumentObject(row));
+  for (const Recovered::Refused& one : recovered.refused) {
+    refused.emplace_back(Json::Object{{"directory", one.directory},
+                                      {"code", CodeName(one.status.code())},
+                                      {"message", one.status.message()}});
+  }
+  return Json(Json::Object{{"documents", std::move(documents)},
+                           {"refused", std::move(refused)},
+                           {"replaced", recovered.replaced}})
+      .Dump();
+}
+
+std::string ImportedJson(const Imported& imported) {
+  return Json(Json::Object{{"document", ToHex(imported.row.id)},
+                           {"name", StringOrNull(imported.row.name)},
+                           {"existed", imported.existed},
+                           {"note", StringOrNull(imported.note)}})
+      .Dump();
+}
+
+std::string ErrorJson(const Status& status, std::string_view request_id) {
+  const bool is_callers = HttpStatus(status.code()) < 500;
+  return Json(Json::Object{
+                  {"error",
+                   Json::Object{
+                       {"message", status.message()},
+                       {"type", is_callers ? "invalid_request_error" : "server_error"},
+                       {"param", StringOrNull(status.param())},
+                       {"code", CodeName(status.code())},
+                       {"request_id", StringOrNull(request_id)},
+                       {"retryable", IsRetryable(status.code())},
+                   }},
+              })
+      .Dump();
+}
+
+}  // namespace lectern

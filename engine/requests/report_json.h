@@ -1,0 +1,58 @@
+// The JSON of results and errors: one writer for the tools, the C API and REST.
+#ifndef LECTERN_ENGINE_REQUESTS_REPORT_JSON_H_
+#define LECTERN_ENGINE_REQUESTS_REPORT_JSON_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/model/formats/json.h"
+#include "engine/requests/requests.h"
+#include "index/retention/retention.h"
+
+namespace lectern {
+
+enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
+
+// Compact, one line, without a newline. `text`: the document, needed for units other than kUtf8.
+std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
+// A document's `keep`, `retention` and `representatives`, as its recipe and its report have them,
+// and back: kInvalidArgument where keep is no share. Without them everything is kept.
+void AddRetention(Json::Object& object, const Retention& retention);
+// Likewise its `prefill` ("exact", "sparse") and `prefill_budget`. The second: 1 where they are not
+// there, nothing where they are damaged.
+void AddPrefill(Json::Object& object, double prefill_budget);
+std::optional<double> ReadPrefillBudget(const Json& json);
+double PrefillBudgetOf(const DocumentRow& row);
+// Likewise its `device` and, where that is a GPU, `gpu`: its name. Empty: the CPU's.
+void AddDevice(Json::Object& object, const std::string& device, const std::string& gpu);
+std::string DeviceOf(const DocumentRow& row);
+std::string GpuOf(const DocumentRow& row);
+Result<Retention> ReadRetention(const Json& json);
+Retention RetentionOf(const DocumentRow& row);
+// EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell.
+std::string WeightsOf(const DocumentRow& row);
+std::string IndexReportJson(const IndexReport& report);
+std::string IndexEstimateJson(const IndexEstimate& estimate);
+std::string DocumentJson(const DocumentRow& row);
+// {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}],"plan"} and
+// {"damaged":[{"document","name","code","message"}]}: what lectern-store prints.
+std::string DocumentsJson(const std::vector<DocumentRow>& rows);
+std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
+                                const Result<DocumentPlan>& plan);
+std::string DamageJson(const std::vector<Engine::Damage>& damaged);
+// {"generations","files","in_use","unknown":[…]}, {"documents":[…],"refused":[{"directory","code",
+// "message"}],"replaced"}, {"document","name","existed"}.
+std::string CollectedJson(const Collected& collected);
+std::string RemovedJson(const Removed& removed);
+std::string RecoveredJson(const Recovered& recovered);
+std::string ImportedJson(const Imported& imported);
+// Where the text under the row's `name` came from; empty: it has no name, or that is not known.
+std::string SourceOf(const DocumentRow& row);
+std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
+// {"error":{"message","type","param","code","request_id","retryable"}}
+std::string ErrorJson(const Status& status, std::string_view request_id = {});
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_REQUESTS_REPORT_JSON_H_

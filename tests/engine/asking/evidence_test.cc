@@ -1,0 +1,124 @@
+#include "engine/asking/evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lectern {
+namespace {
+
+// One token per byte, behind one template token that has no bytes.
+std::vector<TokenizedText::Range> BytesAsTokens(std::string_view text) {
+  std::vector<TokenizedText::Range> ranges = {{0, 0}};
+  for (size_t i = 0; i < text.size(); ++i) ranges.push_back({i, i + 1});
+  return ranges;
+}
+
+class EvidenceTest : public ::testing::Test {
+ protected:
+  // `shares`: of the text's mass per sentence, given to the first byte of each.
+  std::vector<Evidence> Find(const std::vector<double>& shares, uint32_t max_passages = 3) {
+    text_.clear();
+    std::vector<double> mass = {1000};  // of the template: no part of the text's
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const std::string sentence = "Sentence " + std::string(1, static_cast<char>('a' + i)) + ". ";
+      text_ += sentence;
+      mass.insert(mass.end(), sentence.size(), 0.0);
+      mass[mass.size() - sentence.size()] = 2 * shares[i];
+    }
+    return FindEvidence(text_, BytesAsTokens(text_), mass, max_passages, pages_);
+  }
+  // As many sentences of the same small mass as make up what is left of 1.
+  static std::vector<double> WithEvenRest(std::vector<double> shares) {
+    double left = 1;
+    for (const double share : shares) left -= share;
+    shares.insert(shares.begin(), 100, left / 100);
+    return shares;
+  }
+  std::string text_;
+  std::vector<PageMapEntry> pages_;
+};
+
+TEST_F(EvidenceTest, MassIsTheShareOfWhatTheTextGot) {
+  const auto evidence = Find({0.25, 0, 0.75});
+  ASSERT_EQ(evidence.size(), 2u);
+  EXPECT_EQ(evidence[0].text, "Sentence c.");
+  EXPECT_EQ(text_.substr(evidence[0].begin, evidence[0].end - evidence[0].begin), evidence[0].text);
+  EXPECT_FLOAT_EQ(evidence[0].mass, 0.75f);
+  EXPECT_EQ(evidence[1].text, "Sentence a.");
+  EXPECT_FLOAT_EQ(evidence[1].mass, 0.25f);
+}
+
+TEST_F(EvidenceTest, NeighboursAreOnePassage) {
+  const auto evidence = Find({0.5, 0.3, 0, 0.2});
+  ASSERT_EQ(evidence.size(), 2u);
+  EXPECT_EQ(evidence[0].text, "Sentence a. Sentence b.");
+  EXPECT_FLOAT_EQ(evidence[0].mass, 0.8f);
+}
+
+TEST_F(EvidenceTest, NeighboursOnTwoPagesAreTwoPassages) {
+  pages_ = {{0, 1, 0}, {12, 3, 0}};  // "Sentence b."
+  const auto evidence = Find({0.5, 0.3, 0.2});
+  ASSERT_EQ(evidence.size(), 2u);
+  EXPECT_EQ(evidence[0].text, "Sentence a.");
+  EXPECT_EQ(evidence[0].page, 1u);
+  EXPECT_EQ(evidence[1].text, "Sentence b. Sentence c.");
+  EXPECT_EQ(evidence[1].page, 3u);
+}
+
+TEST_F(EvidenceTest, APassageBelowTheThresholdIsLeftOut) {
+  std::vector<double> shares = WithEvenRest({0, kMinPassageMass - 0.001, 0, 0.5});
+  auto evidence = Find(shares);
+  ASSERT_EQ(evidence.size(), 1u);
+  EXPECT_FLOAT_EQ(evidence[0].mass, 0.5f);
+  shares = WithEvenRest({0, kMinPassageMass + 0.001, 0, 0.5});
+  evidence = Find(shares);
+  ASSERT_EQ(evidence.size(), 2u);
+  EXPECT_FLOAT_EQ(evidence[1].mass, kMinPassageMass + 0.001);
+}
+
+// What is joined counts as one: the halves alone would be too little.
+TEST_F(EvidenceTest, TheThresholdIsOfWholePassages) {
+  const double half = 0.6 * kMinPassageMass;
+  const auto evidence = Find(WithEvenRest({0, half, half, 0}), 2);
+  ASSERT_EQ(evidence.size(), 1u);
+  EXPECT_NEAR(evidence[0].mass, 2 * half, 1e-6);
+}
+
+TEST_F(EvidenceTest, FlatMassHasNoPassage) {
+  EXPECT_TRUE(Find(WithEvenRest({})).empty());
+  EXPECT_TRUE(Find({0, 0, 0}).empty());
+}
+
+TEST_F(EvidenceTest, NoPassageWhenNoneIsWanted) { EXPECT_TRUE(Find({1}, 0).empty()); }
+
+// 2 of mass on the text, of which `best` on one sentence and the rest evenly; 1 on the template.
+Spread SpreadOf(double best, double missed) {
+  std::string text;
+  std::vector<double> mass = {1};
+  for (int i = 0; i < 50; ++i) {
+    text += "Some words. ";
+    mass.insert(mass.end(), 12, 0.0);  // a token per byte
+    mass[mass.size() - 12] = i == 20 ? best : (2 - best) / 49;
+  }
+  return FindSpread(text, BytesAsTokens(text), mass, 3 + missed);
+}
+
+// Shares of the text, unread rows included; the template's mass is no part of it.
+TEST(SpreadTest, IsOfWhatTheTextWouldGet) {
+  const Spread spread = SpreadOf(1, 0.5);
+  EXPECT_NEAR(spread.best_passage, 1 / 2.5, 1e-9);
+  EXPECT_NEAR(spread.missed, 0.5 / 2.5, 1e-9);
+  EXPECT_EQ(SpreadOf(1, -0.1).missed, 0);  // an estimate may be a little too small
+  EXPECT_FALSE(FindSpread("", {}, {}, 0).IsWide());
+}
+
+TEST(SpreadTest, IsWideWithoutAPassageOrWithMuchMissed) {
+  EXPECT_FALSE(SpreadOf(1, 0.5).IsWide());
+  EXPECT_TRUE(SpreadOf(0.1, 0.5).IsWide());
+  EXPECT_FALSE(SpreadOf(0.1, 0.01).IsWide());  // flat, but it was read
+  EXPECT_TRUE(SpreadOf(1, 2).IsWide());
+}
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,276 @@
+// Quantised weights are made once, found again, and made anew where what was kept cannot be
+// believed: the same bits each time.
+#include "engine/model/weights/packed_weights.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+
+#include "engine/model/model.h"
+#include "store/crc32c.h"
+#include "store/store.h"
+#include "tests/engine/test_documents.h"
+#include "tests/store/env_for_tests.h"
+#include "tests/store/simulated_disk.h"
+
+namespace lectern {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ReadWholeFile;
+using testing::TempFolder;
+using testing::TinyModel;
+using testing::WriteWholeFile;
+
+std::shared_ptr<const Model> Load(Env& env, const ModelOptions& options) {
+  auto model = Model::Load(env, TinyModel(), options);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return std::move(model).value();
+}
+
+uint64_t Quantised(const Model& model) { return model.weights().packed()->quantised(); }
+
+// Of all packed bytes.
+uint32_t Digest(const Model& model) {
+  const Weights& weights = model.weights();
+  uint32_t crc = 0;
+  const auto add = [&](const WeightMatrix& matrix) {
+    ASSERT_TRUE(matrix.is_packed());
+    crc = Crc32c(crc, matrix.packed.data, matrix.packed.bytes());
+  };
+  add(weights.embedding());
+  add(weights.output());
+  for (size_t i = 0; i < model.config().num_layers; ++i) {
+    const LayerWeights& layer = weights.layer(i);
+    for (const auto* m : {&layer.q, &layer.k, &layer.v, &layer.o}) add(*m);
+    for (const auto* m : {&layer.gate, &layer.up, &layer.down}) add(*m);
+  }
+  return crc;
+}
+
+class PackedWeightsTest : public ::testing::TestWithParam<WeightsType> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(LockStore(Env::Default(), store_).ok()); }
+  std::shared_ptr<const Model> LoadIn(const std::string& store, Io io = Io::kMmap) {
+    return Load(Env::Default(), {.io = io, .store = store, .weights = GetParam()});
+  }
+  std::string File() const {
+    return PackedWeightsPath(store_, Load(Env::Default(), {.weights = GetParam()})->fingerprint());
+  }
+
+  const TempFolder folder_;
+  const std::string store_ = folder_.path() + "/store";
+};
+
+TEST_P(PackedWeightsTest, AreMadeOnceAndFoundAgain) {
+  const auto in_memory = LoadIn("");
+  EXPECT_GT(Quantised(*in_memory), 0u);
+  const auto first = LoadIn(store_, Io::kPread);
+  EXPECT_GT(Quantised(*first), 0u);
+  EXPECT_EQ(first->fingerprint(), in_memory->fingerprint());
+  for (const Io io : {Io::kMmap, Io::kPread}) {
+    const auto again = LoadIn(store_, io);
+    EXPECT_EQ(Quantised(*again), 0u);
+    EXPECT_EQ(Digest(*again), Digest(*in_memory));
+  }
+  struct stat info;
+  ASSERT_EQ(::stat(File().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_LE(static_cast<uint64_t>(info.st_size),
+            *Weights::BytesInUse(*OpenSafetensors(Env::Default(), TinyModel(), Io::kMmap),
+                                 first->config(), GetParam()) +
+                16 * (40 + 64));
+  EXPECT_TRUE(fs::is_empty(store_ + "/tmp"));
+}
+
+TEST_P(PackedWeightsTest, AreTheSameByAnyNumberOfThreads) {
+  ThreadPool threads(3);
+  EXPECT_EQ(Digest(*Load(Env::Default(), {.weights = GetParam(), .threads = &threads})),
+            Digest(*LoadIn("")));
+}
+
+TEST_P(PackedWeightsTest, ADamagedFileIsMadeAnew) {
+  const uint32_t digest = Digest(*LoadIn(store_));
+  const std::string path = File(), good = ReadWholeFile(path);
+  std::vector<std::string> bad = {"", good.substr(0, good.size() - 1), good + "x"};
+  // Every field of header and entries, and a few bytes of the matrices.
+  constexpr size_t kHead = 48 + 15 * 40, kFirstMatrix = 704;
+  for (size_t i = 0; i < good.size(); i += i < kHead ? 4 : good.size() / 7) {
+    if (i == kHead) i = kFirstMatrix;
+    bad.push_back(good);
+    bad.back()[i] ^= 0x10;
+  }
+  for (size_t i = 0; i < bad.size(); ++i) {
+    WriteWholeFile(path, bad[i]);
+    const auto model = LoadIn(store_, i % 2 == 0 ? Io::kMmap : Io::kPread);
+    EXPECT_GT(Quantised(*model), 0u) << i;
+    EXPECT_EQ(Digest(*model), digest) << i;
+    EXPECT_TRUE(ReadWholeFile(path) == good) << i;
+  }
+}
+
+// No store, a sealed one, one whose place for the file is taken, one that is full.
+TEST_P(PackedWeightsTest, StayInMemoryWhereTheStoreDoesNotTakeThem) {
+  const uint32_t digest = Digest(*LoadIn(""));
+  const std::string other = folder_.path() + "/other";
+  EXPECT_EQ(Digest(*LoadIn(other)), digest);
+  EXPECT_FALSE(fs::exists(other));
+  ASSERT_TRUE(LockStore(Env::Default(), other).ok());
+  WriteWholeFile(other + "/SEALED", "");
+  EXPECT_EQ(Digest(*LoadIn(other)), digest);
+  EXPECT_FALSE(fs::exists(other + "/weights"));
+
+  fs::create_directories(File());
+  EXPECT_EQ(Digest(*LoadIn(store_)), digest);
+  EXPECT_TRUE(fs::is_empty(store_ + "/tmp"));
+  fs::remove(File());
+
+  const ModelOptions small = {.store = store_, .weights = GetParam(), .quota_bytes = 20'000};
+  EXPECT_EQ(Digest(*Load(Env::Default(), small)), digest);
+  EXPECT_TRUE(fs::is_empty(store_ + "/weights"));
+}
+
+// At a call of the Env that comes before or while something is read.
+class CancellingEnv : public ForwardingEnv {
+ public:
+  explicit CancellingEnv(int at) : countdown_(at) {}
+  Result<FileInfo> Info(const std::string& path) override {
+    return Count(), ForwardingEnv::Info(path);
+  }
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
+    return Count(), ForwardingEnv::Map(path);
+  }
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override {
+    return Count(), ForwardingEnv::Mirror(path);
+  }
+  Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
+                                                     bool exclusive) override {
+    return Count(), ForwardingEnv::OpenWritable(path, exclusive);
+  }
+  CancelFlag cancel = false;
+
+ private:
+  void Count() { cancel = cancel || countdown_-- == 0; }
+  int countdown_;
+};
+
+TEST_P(PackedWeightsTest, LoadingCanBeCancelled) {
+  const uint32_t digest = Digest(*LoadIn(""));
+  for (const Io io : {Io::kMmap, Io::kPread}) {
+    std::set<std::string> messages;
+    for (int at = 0;; ++at) {
+      CancellingEnv env(at);
+      const ModelOptions options = {
+          .io = io, .store = store_, .weights = GetParam(), .cancel = &env.cancel};
+      const auto model = Model::Load(env, TinyModel(), options);
+      if (!env.cancel) break;  // all calls had their turn
+      EXPECT_TRUE(fs::is_empty(store_ + "/tmp"));
+      if (!model.ok()) {
+        EXPECT_EQ(model.status().code(), Code::kCancelled) << model.status().message();
+        messages.insert(model.status().message());
+      }
+      EXPECT_EQ(Digest(*LoadIn(store_, io)), digest) << at;
+      fs::remove_all(store_ + "/weights");
+    }
+    EXPECT_EQ(messages.size(), 2u);  // while it was read, and while it was quantised
+    fs::remove_all(store_ + "/weights");
+  }
+}
+
+TEST_P(PackedWeightsTest, AnyCallMayFail) {
+  const uint32_t digest = Digest(*LoadIn(""));
+  SimulatedDisk disk;
+  const std::string store = std::string(kSimulatedRoot) + "/store";
+  ASSERT_TRUE(LockStore(disk, store).ok());
+  int calls = 0, failing = 0;
+  disk.fault = [&](const char*, const std::string&) { return calls++ == failing ? ENOSPC : 0; };
+  for (;; ++failing) {
+    calls = 0;
+    const auto model = Load(disk, {.store = store, .weights = GetParam()});
+    EXPECT_EQ(Digest(*model), digest) << failing;
+    if (calls <= failing) break;  // none did
+    ASSERT_TRUE(disk.RemoveTree(store + "/weights").ok());
+  }
+  EXPECT_GT(failing, 8);
+}
+
+TEST_P(PackedWeightsTest, PowerMayFailAtAnyMoment) {
+  const std::string store = std::string(kSimulatedRoot) + "/store";
+  SimulatedDisk disk;
+  ASSERT_TRUE(LockStore(disk, store).ok());
+  ASSERT_TRUE(disk.SyncDirectory(kSimulatedRoot).ok());
+  ASSERT_TRUE(disk.SyncDirectory(store).ok());
+  const DiskImage before = disk.image();
+  disk.Record();
+  const uint32_t digest = Digest(*Load(disk, {.store = store, .weights = GetParam()}));
+  std::mt19937_64 random(1);
+  size_t found = 0;
+  CrashStates states(before, disk.log());
+  while (!states.AtEnd()) {
+    states.Advance();
+    for (const auto survivors :
+         {CrashStates::Survivors::kNone, CrashStates::Survivors::kAll,
+          CrashStates::Survivors::kSubset, CrashStates::Survivors::kNamesOnly}) {
+      SimulatedDisk after(states.Make(survivors, random));
+      const auto model = Load(after, {.store = store, .weights = GetParam()});
+      EXPECT_EQ(Digest(*model), digest) << states.position();
+      found += Quantised(*model) == 0;
+    }
+  }
+  EXPECT_GT(found, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, PackedWeightsTest,
+                         ::testing::Values(WeightsType::kQ8, WeightsType::kQ4),
+                         [](const auto& p) { return std::string(WeightsName(p.param)); });
+
+TEST(WeightsTypeTest, IsPartOfTheFingerprintAndNamed) {
+  Env& env = Env::Default();
+  const auto stored = Load(env, {}), q8 = Load(env, {.weights = WeightsType::kQ8}),
+             q4 = Load(env, {.weights = WeightsType::kQ4});
+  EXPECT_NE(q8->fingerprint(), stored->fingerprint());
+  EXPECT_NE(q4->fingerprint(), stored->fingerprint());
+  EXPECT_NE(q4->fingerprint(), q8->fingerprint());
+  EXPECT_EQ(Load(env, {.io = Io::kPread, .weights = WeightsType::kQ8})->fingerprint(),
+            q8->fingerprint());
+  EXPECT_EQ(q4->weights().embedding().packed.type, PackedType::kQ8);
+  EXPECT_EQ(q4->weights().layer(0).down.packed.type, PackedType::kQ4);
+  EXPECT_EQ(ParseWeightsName("q4"), WeightsType::kQ4);
+  EXPECT_EQ(ParseWeightsName("int8"), std::nullopt);
+}
+
+TEST(WeightsTypeTest, WeightsThatWereHashedOnceAreNotHashedForAnotherType) {
+  LaterEnv env;
+  const TempFolder store;
+  ASSERT_TRUE(LockStore(Env::Default(), store.path()).ok());
+  EXPECT_GT(Load(env, {.store = store.path()})->hashed_bytes(), 0u);
+  const auto q8 = Load(env, {.store = store.path(), .weights = WeightsType::kQ8});
+  EXPECT_EQ(q8->hashed_bytes(), 0u);
+  EXPECT_EQ(q8->fingerprint(), Load(env, {.weights = WeightsType::kQ8})->fingerprint());
+  EXPECT_EQ(Load(env, {.store = store.path()})->hashed_bytes(), 0u);
+}
+
+TEST(WeightsTypeTest, WhatCannotBeQuantisedIsRefusedByName) {
+  const TempFolder folder;
+  const std::string model = folder.path() + "/model", weights = model + "/model.safetensors";
+  fs::copy(TinyModel(), model, fs::copy_options::recursive);
+  fs::permissions(weights, fs::perms::owner_all);
+  std::string bytes = ReadWholeFile(weights);
+  bytes.replace(bytes.size() - 128 - 4, 4, "\xff\xff\xff\x7f");  // a NaN, in the last matrix
+  WriteWholeFile(weights, bytes);
+  ASSERT_TRUE(Model::Load(Env::Default(), model).ok());
+  const TempFolder store;
+  ASSERT_TRUE(LockStore(Env::Default(), store.path()).ok());
+  const Status status =
+      Model::Load(Env::Default(), model, {.store = store.path(), .weights = WeightsType::kQ4})
+          .status();
+  EXPECT_EQ(status.code(), Code::kUnsupportedModel);
+  EXPECT_NE(status.message().find("use weights \"stored\""), std::string::npos) << status.message();
+  EXPECT_TRUE(fs::is_empty(store.path() + "/tmp"));
+  EXPECT_TRUE(fs::is_empty(store.path() + "/weights"));
+}
+
+}  // namespace
+}  // namespace lectern

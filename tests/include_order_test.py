@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Reads every #include of the product: none may run backwards in the order of rooms and wings.
+
+The order of rooms is below; the order of the engine's wings is the list `engine_wings` of
+engine/CMakeLists.txt. A file may include files of its own room or wing and of earlier ones.
+
+    include_order_test.py SOURCE_FOLDER
+"""
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+ROOMS = ["kernels", "store", "index", "engine", "tools"]
+SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
+# An embedder's headers: they stand in engine/ itself, and whatever implements them includes them.
+FACE = {"engine/lectern.h", "engine/lectern_c.h", "engine/lectern_inline.h"}
+
+
+def wings(source):
+    listed = re.search(r"set\(engine_wings([^)]*)\)", (source / "engine/CMakeLists.txt").read_text())
+    return listed.group(1).split()
+
+
+def order(source):
+    """Places in their order: rooms, and in the engine's place its wings ("." is the folder itself)."""
+    places = []
+    for room in ROOMS:
+        if room == "engine":
+            places += ["engine" if wing == "." else f"engine/{wing}" for wing in wings(source)]
+        else:
+            places.append(room)
+    return places
+
+
+def place_of(path, places):
+    """The longest place that the path is in."""
+    inside = [place for place in places if path.startswith(place + "/")]
+    return max(inside, key=len) if inside else None
+
+
+def backward_edges(source):
+    places = order(source)
+    edges, files = [], 0
+    for room in ROOMS:
+        for path in sorted((source / room).rglob("*")):
+            if path.suffix not in SUFFIXES:
+                continue
+            files += 1
+            name = path.relative_to(source).as_posix()
+            here = places.index(place_of(name, places))
+            for included in re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.M):
+                place = place_of(included, places)
+                if place is None or included in FACE:
+                    continue
+                if places.index(place) > here:
+                    edges.append(f"{name} includes {included}")
+    return edges, files
+
+
+class IncludeOrderTest(unittest.TestCase):
+    source = None
+
+    def test_no_include_runs_backwards(self):
+        edges, files = backward_edges(self.source)
+        self.assertGreater(files, 300)
+        self.assertEqual(edges, [])
+
+    def test_every_wing_is_there_and_no_other(self):
+        listed = [wing for wing in wings(self.source) if wing != "."]
+        self.assertEqual(len(listed), len(set(listed)))
+        found = {path.parent.relative_to(self.source / "engine").as_posix()
+                 for path in (self.source / "engine").rglob("*.cc")} - {"."}
+        self.assertEqual(found, set(listed))
+
+    def test_an_edge_backwards_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for room in ROOMS:
+                (root / room).mkdir()
+            (root / "engine/model").mkdir()
+            (root / "engine/asking").mkdir()
+            (root / "engine/CMakeLists.txt").write_text("set(engine_wings model asking .)\n")
+            (root / "engine/asking/ask.h").write_text('#include "engine/model/model.h"\n')
+            self.assertEqual(backward_edges(root)[0], [])
+            (root / "engine/model/model.cc").write_text('#include "engine/asking/ask.h"\n')
+            (root / "store/env.cc").write_text('#include "index/lookup.h"\n')
+            (root / "index/a.cc").write_text('#include "engine/engine.h"\n')
+            self.assertEqual(backward_edges(root)[0],
+                             ["store/env.cc includes index/lookup.h", "index/a.cc includes engine/engine.h",
+                              "engine/model/model.cc includes engine/asking/ask.h"])
+
+
+if __name__ == "__main__":
+    IncludeOrderTest.source = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=2)
