@@ -22,13 +22,6 @@ namespace lectern {
 
 // --- the engine -------------------------------------------------------------------------------
 
-struct Removed {
-  std::string document;            // id
-  std::vector<std::string> names;  // that are gone
-  bool is_document_gone = false;   // else it has other names
-  std::vector<std::string> left;   // these
-};
-
 // Thread-safe: sessions ask concurrently, those of one model share passes over its weights; one
 // Index at a time, others get kLocked.
 class Engine {
@@ -65,10 +58,6 @@ class Engine {
   virtual Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) = 0;
   // Checks every shard of the document (empty: of every document): sizes, identities; `full`: every
   // byte. Returns the first damage of each damaged document; empty: all good.
-  struct Damage {
-    std::string document, name;
-    Status status;
-  };
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
   // kBudgetTooSmall where the document's budget is below what a step costs at least, errors of
   // Open.

@@ -393,7 +393,7 @@ void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
   on_plan(&item, user);
 }
 
-void CallBack(const Engine::Damage& damage, lectern_damage_fn on_damage, void* user) {
+void CallBack(const Damage& damage, lectern_damage_fn on_damage, void* user) {
   if (!on_damage) return;
   const std::string& message = damage.status.message();
   const lectern_damage item = {

@@ -34,7 +34,7 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
 void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user);
 void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user);
 void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user);
-void CallBack(const Engine::Damage& damage, lectern_damage_fn on_damage, void* user);
+void CallBack(const Damage& damage, lectern_damage_fn on_damage, void* user);
 
 }  // namespace lectern::c_api
 

@@ -393,9 +393,9 @@ lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
-    LECTERN_ASSIGN(const std::vector<Engine::Damage> damaged,
+    LECTERN_ASSIGN(const std::vector<Damage> damaged,
                    object->engine->Verify(name, full != 0));
-    for (const Engine::Damage& damage : damaged) CallBack(damage, on_damage, user);
+    for (const Damage& damage : damaged) CallBack(damage, on_damage, user);
     return json ? GiveText(DamageJson(damaged), json) : Status();
   });
 }

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "engine/asking/evidence.h"
+#include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
 #include "engine/model/tokenizer/tokenizer.h"

@@ -344,9 +344,9 @@ std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardS
   return Json(std::move(document)).Dump();
 }
 
-std::string DamageJson(const std::vector<Engine::Damage>& damaged) {
+std::string DamageJson(const std::vector<Damage>& damaged) {
   Json::Array items;
-  for (const Engine::Damage& damage : damaged) {
+  for (const Damage& damage : damaged) {
     items.emplace_back(Json::Object{{"document", damage.document},
                                     {"name", StringOrNull(damage.name)},
                                     {"code", CodeName(damage.status.code())},

@@ -8,6 +8,8 @@
 
 #include "engine/model/formats/json.h"
 #include "engine/requests/requests.h"
+#include "store/store.h"
+#include "store/bundle.h"
 #include "index/retention/retention.h"
 
 namespace lectern {
@@ -40,7 +42,7 @@ std::string DocumentJson(const DocumentRow& row);
 std::string DocumentsJson(const std::vector<DocumentRow>& rows);
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                                 const Result<DocumentPlan>& plan);
-std::string DamageJson(const std::vector<Engine::Damage>& damaged);
+std::string DamageJson(const std::vector<Damage>& damaged);
 // {"generations","files","in_use","unknown":[…]}, {"documents":[…],"refused":[{"directory","code",
 // "message"}],"replaced"}, {"document","name","existed"}.
 std::string CollectedJson(const Collected& collected);

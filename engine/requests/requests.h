@@ -324,6 +324,20 @@ struct Answer {
   std::string note;                   // what to tell the user, warnings in words; or empty
 };
 
+// The result of removing a document or one of its names.
+struct Removed {
+  std::string document;            // id
+  std::vector<std::string> names;  // that are gone
+  bool is_document_gone = false;   // else it has other names
+  std::vector<std::string> left;   // these
+};
+
+// The first damage that was found in a document.
+struct Damage {
+  std::string document, name;
+  Status status;
+};
+
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_REQUESTS_REQUESTS_H_

@@ -39,6 +39,7 @@
 #include <sstream>
 #include <thread>
 
+#include "engine/engine.h"
 #include "engine/asking/ask.h"
 #include "engine/indexing/index_document.h"
 #include "engine/requests/report_json.h"

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 8;
-constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxIndex = size_t{16} << 20;  // bytes
 
 struct DtypeBits {
@@ -196,7 +196,7 @@ Result<Json> ParseHeader(std::span<const std::byte> file, const std::string& pat
 }
 
 Status CheckTensorName(const std::string& name, const std::string& path) {
-  if (!name.empty() && name.size() <= kMaxName) return Status();
+  if (!name.empty() && name.size() <= kMaxNameBytes) return Status();
   return Status(Code::kMalformedModel, path + ": a tensor's name has " +
                                            std::to_string(name.size()) +
                                            " bytes; 1..1024 are allowed");

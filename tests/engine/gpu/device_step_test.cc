@@ -57,7 +57,7 @@ class DeviceStepTest : public OnMachine {
   std::unique_ptr<DocumentSession> NewHostDriven(const TokenDocument& indexed,
                                                  const SessionDevice& placed) {
     auto session = NewSession(indexed, placed);
-    session->probe().on_layer = [](const LayerStep&) {};
+    session->probe().on_layer = [](const lectern::LayerStep&) {};
     return session;
   }
 
