@@ -297,7 +297,7 @@ class HttpGuard::Server {
       return Refusal{415, "unsupported_media_type",
                      "send the document's bytes as Content-Type: application/octet-stream"};
     }
-    if (!request.head.is_chunked && request.head.Header("content-length").empty()) {
+    if (!request.head.is_chunked && request.head.content_length == 0) {
       return Refusal{400, "bad_request", "send the document's bytes as the body"};
     }
     if (request.head.content_length > options_.max_upload_bytes) {

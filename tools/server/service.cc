@@ -3,7 +3,9 @@
 #include <malloc.h>
 
 #include <charconv>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
@@ -360,6 +362,11 @@ HttpResponse Service::IndexDocument(const HttpRequest& request, const std::strin
   if (request.body_file.empty()) {
     return RefusalResponse({415, "unsupported_media_type",
                             "send the document's bytes as Content-Type: application/octet-stream"},
+                           request.request_id);
+  }
+  std::error_code no_size;
+  if (std::filesystem::file_size(request.body_file, no_size) == 0) {  // chunks without a byte
+    return RefusalResponse({400, "bad_request", "send the document's bytes as the body"},
                            request.request_id);
   }
   RequestFields fields = RequestFields::OfQuery(request.head.query);
