@@ -19,6 +19,9 @@
 namespace lectern::server {
 namespace {
 
+// Connections above the limit that are told so, at least: the ones that made room for them, and have
+// not ended yet, count as well.
+constexpr uint64_t kMostTooMany = 64;
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr size_t kHeadReadBytes = 4 * 1024;
 // What sizes, extensions and trailers of chunks may take beside their data: bodies in small pieces
@@ -166,7 +169,8 @@ class HttpGuard::Server {
  private:
   // Those that are too many are told so, each by a thread too, as long as these are not too many.
   void Accept(int fd, ConnectionThreads& threads) {
-    if (connections_.count() >= 2 * static_cast<uint64_t>(options_.max_connections)) {
+    const uint64_t most = options_.max_connections;
+    if (connections_.count() >= most + std::max(most, kMostTooMany)) {
       ::close(fd);
       return;
     }
