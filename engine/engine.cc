@@ -426,8 +426,8 @@ class LocalEngine : public Engine {
     return cached.model;
   }
 
-  // The Jinja program of the model's own chat template, which is looked for once; empty: it has none.
-  // With mutex_ held.
+  // The Jinja program of the model's own chat template, which is looked for once; empty: it has
+  // none. With mutex_ held.
   Result<std::string> OwnTemplate(FoundModel& found) {
     auto at = own_templates_.find(found.path());
     if (at == own_templates_.end()) {

@@ -35,8 +35,8 @@ class Engine {
   // again is a no-op (`existed`). kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly, kLocked,
   // kCancelled, model errors.
   virtual Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) = 0;
-  // The same of a text file, which is read here: codes of ReadTextFile (engine/indexing/text_file.h), too.
-  // `source` and `path` of the options are its own.
+  // The same of a text file, which is read here: codes of ReadTextFile
+  // (engine/indexing/text_file.h), too. `source` and `path` of the options are its own.
   virtual Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) = 0;
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
 
@@ -67,9 +67,9 @@ class Engine {
   // also where the document lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch,
   // kNoSpace, kReadOnly, kLocked, errors of Open.
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
-  // By id: the document with all its names. By name: the name alone; the document goes with its last
-  // one. What goes is gone for readers at once; files are deleted when nobody reads them. Also what
-  // is not indexed to the end.
+  // By id: the document with all its names. By name: the name alone; the document goes with its
+  // last one. What goes is gone for readers at once; files are deleted when nobody reads them. Also
+  // what is not indexed to the end.
   virtual Result<Removed> Remove(std::string_view document) = 0;
   // store/store.h and store/bundle.h say what these do.
   virtual Result<Collected> Collect() = 0;

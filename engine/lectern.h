@@ -287,8 +287,9 @@ struct EngineOptions {          // lectern_engine_options
   uint64_t device_memory_bytes = 0;     // of the GPU; 0: nearly what is free
 };
 
-// A store and the models that its documents need. `document` is an id, a name, the end of a source's
-// path that fits one document ("b/x.txt"), or empty for the only one: kNotFound, kAmbiguous (the message lists them).
+// A store and the models that its documents need. `document` is an id, a name, the end of a
+// source's path that fits one document ("b/x.txt"), or empty for the only one: kNotFound,
+// kAmbiguous (the message lists them).
 class Engine {
  public:
   // Opens nothing yet: the store and models are opened when they are needed. kInvalidArgument.

@@ -172,9 +172,9 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
   if (device.transformer) {
     LECTERN_ASSIGN(stream, DeviceStream::Create(device.transformer->device()));
   }
-  return std::unique_ptr<DocumentSession>(
-      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads), device,
-                          std::move(stream), open_ms));
+  return std::unique_ptr<DocumentSession>(new DocumentSession(std::move(document), std::move(model),
+                                                              backend, std::move(threads), device,
+                                                              std::move(stream), open_ms));
 }
 
 // --- one question -----------------------------------------------------------------------------
@@ -241,9 +241,11 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
   if (logits.ok() && !exact) {
     // The tail tells what was not read; without it the lookup does, for all rows of the question.
     if (!options.tail) {
-      sums_.document_mass += totals_.all.missed * document_->num_full_layers() * model_->config().num_heads;
+      sums_.document_mass +=
+          totals_.all.missed * document_->num_full_layers() * model_->config().num_heads;
     }
-    const Spread spread = FindSpread(document_->text(), document_->ranges(), sums_.masses, sums_.document_mass);
+    const Spread spread =
+        FindSpread(document_->text(), document_->ranges(), sums_.masses, sums_.document_mass);
     sums_.masses.clear();
     if (spread.IsWide()) logits = AnswerWideQuestion(spread, ids, options, budget, answer);
   }
@@ -319,7 +321,8 @@ Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHisto
 std::vector<int32_t> DocumentSession::BeginTurn(const NextPrompt& next) {
   said_.fed.Truncate(next.num_kept);
   if (said_.fed.ids.size() < num_past()) conversation_.Truncate(said_.fed.ids.size());
-  std::vector<int32_t> ids(said_.fed.ids.begin() + static_cast<ptrdiff_t>(num_past()), said_.fed.ids.end());
+  std::vector<int32_t> ids(said_.fed.ids.begin() + static_cast<ptrdiff_t>(num_past()),
+                           said_.fed.ids.end());
   ids.insert(ids.end(), next.rest.ids.begin(), next.rest.ids.end());
   return ids;
 }
@@ -427,7 +430,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     return InvalidOption("turns",
                          "earlier turns and instructions come with a session's first question");
   }
-  LECTERN_ASSIGN(NextPrompt next, PrepareNext(is_first ? options.history : said_.history, question));
+  LECTERN_ASSIGN(NextPrompt next,
+                 PrepareNext(is_first ? options.history : said_.history, question));
   const size_t num_rows_kept = std::min(next.num_kept, num_past());
   const size_t num_new = next.num_kept - num_rows_kept + next.rest.ids.size();
   const uint64_t used = document_->shape().num_tokens + num_rows_kept + num_new;

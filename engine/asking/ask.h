@@ -62,7 +62,8 @@ class DocumentSession : public Session {
                                       const CancelFlag* cancel);
   // Watches these passes.
   Probe& probe() { return probe_; }
-  // How passes choose what they read; at first as the document says. Ask sets them from its options.
+  // How passes choose what they read; at first as the document says. Ask sets them from its
+  // options.
   struct Settings {
     SelectionRule rule = {};
     PlanPolicies policies = {};
@@ -71,8 +72,8 @@ class DocumentSession : public Session {
     uint32_t max_session_rows = 0;
   };
   Settings& settings() { return settings_; }
-  // Attention of the running pass and layer at another budget, into `output` [kv heads][R, head_dim]
-  // (only from within Probe::on_layer). `bound`: also finds DocumentRead::missed_bound.
+  // Attention of the running pass and layer at another budget, into `output` [kv heads][R,
+  // head_dim] (only from within Probe::on_layer). `bound`: also finds DocumentRead::missed_bound.
   Result<DocumentRead> AttendAgain(double kv_budget, bool tail, std::vector<float>& output,
                                    bool bound = false);
   // The smallest budget that every layer can serve; 0 without clusters.
@@ -102,7 +103,8 @@ class DocumentSession : public Session {
     bool is_thinking = false;  // the answer begins inside the marks of thinking
   };
   Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
-  // The question's tokens that have no rows; then only those of what was fed that it begins with have.
+  // The question's tokens that have no rows; then only those of what was fed that it begins with
+  // have.
   std::vector<int32_t> BeginTurn(const NextPrompt& next);
   // Rows and tokens as they were after BeginTurn, or before it.
   void GiveUpTurn();
@@ -129,7 +131,8 @@ class DocumentSession : public Session {
   bool IsMeasured(const Document& document, bool tail) const;
   // The attention of a pass, begun: the device's where it can, else the host's.
   Result<StepAttention*> BeginStep(const StepPlan& plan);
-  Status RunLayers(std::span<const int32_t> ids, StepAttention& attention, const CancelFlag* cancel);
+  Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
+                   const CancelFlag* cancel);
   // Adds all that is known of evidence to sums_, and lets go of the document on the device.
   Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
   void ReleaseDevice() {

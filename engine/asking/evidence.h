@@ -46,10 +46,10 @@ struct Spread {
   double missed = 0;        // share of the unread rows, an estimate
   bool IsWide() const;
 };
-// Measured on 456 prefills of the bundled reader (eight documents of 8K tokens): wide are, at budgets
-// 0.2, 0.1 and 0.05, questions like "Summarise the document." 1, 31 and 31 of 40; common words 0, 1
-// and 1 of 3; variable tracking 1, 4 and 4 of 5; all others 2, 4 and 9 of 104. The mass missed in the
-// mean over all rows of a question says more of the budget than of the question.
+// Measured on 456 prefills of the bundled reader (eight documents of 8K tokens): wide are, at
+// budgets 0.2, 0.1 and 0.05, questions like "Summarise the document." 1, 31 and 31 of 40; common
+// words 0, 1 and 1 of 3; variable tracking 1, 4 and 4 of 5; all others 2, 4 and 9 of 104. The mass
+// missed in the mean over all rows of a question says more of the budget than of the question.
 inline constexpr double kLeastBestPassage = 0.17, kLittleMissed = 0.05, kMostMissed = 0.3;
 // `mass` [tokens]: attention probabilities (not squared) of the rows that were read, summed over
 // layers and heads; `document_mass`: an estimate of the same for all rows, read or not.

@@ -24,8 +24,8 @@ class SessionConversation {
     step_ = step;
   }
 
-  // Says where the rows are, and makes room for `num_tokens` tokens on the device: rows are there while
-  // they fit and `is_wanted_there`. Errors of the device but for want of memory.
+  // Says where the rows are, and makes room for `num_tokens` tokens on the device: rows are there
+  // while they fit and `is_wanted_there`. Errors of the device but for want of memory.
   Status Place(size_t num_tokens, bool is_wanted_there);
   bool is_there() const { return is_there_; }
   Conversation& current() {

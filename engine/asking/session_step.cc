@@ -78,8 +78,8 @@ Result<StepAttention*> DocumentSession::BeginStep(const StepPlan& plan) {
 }
 
 bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
-  return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() && tail &&
-         !probe_.selector && document.missed_calibration().is_measured();
+  return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() &&
+         tail && !probe_.selector && document.missed_calibration().is_measured();
 }
 
 Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,

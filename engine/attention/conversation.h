@@ -1,5 +1,5 @@
-// Keys and values of a conversation (the tokens after the fixed context), wherever they are kept: the
-// host (engine/attention/host_conversation.h) or a device (engine/gpu/conversation.h).
+// Keys and values of a conversation (the tokens after the fixed context), wherever they are kept:
+// the host (engine/attention/host_conversation.h) or a device (engine/gpu/conversation.h).
 #ifndef LECTERN_ENGINE_ATTENTION_CONVERSATION_H_
 #define LECTERN_ENGINE_ATTENTION_CONVERSATION_H_
 
@@ -30,8 +30,8 @@ class Conversation {
   virtual Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                         uint32_t first) = 0;
   // Adds causal attention of tokens `first` to first + query.num_tokens, whose rows are there, over
-  // all rows up to themselves; with a `window` > 0 over those of the last `window` tokens. Errors of
-  // the device; the states then hold anything.
+  // all rows up to themselves; with a `window` > 0 over those of the last `window` tokens. Errors
+  // of the device; the states then hold anything.
   virtual Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) = 0;
 };
 

@@ -130,7 +130,8 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
 // A windowed layer: all its rows, of which each query row sees those of its window.
 Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                     DocumentRead& read) {
-  const size_t num_rows = args.query.rows.queries.front().num_rows, dim = args.query.rows.queries.front().num_cols;
+  const size_t num_rows = args.query.rows.queries.front().num_rows,
+               dim = args.query.rows.queries.front().num_cols;
   const size_t group = num_rows / args.query.rows.num_tokens, num_stored = heads.front().num_rows();
   const uint64_t first_token = heads.front().positions().front();
   const uint64_t window = args.document.window(args.layer);
@@ -147,11 +148,12 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
     read.window_bytes += head.dense_bytes();
   }
   if (args.device != nullptr) {
-    return args.device->AttendWindow({.layer = args.layer, .heads = heads, .query = args.query.rows},
-                                     args.first_position - first_token,
-                                     static_cast<uint32_t>(window));
+    return args.device->AttendWindow(
+        {.layer = args.layer, .heads = heads, .query = args.query.rows},
+        args.first_position - first_token, static_cast<uint32_t>(window));
   }
-  args.query.workspace.PrepareSlots(args.query.threads.num_threads(), AttendScratch(kQueryRowsPerItem, dim));
+  args.query.workspace.PrepareSlots(args.query.threads.num_threads(),
+                                    AttendScratch(kQueryRowsPerItem, dim));
   const size_t blocks = (num_rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
   std::atomic<bool> is_cancelled = false;
   args.query.threads.ParallelFor(blocks * heads.size(), [&](size_t item, size_t slot) {
@@ -200,8 +202,8 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
   if (has_tail_there) {
-    LECTERN_RETURN_IF_ERROR(args.device->AttendTail({.layer = args.layer, .heads = heads, .query = args.query.rows},
-                                                    lookup, read.heads));
+    LECTERN_RETURN_IF_ERROR(args.device->AttendTail(
+        {.layer = args.layer, .heads = heads, .query = args.query.rows}, lookup, read.heads));
   }
   LECTERN_RETURN_IF_ERROR(AttendTails(PartsOf(args), heads, read.heads));
   if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
@@ -248,20 +250,21 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
                                    &workspace.arena);
-  LookupArgs lookup = {.backend = args.query.backend,
-                       .threads = args.query.threads,
-                       .heads = heads,
-                       .queries = args.query.rows.queries,
-                       .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries[0].num_cols)),
-                       .softcap = args.query.rows.softcap,
-                       .kv_budget = args.kv_budget,
-                       .tail = args.tail,
-                       .head_budgets = head_budgets,
-                       .known_lse = workspace.known_lse,
-                       .row_weights = args.query.row_weights,
-                       .bound = is_limited || args.bound,
-                       .workspace = &workspace.lookup,
-                       .rule = args.rule};
+  LookupArgs lookup = {
+      .backend = args.query.backend,
+      .threads = args.query.threads,
+      .heads = heads,
+      .queries = args.query.rows.queries,
+      .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries[0].num_cols)),
+      .softcap = args.query.rows.softcap,
+      .kv_budget = args.kv_budget,
+      .tail = args.tail,
+      .head_budgets = head_budgets,
+      .known_lse = workspace.known_lse,
+      .row_weights = args.query.row_weights,
+      .bound = is_limited || args.bound,
+      .workspace = &workspace.lookup,
+      .rule = args.rule};
   const SavedStates saved(is_limited ? args.query.rows.states : std::span<const AttentionState>(),
                           &workspace.arena);
   for (double nominal = args.nominal_budget;; nominal *= 2, ++read.attempts) {

@@ -71,7 +71,7 @@ using Selector =
 struct LayerQuery {
   const Backend& backend;
   ThreadPool& threads;
-  RowQuery rows;                            // its states are those of AttendDocument or AttendClusters
+  RowQuery rows;  // its states are those of AttendDocument or AttendClusters
   std::span<const float> row_weights = {};  // as LookupArgs'
   std::function<bool()> is_cancelled;       // polled between items of work; may be empty
   AttentionWorkspace& workspace;
@@ -98,8 +98,8 @@ struct DocumentAttentionArgs {
   const Selector* selector = nullptr;  // where the pass is not exact; nullptr: Lookup
   SelectionRule rule = {};             // of Lookup
   ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
-  // Where stored rows are attended to, and looked up for a few query rows: of this document; nullptr:
-  // here. Other lookups, tails and observed logits are the host's all the same.
+  // Where stored rows are attended to, and looked up for a few query rows: of this document;
+  // nullptr: here. Other lookups, tails and observed logits are the host's all the same.
   StoredRows* device = nullptr;
 };
 

@@ -25,8 +25,8 @@ class HostConversation : public Conversation {
                 uint32_t first) override;
   Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
   // Adds the squared attention of the pass's last tokens, as many as KV-Compress observes
-  // (arXiv:2410.00161), to SessionRows::squared_attention. `lse`: per kv head [R], of everything that
-  // the rows attend to.
+  // (arXiv:2410.00161), to SessionRows::squared_attention. `lse`: per kv head [R], of everything
+  // that the rows attend to.
   void AddSquaredAttention(const RowQuery& query, uint32_t layer,
                            std::span<const std::span<float>> lse);
 

@@ -17,8 +17,8 @@ namespace {
 constexpr float kLastTokenShare = 0.8f;
 // At most so many of the tokens before the last one choose, evenly spread: scoring every row of a
 // long question takes longer than attending to the whole document. Measured with 31, 15 and 7
-// (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms, as many
-// of 122 answers are those of exact mode, and the first token's KL begins to grow at 7.
+// (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms, as
+// many of 122 answers are those of exact mode, and the first token's KL begins to grow at 7.
 constexpr size_t kChoosingTokens = 15;  // and up to 31 of documents below kLongDocument
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A forward pass whose attention the host leads, layer by layer. Stored rows, and the conversation's,
-// may be on a device all the same; the parts that read them are then done there.
+// A forward pass whose attention the host leads, layer by layer. Stored rows, and the
+// conversation's, may be on a device all the same; the parts that read them are then done there.
 #ifndef LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
 #define LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
 
@@ -17,8 +17,8 @@ class HostStep final : public StepAttention {
  public:
   // Borrows all of them. `arena` is reset in every layer. `device`: attends to the document's rows;
   // nullptr: they are attended to here.
-  HostStep(const Document& document, const Transformer& transformer, const Probe& probe, Arena& arena,
-           StoredRows* device)
+  HostStep(const Document& document, const Transformer& transformer, const Probe& probe,
+           Arena& arena, StoredRows* device)
       : document_(document),
         transformer_(transformer),
         probe_(probe),
@@ -30,8 +30,8 @@ class HostStep final : public StepAttention {
   Result<StepRead> Finish() override { return read_; }
   Status CollectSums() override { return {}; }  // Attend adds to them
 
-  // The attention of the layer that is running at another budget of `document`, which has the shape of
-  // the session's. Writes `output` [kv heads][R, head_dim]. `bound`: also finds
+  // The attention of the layer that is running at another budget of `document`, which has the shape
+  // of the session's. Writes `output` [kv heads][R, head_dim]. `bound`: also finds
   // DocumentRead::missed_bound. Only from within Probe::on_layer. Errors of Attend.
   Result<DocumentRead> AttendBeside(const Document& document, const BudgetPlan* budgets,
                                     double kv_budget, bool tail, bool is_measured,

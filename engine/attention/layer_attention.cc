@@ -138,7 +138,8 @@ class LayerAttention {
 
   Status Attend() {
     const size_t max_rows = std::max(kSplitRunsUpTo, kQueryRowsPerItem);
-    args_.query.workspace.PrepareSlots(args_.query.threads.num_threads(), AttendScratch(max_rows, HeadDim()));
+    args_.query.workspace.PrepareSlots(args_.query.threads.num_threads(),
+                                       AttendScratch(max_rows, HeadDim()));
     partial_ = args_.query.workspace.partial.Resize(num_partial_floats_);
     std::atomic<bool> failed = false;
     std::mutex mutex;
@@ -153,7 +154,8 @@ class LayerAttention {
     });
     LECTERN_RETURN_IF_ERROR(first);
     for (const Item& item : items_) {
-      if (item.state != kDirect) MergeStates(args_.query.rows.states[item.head], PartialState(item));
+      if (item.state != kDirect)
+        MergeStates(args_.query.rows.states[item.head], PartialState(item));
     }
     return {};
   }
@@ -187,8 +189,8 @@ class LayerAttention {
  private:
   // Where the device puts what is observed: of one token's rows; nullptr: that is not wanted.
   std::vector<std::vector<float>>* FromDevice() {
-    const bool is_wanted =
-        args_.observed != nullptr && args_.observed->num_queries * args_.query.rows.num_tokens == NumRows();
+    const bool is_wanted = args_.observed != nullptr &&
+                           args_.observed->num_queries * args_.query.rows.num_tokens == NumRows();
     return is_wanted ? &args_.query.workspace.observed : nullptr;
   }
 
@@ -277,7 +279,8 @@ class LayerAttention {
     const HeadIndex& head = heads_[item.head];
     if (run.kind == Run::Kind::kLogitTail) return AttendLogitTail(item, run, state, workspace);
     if (run.kind == Run::Kind::kTail) return AttendTail(item, run, state, workspace);
-    const Rows<const float> queries = args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
+    const Rows<const float> queries =
+        args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
     const size_t num_rows = queries.num_rows;
     const Rows<float> observed = Observed(item, run);
     if (only_observes_ && observed.data == nullptr) return {};
@@ -295,12 +298,13 @@ class LayerAttention {
     if (observed.data == nullptr || all_observed) return {};
     size_t column = 0;
     for (const KvBlock& block : workspace.blocks) {
-      args_.query.backend.key_logits({.queries = queries.Slice(num_rows - observed.num_rows, num_rows),
-                                .keys = block.keys,
-                                .scale = scale_,
-                                .logits = {observed.data + column, observed.num_rows,
-                                           block.keys.num_rows, observed.stride},
-                                .scratch = workspace.scratch});
+      args_.query.backend.key_logits(
+          {.queries = queries.Slice(num_rows - observed.num_rows, num_rows),
+           .keys = block.keys,
+           .scale = scale_,
+           .logits = {observed.data + column, observed.num_rows, block.keys.num_rows,
+                      observed.stride},
+           .scratch = workspace.scratch});
       column += block.keys.num_rows;
     }
     Softcap(args_.query.backend, observed, args_.query.rows.softcap);
@@ -312,7 +316,8 @@ class LayerAttention {
     const HeadIndex& head = heads_[item.head];
     LECTERN_RETURN_IF_ERROR(head.VerifyMeanValues(run.level, run.range));
     const HeadIndex::Level& level = head.levels()[run.level];
-    const Rows<const float> queries = args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
+    const Rows<const float> queries =
+        args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
     workspace.logits.resize(queries.num_rows * run.range.size());
     const Rows<float> logits(workspace.logits.data(), queries.num_rows, run.range.size());
     // Centroids and variances were verified when they were looked up.

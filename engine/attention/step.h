@@ -1,5 +1,5 @@
-// The attention of a session's forward passes: one interface for the host (host_step.h) and a device
-// (engine/gpu/step.h). A session picks one of them for each pass.
+// The attention of a session's forward passes: one interface for the host (host_step.h) and a
+// device (engine/gpu/step.h). A session picks one of them for each pass.
 #ifndef LECTERN_ENGINE_ATTENTION_STEP_H_
 #define LECTERN_ENGINE_ATTENTION_STEP_H_
 
@@ -15,8 +15,8 @@
 
 namespace lectern {
 
-// Attention paid to the document by the last token of each pass, summed over query heads, layers and
-// passes.
+// Attention paid to the document by the last token of each pass, summed over query heads, layers
+// and passes.
 struct AttentionSums {
   std::vector<double> masses;   // [tokens of the fixed context]; empty: not wanted
   std::vector<double> squares;  // the same of its squares
@@ -76,8 +76,8 @@ class StepAttention {
 
   // Makes ready for a pass. false: the pass is the host's to attend. Errors leave nothing begun.
   virtual Result<bool> Begin(const StepPlan& plan) = 0;
-  // Queries, keys and values of a layer -> its attention output: in `a`, or, of a device, in row `row`
-  // of what the device has of `a`. kCancelled, kChecksumMismatch, errors of the device.
+  // Queries, keys and values of a layer -> its attention output: in `a`, or, of a device, in row
+  // `row` of what the device has of `a`. kCancelled, kChecksumMismatch, errors of the device.
   virtual Status Attend(uint32_t layer, Activations& a, size_t row) = 0;
   // After the last layer. Errors of the device.
   virtual Result<StepRead> Finish() = 0;
@@ -89,8 +89,8 @@ class StepAttention {
   virtual Status CollectSums() = 0;
 };
 
-// How much each row of a pass counts in the selection of what it reads: [num_tokens * group], of sum
-// 1; empty where all count the same.
+// How much each row of a pass counts in the selection of what it reads: [num_tokens * group], of
+// sum 1; empty where all count the same.
 std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_tokens);
 
 }  // namespace lectern

@@ -1,5 +1,5 @@
-// A document's stored rows on a device: the parts of engine/attention/document_attention.h that read keys and
-// values, for passes that the host leads.
+// A document's stored rows on a device: the parts of engine/attention/document_attention.h that
+// read keys and values, for passes that the host leads.
 #ifndef LECTERN_ENGINE_ATTENTION_STORED_ROWS_H_
 #define LECTERN_ENGINE_ATTENTION_STORED_ROWS_H_
 
@@ -11,8 +11,8 @@
 
 namespace lectern {
 
-// One session's; one thread at a time. Every call has also the errors of the device, after which the
-// states hold anything.
+// One session's; one thread at a time. Every call has also the errors of the device, after which
+// the states hold anything.
 class StoredRows {
  public:
   virtual ~StoredRows() = default;
@@ -38,8 +38,8 @@ class StoredRows {
                               std::vector<HeadSelection>& selections) = 0;
   // Adds attention over the parts, each head's in their order. kChecksumMismatch.
   virtual Status Attend(const Args& args, std::span<const Part> parts) = 0;
-  // After these and a LookUp that found them: adds the tail, or brings it into the selections, for the
-  // host's AttendTails.
+  // After these and a LookUp that found them: adds the tail, or brings it into the selections, for
+  // the host's AttendTails.
   virtual Status AttendTail(const Args& args, const LookupArgs& lookup,
                             std::vector<HeadSelection>& selections) = 0;
   // Of a windowed layer: query row r of token t = r / group stands at position `first_position` + t

@@ -84,8 +84,8 @@ class Planner {
   }
 
   const Named* HolderOf(const std::string& name) const {
-    const auto found =
-        std::ranges::find_if(all_, [&](const Named& named) { return NameForm(named.name) == name; });
+    const auto found = std::ranges::find_if(
+        all_, [&](const Named& named) { return NameForm(named.name) == name; });
     return found == all_.end() ? nullptr : &*found;
   }
 
@@ -114,8 +114,10 @@ class Planner {
   void TakeOverUnknown(const Named& holder) {
     Give(holder.name);
     if (holder.id() == id_) return;
-    Say(Quoted(holder.name) + " was another text, and it is not known where that came from: it stays, "
-        "as document " + ToHex(holder.id()));
+    Say(Quoted(holder.name) +
+        " was another text, and it is not known where that came from: it stays, "
+        "as document " +
+        ToHex(holder.id()));
   }
 
   // The name of ours to go by: one of the same bytes, else one made from the path, else the newest

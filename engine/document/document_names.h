@@ -19,8 +19,8 @@ namespace lectern {
 
 // As names are stored and compared: NFC, and U+FFFD for what is not UTF-8.
 std::string NameForm(std::string_view name);
-// kInvalidArgument: it is no valid UTF-8, longer than 1024 bytes, or would look like an id. Empty is
-// good: no name.
+// kInvalidArgument: it is no valid UTF-8, longer than 1024 bytes, or would look like an id. Empty
+// is good: no name.
 Status CheckName(const std::string& name);
 // Whether `name` is `path` or its last parts: "b/x.txt" of "/a/b/x.txt". Compared as names.
 bool IsEndOfPath(std::string_view name, std::string_view path);

@@ -48,11 +48,12 @@ const DocumentRow* FindBuilding(const std::vector<DocumentRow>& rows, std::strin
 // Whoever indexes holds the store's lock.
 Status NotReady(Env& env, const std::string& store, std::string_view text) {
   const bool is_running = IsLocked(env, store);
-  return Status(Code::kNotReady,
-                "document \"" + std::string(text) +
-                    (is_running ? "\" is being indexed now; wait until that is done"
-                                : "\" is not indexed to the end; index the same text again, it goes "
-                                  "on where it stopped"))
+  return Status(
+             Code::kNotReady,
+             "document \"" + std::string(text) +
+                 (is_running ? "\" is being indexed now; wait until that is done"
+                             : "\" is not indexed to the end; index the same text again, it goes "
+                               "on where it stopped"))
       .WithParam("document");
 }
 

@@ -1,5 +1,5 @@
-// The parts of a transformer's layers that do not depend on what is attended to, done by a device in
-// the place of engine/forward/transformer.h.
+// The parts of a transformer's layers that do not depend on what is attended to, done by a device
+// in the place of engine/forward/transformer.h.
 #ifndef LECTERN_ENGINE_FORWARD_LINEAR_LAYERS_H_
 #define LECTERN_ENGINE_FORWARD_LINEAR_LAYERS_H_
 
@@ -15,8 +15,8 @@ namespace lectern {
 class Device;
 struct Activations;
 
-// Immutable; thread-safe, with Activations of their own each. Every call has the errors of the device,
-// and of its memory.
+// Immutable; thread-safe, with Activations of their own each. Every call has the errors of the
+// device, and of its memory.
 class LinearLayers {
  public:
   virtual ~LinearLayers() = default;
@@ -32,8 +32,8 @@ class LinearLayers {
   // attends_on_device, leave to the device, and where that is all, nothing waits.
   virtual Status Project(size_t layer, size_t num_tokens, Activations& a) const = 0;
   // The attention's output, in the order of query heads -> the residual stream. It is `projected`
-  // of the host, or, with Activations::is_attended or attends_on_device, of the device. `cosines`: as
-  // Transformer::AddAttention.
+  // of the host, or, with Activations::is_attended or attends_on_device, of the device. `cosines`:
+  // as Transformer::AddAttention.
   virtual Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
                               std::span<double> cosines) const = 0;
   virtual Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const = 0;

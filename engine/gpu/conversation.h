@@ -1,5 +1,5 @@
-// Keys and values of a conversation on a device (on the host: engine/attention/session_rows.h): the tokens
-// after the fixed context, exact, of all layers, in their order.
+// Keys and values of a conversation on a device (on the host: engine/attention/session_rows.h): the
+// tokens after the fixed context, exact, of all layers, in their order.
 #ifndef LECTERN_ENGINE_GPU_CONVERSATION_H_
 #define LECTERN_ENGINE_GPU_CONVERSATION_H_
 

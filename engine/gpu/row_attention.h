@@ -30,7 +30,8 @@ class DeviceRowAttention {
   // Adds attention over the ranges of `rows`, each head's in their order; source 0 of them. Waits.
   // Where rows are causal, `rows.first_position` is that of the first token. Errors of DeviceArray
   // and Device::Check; states are then anything.
-  Status Attend(const RowQuery& args, const DeviceKv& rows, const std::vector<AttentionRange>& ranges);
+  Status Attend(const RowQuery& args, const DeviceKv& rows,
+                const std::vector<AttentionRange>& ranges);
 
  private:
   Status AttendTokens(const RowQuery& args, const DeviceKv& rows, const AttentionWork& work,

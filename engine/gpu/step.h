@@ -36,8 +36,8 @@ class DeviceStep final : public StepAttention {
 
   // false: the pass is the host's to attend, as there is another rule or conversation, a limit of
   // missed attention or budgets of heads, as the rows or codes of a layer are not on the device, a
-  // budget leaves too little to rows (DeviceLookup), or there is no memory. The conversation has room
-  // for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of Device::Check.
+  // budget leaves too little to rows (DeviceLookup), or there is no memory. The conversation has
+  // room for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of Device::Check.
   Result<bool> Begin(const StepPlan& plan) override;
   // Enqueued on the stream of `a`, without a copy from or to the host.
   Status Attend(uint32_t layer, Activations& a, size_t row) override;

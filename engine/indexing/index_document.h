@@ -20,8 +20,8 @@ inline constexpr uint32_t kSinkTokens = 4;      // always attended exactly, neve
 inline constexpr uint32_t kWindowTokens = 100;  // the last ones; likewise
 inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
 
-// Where keys and values are computed, and, as far as its memory goes, clustered and asked what their
-// lookup misses. Thresholds, and what engine/gpu/prefill.h leaves to it, are the CPU's.
+// Where keys and values are computed, and, as far as its memory goes, clustered and asked what
+// their lookup misses. Thresholds, and what engine/gpu/prefill.h leaves to it, are the CPU's.
 struct IndexDevice {
   std::shared_ptr<const DeviceTransformer> transformer = nullptr;  // nullptr: the CPU
   std::string fallback = {};  // why not there, where that was asked for; else empty

@@ -108,8 +108,8 @@ std::string PrefillText(double budget) {
 
 }  // namespace
 
-// Indexing asks each document a few plain questions. Where the longest of them and its answer do not
-// fit, indexing would fail in the end, and so would every question of a user.
+// Indexing asks each document a few plain questions. Where the longest of them and its answer do
+// not fit, indexing would fail in the end, and so would every question of a user.
 Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
                            std::string_view date) {
   uint64_t least = 0;

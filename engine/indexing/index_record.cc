@@ -48,7 +48,8 @@ bool HasText(const IndexContext& context, const DocumentRow& row, std::string_vi
          std::memcmp(stored->data(), text.data(), text.size()) == 0;
 }
 
-// Begun runs that this one makes useless: of another text from the same source, under the same name.
+// Begun runs that this one makes useless: of another text from the same source, under the same
+// name.
 std::vector<uint64_t> Abandoned(const std::vector<DocumentRow>& rows, const DocumentId& id,
                                 const IndexOptions& options) {
   std::vector<uint64_t> abandoned;

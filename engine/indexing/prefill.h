@@ -36,9 +36,9 @@ struct PrefillOptions {
 // squared attention, every layer attends in full and the logits of each chunk are computed a second
 // time (index/full_attention.h); not with `sparse`. Sparse: chunks from token kDenseTokens on
 // attend exactly to what is not clustered and to the sinks, and of the clusters
-// (engine/indexing/prefill_clusters.h) to the rows that a lookup chooses for a block of tokens, and to its
-// tail. All tokens of a block count alike, because later questions read the keys and values of
-// each; a few of them, evenly spread, choose. Anonymous memory: one chunk's activations and one
+// (engine/indexing/prefill_clusters.h) to the rows that a lookup chooses for a block of tokens, and
+// to its tail. All tokens of a block count alike, because later questions read the keys and values
+// of each; a few of them, evenly spread, choose. Anonymous memory: one chunk's activations and one
 // attention tile a thread; sparse: a lookup's buffers too, and what making the clusters takes
 // (index_cost.h). With a transformer on a device attention is there too (device_prefill.h), where
 // its kernels take the spill's rows. kCancelled, kIoError, kNoSpace, kChecksumMismatch,

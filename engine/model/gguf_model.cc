@@ -244,8 +244,8 @@ class GgufModel : public ModelSource {
 
   // Numbers that follow from others, where a file gives them all the same.
   Status CheckScales() const {
-    // YaRN multiplies the scale that follows from its factor by this number; other recipes have this
-    // number alone.
+    // YaRN multiplies the scale that follows from its factor by this number; other recipes have
+    // this number alone.
     const bool is_yarn = config_.rope.kind == RopeRecipe::Kind::kYarn;
     const std::tuple<std::string_view, double, bool> given[] = {
         {"attention.scale", config_.query_scale / std::sqrt(config_.head_dim), true},
@@ -435,7 +435,8 @@ class GgufModel : public ModelSource {
       fields["query_pre_attn_scalar"] =
           Json(is_wide ? static_cast<double>(hidden) / static_cast<double>(heads) : head_dim);
     }
-    const auto turned = static_cast<double>(keys().Whole(KeyOf("rope.dimension_count")).value_or(0));
+    const auto turned =
+        static_cast<double>(keys().Whole(KeyOf("rope.dimension_count")).value_or(0));
     if (turned > 0 && turned < head_dim) fields["partial_rotary_factor"] = Json(turned / head_dim);
   }
 

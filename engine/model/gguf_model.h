@@ -25,8 +25,8 @@ Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<s
 std::vector<std::string> GgufParts(const std::string& path);
 
 // The vocabulary of tokenizer.ggml.*, by the name of its kind, as llama.cpp reads it; what the keys
-// leave open is in Tokenizer::assumptions. kUnsupportedModel: a kind, or a way to cut words, that is
-// not known; kMalformedModel.
+// leave open is in Tokenizer::assumptions. kUnsupportedModel: a kind, or a way to cut words, that
+// is not known; kMalformedModel.
 Result<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufTable& table,
                                                      const std::string& path);
 

@@ -93,7 +93,8 @@ class FolderSource : public ModelSource {
     LECTERN_ASSIGN(const bool has_piece_model, env_.Exists(folder_ + "/tokenizer.model"));
     LECTERN_ASSIGN(const bool has_json, env_.Exists(folder_ + "/tokenizer.json"));
     if (!has_json && !has_piece_model) {
-      return NotFound(folder_ + ": no tokenizer.model and no tokenizer.json; download the whole folder");
+      return NotFound(folder_ +
+                      ": no tokenizer.model and no tokenizer.json; download the whole folder");
     }
     const bool is_json = has_json && !has_piece_model;
     return Tokenizer::Load(env_, folder_ + (is_json ? "/tokenizer.json" : "/tokenizer.model"));
@@ -228,7 +229,8 @@ Status NoModelIn(Env& env, const std::string& folder) {
 
 Result<bool> HasSafetensors(Env& env, const std::string& folder) {
   LECTERN_ASSIGN(const std::vector<std::string> names, env.List(folder));
-  return std::ranges::any_of(names, [](const auto& name) { return name.ends_with(".safetensors"); });
+  return std::ranges::any_of(names,
+                             [](const auto& name) { return name.ends_with(".safetensors"); });
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ class ModelSource {
   virtual const ModelConfig& config() const = 0;
   // Codes of OpenSafetensors or OpenGgufModel, and of Tokenizer.
   virtual Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const = 0;
-  // The model's own chat template, with the texts of the tokens that begin and end a text; `jinja` is
-  // empty where it has none. Codes of ChatTemplateOf.
+  // The model's own chat template, with the texts of the tokens that begin and end a text; `jinja`
+  // is empty where it has none. Codes of ChatTemplateOf.
   virtual Result<ChatSource> FindChatTemplate() const = 0;
   // Opened by the first call and kept, without tensors that a text model does not need. Who moves
   // them away needs the source no more. Codes of OpenSafetensors and Weights::DropUnneeded.
@@ -42,10 +42,10 @@ class ModelSource {
 
 // `path`: a folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a
 // .gguf file, any part of one that is split; or a folder that holds nothing but one such file or
-// split set as a model (beside what it sees or hears with, "mmproj"). kNotFound (param "model"; also
-// where a part of it is not there), kAmbiguous (a folder with several GGUF models), kUnsafeFormat
-// (pickle files), kUnsupportedModel (also what changes a model and is none, as LoRA adapters), and
-// what the formats answer.
+// split set as a model (beside what it sees or hears with, "mmproj"). kNotFound (param "model";
+// also where a part of it is not there), kAmbiguous (a folder with several GGUF models),
+// kUnsafeFormat (pickle files), kUnsupportedModel (also what changes a model and is none, as LoRA
+// adapters), and what the formats answer.
 Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string& path, Io io);
 
 }  // namespace lectern

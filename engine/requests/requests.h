@@ -46,14 +46,15 @@ struct EngineOptions {
   // Hash a model's weights although their files are the same, unchanged since they were hashed last
   // (engine/model/digest_cache.h).
   bool rehash_model = false;
-  // What a model's matrices are multiplied as: "stored", "q8" or "q4" (engine/model/weights/weights.h). Quantised
-  // ones are made once and kept in the store; they are part of a document's fingerprint. Empty: for
-  // asking what the document was indexed with, for indexing "stored".
+  // What a model's matrices are multiplied as: "stored", "q8" or "q4"
+  // (engine/model/weights/weights.h). Quantised ones are made once and kept in the store; they are
+  // part of a document's fingerprint. Empty: for asking what the document was indexed with, for
+  // indexing "stored".
   std::string weights = {};
   int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
-  // The chat template: a name of chat_formats.h, a Jinja program, or the path of a file with one. Its
-  // beginning is part of a document's fingerprint. Empty: for asking
-  // the one that the document was indexed with, for indexing the model's own.
+  // The chat template: a name of chat_formats.h, a Jinja program, or the path of a file with one.
+  // Its beginning is part of a document's fingerprint. Empty: for asking the one that the document
+  // was indexed with, for indexing the model's own.
   std::string chat_template = {};
   // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
   // "cuda:N", or "auto": the first GPU, or, where there is none that will do, the CPU; reports and
@@ -114,9 +115,9 @@ struct IndexOptions {
   // everything.
   Retention retention;
   // Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
-  // each begins (engine/document/page_map.h). No part of what the document is, as the name: one that is
-  // there with other pages is indexed once more, from its own rows; without any given it keeps its
-  // own.
+  // each begins (engine/document/page_map.h). No part of what the document is, as the name: one
+  // that is there with other pages is indexed once more, from its own rows; without any given it
+  // keeps its own.
   std::vector<PageMapEntry> pages = {};
   // Where the text comes from: a file's real path, any bytes; empty: `name`. A text from the same
   // source is the next version of the same document: it takes over that one's names. Another source
@@ -176,8 +177,8 @@ struct IndexReport {
   std::string note;  // what became of names, warnings in words, and the assumptions; or empty
   std::string source;                 // IndexOptions::source
   // Id of the version before, which had the name and has it no more; empty: there was none. It goes
-  // when nobody reads it, but where another name is left to it, or its text is the same, or it shall
-  // stay (is_replaced_kept).
+  // when nobody reads it, but where another name is left to it, or its text is the same, or it
+  // shall stay (is_replaced_kept).
   std::string replaced;
   bool is_replaced_kept = false;
   // Sentences about what was assumed where the model's files do not say, such as how an unnamed
@@ -232,7 +233,8 @@ struct AskOptions {
   // (0, 1): every step reads on in every layer, past the budget, until at most this share of the
   // layer's attention lies on rows that it did not read: as proved from radii and codes, or, where
   // that proves too little, as estimated with the document's margin for the budget, which held
-  // for 99 of 100 steps of the questions asked while it was indexed. KvReceipt::max_missed_by says which.
+  // for 99 of 100 steps of the questions asked while it was indexed. KvReceipt::max_missed_by says
+  // which.
   std::optional<double> max_missed;
   // What is read below a kv_budget of 1 (index/lookup.h): "default"; whole clusters alone, by
   // "threshold" (kv_budget in the mean over questions), "cap" (never above kv_budget) or "top-p"

@@ -279,7 +279,8 @@ class EventPasser : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return End(); }
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    return Take(Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(position)));
+    return Take(
+        Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(position)));
   }
 
   Status TakeStatus() { return std::move(status_); }

@@ -48,8 +48,8 @@ struct TensorFiles {
 Result<TensorFiles::File> OpenModelFile(Env& env, const std::string& path, Io io);
 
 // `folder` holds model.safetensors, or model.safetensors.index.json with its files. A folder with
-// only pytorch_model*.bin or *.pt files: kUnsafeFormat with how to convert. kNotFound (param "model")
-// where files are missing, and the codes of ParseSafetensors.
+// only pytorch_model*.bin or *.pt files: kUnsafeFormat with how to convert. kNotFound (param
+// "model") where files are missing, and the codes of ParseSafetensors.
 Result<TensorFiles> OpenSafetensors(Env& env, const std::string& folder, Io io);
 
 }  // namespace lectern

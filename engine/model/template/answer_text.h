@@ -85,7 +85,8 @@ class LoopDetector {
  public:
   // Longer runs are not found: each costs a comparison a token.
   static constexpr size_t kLongestRun = 64;
-  // By these numbers real text (documentation, translations, programs) hardly ever looks like a loop:
+  // By these numbers real text (documentation, translations, programs) hardly ever looks like a
+  // loop:
   //   SmolLM2's tokens  3.5 million  2 places, both one paragraph that a file has four times
   //   Gemma 3's tokens  4.5 million  1 place, a line that is ornament
   static constexpr size_t kLeastRounds = 4, kLeastTokens = 64;

@@ -1,7 +1,7 @@
 // The chat templates that Lectern brings along, for models that have none of their own.
 //
-// Each is a Jinja program, as models carry them (chat_template.h runs both). They are written here as
-// rows of a table, because all of them say the same thing in other words: what stands before a
+// Each is a Jinja program, as models carry them (chat_template.h runs both). They are written here
+// as rows of a table, because all of them say the same thing in other words: what stands before a
 // user's turn, between a question and its answer, and after an answer.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_FORMATS_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_FORMATS_H_
@@ -37,8 +37,8 @@ std::string KnownChatFormats();
 // kInvalidArgument, param "chat_template": no built-in template has this name; the message lists
 // them.
 Result<ChatSource> ChatFormatNamed(std::string_view name);
-// `given`: a built-in name, the text of a Jinja program (it has "{{" or "{%"), or the path of a file
-// with one. kInvalidArgument, param "chat_template": none of these.
+// `given`: a built-in name, the text of a Jinja program (it has "{{" or "{%"), or the path of a
+// file with one. kInvalidArgument, param "chat_template": none of these.
 Result<ChatSource> FindChatSource(Env& env, const std::string& given);
 
 // The built-in template whose control tokens the vocabulary has, such as "chatml" where it has

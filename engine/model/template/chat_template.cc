@@ -269,8 +269,8 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
   if (source.bos.empty()) source.bos = tokenizer.ControlText(tokenizer.bos_id());
   if (source.eos.empty()) source.eos = tokenizer.ControlText(tokenizer.eos_id());
   ChatTemplate made(std::move(source), std::move(program).value());
-  // Templates of models that also see pictures take a message for a list of parts, and templates for
-  // calling tools want a list of them, which then is empty.
+  // Templates of models that also see pictures take a message for a list of parts, and templates
+  // for calling tools want a list of them, which then is empty.
   const Status plain = made.Learn();
   Status learnt = plain;
   for (const auto& [has_parts, has_tools] : {std::pair(true, false), std::pair(false, true)}) {
@@ -326,7 +326,8 @@ void ChatTemplate::FindThinkingMarks(const Tokenizer& tokenizer) {
     return tokenizer.ControlId(marks.first) >= 0;
   };
   auto found = std::ranges::find_if(kThinkingMarks, in_program);
-  if (found == std::end(kThinkingMarks)) found = std::ranges::find_if(kThinkingMarks, in_vocabulary);
+  if (found == std::end(kThinkingMarks))
+    found = std::ranges::find_if(kThinkingMarks, in_vocabulary);
   if (found == std::end(kThinkingMarks)) return;
   thinking_ = {std::string(found->first), std::string(found->second)};
 }

@@ -22,7 +22,8 @@ enum class WindowRule : uint8_t {
   kAllButNth,  // all but every period-th
 };
 
-// Sizes that a class of transformers takes where a wrapped configuration ("text_config") names none.
+// Sizes that a class of transformers takes where a wrapped configuration ("text_config") names
+// none.
 struct DefaultSizes {
   uint32_t vocab = 0, hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0;
   uint32_t positions = 2048;

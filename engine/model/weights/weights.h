@@ -53,8 +53,9 @@ class Weights {
   static Result<std::unique_ptr<Weights>> Load(TensorFiles files, const ModelConfig& config,
                                                WeightsType type = WeightsType::kStored,
                                                const CancelFlag* cancel = nullptr);
-  // Takes tensors out of `files` that a text model does not need: of images and sound, of layers that
-  // predict more than one token, tables that old files saved, biases of zeros and scales of one.
+  // Takes tensors out of `files` that a text model does not need: of images and sound, of layers
+  // that predict more than one token, tables that old files saved, biases of zeros and scales of
+  // one.
   // -> their names, as the files have them. kTruncated, kIoError.
   static Result<std::vector<std::string>> DropUnneeded(TensorFiles& files,
                                                        const ModelConfig& config);

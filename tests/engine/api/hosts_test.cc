@@ -449,9 +449,9 @@ TEST_F(HostsTest, ALimitOfMemoryIsKept) {
   constexpr size_t kMiB = 1 << 20;
   // Tokenizer, catalog, stacks, neighbours of pages that are mapped in: not counted.
   constexpr size_t kSlack = 8 * kMiB;
-  // Freed blocks go at once. Else what malloc keeps of them, which is not counted either, depends on
-  // the threads that had them: on a busy machine peaks within 24 MiB were 21.7 to 28.7, so they are
-  // 28.0 to 29.2.
+  // Freed blocks go at once. Else what malloc keeps of them, which is not counted either, depends
+  // on the threads that had them: on a busy machine peaks within 24 MiB were 21.7 to 28.7, so they
+  // are 28.0 to 29.2.
   mallopt(M_MMAP_THRESHOLD, 64 << 10);
   mallopt(M_TRIM_THRESHOLD, 64 << 10);
   const std::string text = Sentences(200);

@@ -80,7 +80,8 @@ class History {
     }
     turns_.reset(new lectern_turn[texts_.size() / 2]);
     for (size_t i = 0; i < texts_.size(); i += 2) {
-      turns_[i / 2] = {texts_[i].data(), texts_[i].len(), texts_[i + 1].data(), texts_[i + 1].len()};
+      turns_[i / 2] = {texts_[i].data(), texts_[i].len(), texts_[i + 1].data(),
+                       texts_[i + 1].len()};
     }
   }
   // False: no ask may take it.

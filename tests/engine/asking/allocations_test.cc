@@ -1,6 +1,6 @@
 // What allocates: no token of an answer. And what fails where it cannot: the n-th allocation fails,
-// alone or with all after it, in opening, asking and indexing: the C API says out of memory, nothing
-// leaks, the same call succeeds afterwards, the store is whole.
+// alone or with all after it, in opening, asking and indexing: the C API says out of memory,
+// nothing leaks, the same call succeeds afterwards, the store is whole.
 //
 // "Allocation": operator new, of ours and of the C++ libraries that we call; what only calls malloc
 // (SQLite, OpenSSL) is left alone. Each failure has a process of its own. One that ends in an abort
@@ -252,7 +252,8 @@ class AskCase : public Case {
   void SetUp() override {
     CreateEngine(store_, threads_, &engine_);
     OpenSession(engine_, &session_);
-    // What is kept from one to the next is no leak; the first alone has nothing before its question.
+    // What is kept from one to the next is no leak; the first alone has nothing before its
+    // question.
     Ask(session_);
     Ask(session_);
   }

@@ -344,7 +344,8 @@ TEST(ChatDocumentTest, AFileIsATemplateAndStaysWithTheDocument) {
   WriteModel(folder.path(), "");
   const std::string path = folder.path() + "/own.jinja";
   WriteWholeFile(path, "<|start_header_id|>{% for m in messages %}{{ m.content }}{% endfor %}.");
-  const auto report = MakeEngine(store.path(), folder.path(), path)->Index(InventedText(600, 3), {});
+  const auto report =
+      MakeEngine(store.path(), folder.path(), path)->Index(InventedText(600, 3), {});
   ASSERT_TRUE(report.ok()) << report.status().message();
   std::remove(path.c_str());
   auto session = MakeEngine(store.path(), "")->Open("");
@@ -365,7 +366,8 @@ TEST(ChatDocumentTest, AFileHasTheModelsOwnTokens) {
   ASSERT_TRUE(chat.ok()) << chat.status().message();
   const auto model = Model::Load(Env::Default(), folder.path(), {.chat_template = *chat});
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ((*model)->EncodeQuestion("Who?")->back(), (*model)->tokenizer().ControlId("<|eot_id|>"));
+  EXPECT_EQ((*model)->EncodeQuestion("Who?")->back(),
+            (*model)->tokenizer().ControlId("<|eot_id|>"));
 }
 
 // The model in `folder` with layers that add nothing: by tied embeddings each token is followed by

@@ -185,9 +185,10 @@ TEST(PlanNamesTest, NamesThatWouldBeIdsOrAreTooLongHaveFolders) {
 }
 
 TEST(FindByNameTest, ANameOrTheEndOfAPathThatFitsOne) {
-  const std::vector<DocumentRow> rows = {
-      Row(1, {{"x.txt", "/w/a/x.txt"}}), Row(2, {{"b/x.txt", "/w/b/x.txt"}}),
-      Row(3, {{"c/b/x.txt", "/w/c/b/x.txt"}}), Row(4, {{kNfd, ""}}), Row(5, {{"lease", "/w/y.txt"}})};
+  const std::vector<DocumentRow> rows = {Row(1, {{"x.txt", "/w/a/x.txt"}}),
+                                         Row(2, {{"b/x.txt", "/w/b/x.txt"}}),
+                                         Row(3, {{"c/b/x.txt", "/w/c/b/x.txt"}}),
+                                         Row(4, {{kNfd, ""}}), Row(5, {{"lease", "/w/y.txt"}})};
   const auto find = [&](const std::string& text) -> int {
     const auto found = FindByName(rows, text);
     EXPECT_TRUE(found.ok()) << found.status().message();

@@ -181,14 +181,16 @@ TEST_F(GgufFilesTest, ATensorThatALayerWouldNeedIsRefusedByName) {
 }
 
 TEST_F(GgufFilesTest, LayersThatPredictFurtherTokensAreNotRun) {
-  ExpectSame({"llama.block_count"},
-             [](GgufWriter& file) {
-               file.Add("llama.block_count", uint32_t{3});
-               file.Add("llama.nextn_predict_layers", uint32_t{1});
-               AddVector(file, "blk.2.attn_norm.weight", {1, 2});
-               AddVector(file, "blk.2.nextn.enorm.weight", {1, 2});
-             },
-             "skipped 2 tensors that a text model does not need: blk.2.nextn.enorm.weight, blk.2.attn_norm.");
+  ExpectSame(
+      {"llama.block_count"},
+      [](GgufWriter& file) {
+        file.Add("llama.block_count", uint32_t{3});
+        file.Add("llama.nextn_predict_layers", uint32_t{1});
+        AddVector(file, "blk.2.attn_norm.weight", {1, 2});
+        AddVector(file, "blk.2.nextn.enorm.weight", {1, 2});
+      },
+      "skipped 2 tensors that a text model does not need: blk.2.nextn.enorm.weight, "
+      "blk.2.attn_norm.");
 }
 
 TEST_F(GgufFilesTest, KeysForEachLayerMayBeAllTheSame) {
@@ -416,8 +418,9 @@ std::string Replaced(const std::string& name, std::string_view from, std::string
 }
 
 TEST_F(FolderTest, AModelThatWrapsALanguageModelIsThatOne) {
-  for (const auto& [inner, outer] : {std::pair("gemma3", "gemma3"), std::pair("mistral", "mistral3"),
-                                     std::pair("llama", "llava")}) {
+  for (const auto& [inner, outer] :
+       {std::pair("gemma3", "gemma3"), std::pair("mistral", "mistral3"),
+        std::pair("llama", "llava")}) {
     const Json architecture = Architecture(inner);
     const Loaded plain = Make(architecture);
     ASSERT_TRUE(plain.model) << plain.status.message();
@@ -501,7 +504,8 @@ TEST_F(FolderTest, GenerationConfigNamesFurtherEnds) {
 // ---- What is no model
 
 TEST_F(FolderTest, WhatIsNoModelIsNotFound) {
-  const auto expect = [&](const std::string& path, Code code, const std::vector<std::string>& words) {
+  const auto expect = [&](const std::string& path, Code code,
+                          const std::vector<std::string>& words) {
     const Status status = StatusOf(path);
     EXPECT_EQ(status.code(), code) << path << ": " << status.message();
     if (code == Code::kNotFound) {

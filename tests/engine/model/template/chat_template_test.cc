@@ -29,7 +29,8 @@ ChatTemplate Make(const char* name, const Tokenizer& tokenizer) {
 }
 
 Result<ChatTemplate> MakeOwn(const std::string& jinja, const Tokenizer& tokenizer) {
-  return ChatTemplate::Make({.name = std::string(kOwnTemplate), .jinja = jinja}, tokenizer, "dir/m");
+  return ChatTemplate::Make({.name = std::string(kOwnTemplate), .jinja = jinja}, tokenizer,
+                            "dir/m");
 }
 
 // A template of our own that thinks, and leaves the thinking of earlier answers out.
@@ -438,7 +439,8 @@ TEST(AnswerTextTest, ThinkingIsApart) {
     EXPECT_EQ(shown.answer, "<thin <b>");
     EXPECT_EQ(shown.reasoning_tokens, 0u);
   }
-  EXPECT_EQ(Show("The tag <think> is text.", marks, false, false).answer, "The tag <think> is text.");
+  EXPECT_EQ(Show("The tag <think> is text.", marks, false, false).answer,
+            "The tag <think> is text.");
 }
 
 TEST(AnswerTextTest, WhiteSpaceAtTheEndIsCut) {

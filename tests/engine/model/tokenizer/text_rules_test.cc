@@ -150,10 +150,12 @@ TEST(NormalizerTest, StepsAreDoneInOrder) {
   EXPECT_EQ(Normal({{.kind = StepKind::kStrip, .left = false}}, " a "), " a");
   EXPECT_EQ(Normal({{.kind = StepKind::kStrip}}, "  "), "");
   EXPECT_EQ(Normal({{.form = UnicodeForm::kNfd}, {.kind = StepKind::kStripMarks}}, "éa"), "ea");
-  EXPECT_EQ(Normal({{.kind = StepKind::kReplace, .pattern = "ab", .content = "-"}}, "abcab"), "-c-");
-  EXPECT_EQ(Normal({{.kind = StepKind::kReplace, .pattern = " +", .content = " ", .is_literal = false}},
-                   "a   b c"),
-            "a b c");
+  EXPECT_EQ(Normal({{.kind = StepKind::kReplace, .pattern = "ab", .content = "-"}}, "abcab"),
+            "-c-");
+  EXPECT_EQ(
+      Normal({{.kind = StepKind::kReplace, .pattern = " +", .content = " ", .is_literal = false}},
+             "a   b c"),
+      "a b c");
   const std::vector<NormalizerStep> llama = {
       {.kind = StepKind::kPrepend, .content = "\u2581"},
       {.kind = StepKind::kReplace, .pattern = " ", .content = "\u2581"}};
