@@ -5,6 +5,7 @@
 product_packages=(
   g++ cmake ninja-build pkg-config
   libcli11-dev          # command lines
+  libcpp-httplib-dev    # asks a server whether it is ready
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD

@@ -665,6 +665,27 @@ class StartTest(unittest.TestCase):
         self.assertEqual((status, body["error"]["code"], body["error"]["retryable"]),
                          (503, "not_ready", True))
 
+    def test_check_asks_a_server_that_runs(self):
+        def check(url):
+            done = subprocess.run([os.path.join(BIN, "lectern-server"), "--check", url],
+                                  capture_output=True, text=True, timeout=30, check=False)
+            return done.returncode, done.stdout + done.stderr
+        server = self.start()
+        url = f"http://127.0.0.1:{server.port}"
+        self.assertEqual(check(url), (0, ""))
+        self.assertEqual(check(url + "/"), (0, ""))
+        catalog = os.path.join(self.path("store"), "catalog.db")
+        os.makedirs(catalog)
+        status, said = check(url)
+        self.assertEqual(status, 1)
+        self.assertIn("takes no questions: status 503", said)
+        server.stop()
+        status, said = check(url)
+        self.assertEqual(status, 1)
+        self.assertIn("nothing answers at " + url, said)
+        for wrong in ("127.0.0.1:8017", "https://127.0.0.1", "http://"):
+            self.assertEqual(check(wrong)[0], 1, wrong)
+
     def test_stops_while_clients_stay_connected(self):
         """Neither connections that wait nor answers that run hold it up."""
         index(self.path("store"), "a", TEXT)

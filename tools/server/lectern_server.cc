@@ -18,6 +18,7 @@
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
+#include "tools/server/check_server.h"
 #include "tools/server/http_guard.h"
 #include "tools/server/service.h"
 #include "tools/terminal.h"
@@ -40,6 +41,7 @@ Examples:
 GET /openapi.json describes the API. Ctrl-C stops the server; running answers have half a second.)";
 
 struct Flags {
+  std::string check;  // URL of a server to ask; empty: serve
   tools::EngineFlags engine;
   GuardOptions guard;
   ServiceOptions service;
@@ -60,6 +62,10 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                        std::string(tools::kDocumentsModel) + "; documents that clients add get " +
                            tools::kBundledModel);
   tools::AddDeviceFlags(app, flags.engine);
+  app.AddOption("--check", flags.check,
+                "Ask the server at this address whether it takes questions, and end: with status 0 if "
+                "it does, for health checks of containers")
+      .TypeName("URL");
   app.AddOption("--host", flags.guard.host,
                 "Address to listen on; other machines reach only one that is not of this machine "
                 "alone (default: localhost, which is 127.0.0.1 and ::1)")
@@ -356,6 +362,11 @@ int Main(int argc, char** argv) {
   AddFlags(app, flags);
   tools::AddVersionFlag(app);
   if (const std::optional<int> status = tools::ParseCommandLine(app, argc, argv)) return *status;
+  if (!flags.check.empty()) {
+    const std::optional<std::string> fault = CheckServer(flags.check);
+    if (!fault) return 0;
+    return tools::PrintError(kTool, {LECTERN_IO_ERROR, *fault, "check"}, flags.engine.style);
+  }
   auto complete = Complete(flags);
   if (!complete.ok()) return tools::PrintError(kTool, complete.error(), flags.engine.style);
   return Serve(*complete);
