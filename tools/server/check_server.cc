@@ -2,6 +2,9 @@
 
 #include <httplib.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace lectern::server {
 
 std::optional<std::string> CheckServer(const std::string& url) {
