@@ -155,7 +155,8 @@ std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
     return least;
   }
   take(Number(FirstLine(folder + "/memory.limit_in_bytes")));
-  // Of groups above that a container does not see, too: "hierarchical_memory_limit 268435456".
+  // This line counts groups above, which a container does not see, too: "hierarchical_memory_limit
+  // 268435456".
   std::ifstream statistics(folder + "/memory.stat");
   for (std::string name, value; statistics >> name >> value;) {
     if (name == "hierarchical_memory_limit") take(Number(value));

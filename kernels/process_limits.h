@@ -22,8 +22,9 @@ std::optional<double> GroupCores(const std::string& root = "");
 // cache counts in it, but is given back when it is needed.
 std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 
-// What a plan may count on: seven eighths of GroupMemoryBytes, as the program itself needs some,
-// too; nothing where no group limits memory, or to more than the machine has.
+// Memory that a plan may use: seven eighths of GroupMemoryBytes. The last eighth is for memory that
+// no plan counts (code, stacks, the allocator); it is a guess. Nothing where no group limits
+// memory, or to more than the machine has.
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
 // Physical cores that the CPUs with these numbers belong to; a CPU whose core is not told counts as

@@ -99,8 +99,8 @@ class Catalog {
   // the counter of generations at least the greatest of them.
   Status Adopt(const std::vector<CatalogEntry>& entries);
 
-  // What is intact: documents whose row verifies, with the names that point to each (shards are
-  // left out). `damaged`: some row of any table does not verify.
+  // The intact part of a catalog: documents whose row verifies, with the names that point to each
+  // (shards are left out). `damaged`: some row of any table does not verify.
   struct Salvaged {
     std::vector<DocumentRow> documents;
     bool damaged = false;

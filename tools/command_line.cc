@@ -126,7 +126,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-// Of the tool and of the command that was given.
+// Names of the tool's options and of the options of the command that was given.
 std::vector<std::string> OptionNames(const CLI::App& app) {
   std::vector<std::string> names;
   const auto add = [&](const CLI::App& of) {
@@ -383,7 +383,7 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   flags.max_ram_bytes = *max_ram;
   flags.max_ram_of = flags.max_ram.empty() ? "LECTERN_MAX_RAM" : "--max-ram";
   if (flags.max_ram_bytes == 0) {
-    // What takes more would end the program instead of being refused.
+    // A document that takes more would end the program instead of being refused.
     flags.max_ram_bytes = PlannedMemoryBytes().value_or(0);
     flags.max_ram_of = kGroupLimit;
   }

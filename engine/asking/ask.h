@@ -169,14 +169,14 @@ class DocumentSession : public Session {
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
-  // What was said after the fixed context. `fed`: all of it as text and as ids, of which those that
-  // have rows are the first num_past(): the last token of the last answer may not have been fed.
+  // The conversation so far. `fed` has its text and its token ids; the first num_past() of them
+  // have rows, because the last token of the last answer may not have been fed.
   struct Transcript {
     Prompt fed;
     ChatHistory history;
   } said_;
 
-  // Of the running Ask.
+  // Counts of the Ask that is running.
   struct Totals {
     bool in_prefill = true;
     double prefill_fraction = 0, decode_fraction = 0;

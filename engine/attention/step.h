@@ -44,7 +44,8 @@ struct StepPlan {
   const CancelFlag* cancel = nullptr;
 };
 
-// What a pass read of the document, in the mean over layers that are not windowed.
+// The share and the bytes of the document that a pass read: means over layers that are not
+// windowed.
 struct StepRead {
   double fraction = 0;                // of the document's K and V bytes
   uint64_t bytes = 0;                 // as DocumentRead's, of all layers
@@ -54,7 +55,7 @@ struct StepRead {
   bool bound_holds = true;            // StepPlan::max_missed, in every layer, by the bound
 };
 
-// What was read in one layer that is not windowed, of `num_layers` such layers.
+// Counts of one layer that is not windowed; a model has `num_layers` such layers.
 struct LayerCount {
   size_t num_layers;
   uint64_t bytes, dense_bytes;

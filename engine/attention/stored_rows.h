@@ -28,8 +28,8 @@ class StoredRows {
     uint32_t layer;
     std::span<const HeadIndex> heads;
     RowQuery query;
-    // Of Attend: logits of the last token's query rows, per kv head [query group][rows of its parts
-    // side by side], where the device holds them all; else empty. nullptr: not wanted.
+    // Attend writes here the logits of the last token's query rows, per kv head [query group][rows
+    // of its parts side by side], where the device holds them all; else empty. nullptr: not wanted.
     std::vector<std::vector<float>>* observed = nullptr;
   };
 
@@ -42,8 +42,8 @@ class StoredRows {
   // the host's AttendTails.
   virtual Status AttendTail(const Args& args, const LookupArgs& lookup,
                             std::vector<HeadSelection>& selections) = 0;
-  // Of a windowed layer: query row r of token t = r / group stands at position `first_position` + t
-  // of the stored rows (which begin at 0) and sees the `window` up to itself.
+  // Attends to a windowed layer: query row r of token t = r / group stands at position
+  // `first_position` + t of the stored rows (which begin at 0) and sees the `window` up to itself.
   virtual Status AttendWindow(const Args& args, uint64_t first_position, uint32_t window) = 0;
 };
 

@@ -19,7 +19,7 @@
 
 namespace lectern {
 
-// Of one session; one thread at a time. Device memory stays from call to call.
+// One session's; one thread at a time. Device memory stays from call to call.
 class DeviceAttention final : public StoredRows {
  public:
   // Shares stream and document, borrows the backend, which rounds.

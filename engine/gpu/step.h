@@ -25,7 +25,7 @@
 
 namespace lectern {
 
-// Of one session; one thread at a time. Device memory stays from answer to answer.
+// One session's; one thread at a time. Device memory stays from answer to answer.
 class DeviceStep final : public StepAttention {
  public:
   // Shares stream, document and conversation, borrows the rest. `staging`: of the document's rows.
@@ -51,7 +51,7 @@ class DeviceStep final : public StepAttention {
   void Release();
 
  private:
-  // What passes of one kind have in common: it was made ready for them once.
+  // Settings that passes share: buffers are prepared once for all passes with the same plan.
   struct Plan {
     size_t num_tokens = 1;        // of a pass
     std::vector<double> budgets;  // (0, 1] of every layer; empty: everything is read
@@ -60,7 +60,7 @@ class DeviceStep final : public StepAttention {
     bool has_squares = false, has_masses = false;
     bool operator==(const Plan&) const = default;
   };
-  // What the last pass read of a layer.
+  // Counts of one layer in the last pass.
   struct LayerRead {
     bool is_windowed = false, is_sparse = false;
     uint64_t bytes = 0;              // as DocumentRead's, or its window_bytes

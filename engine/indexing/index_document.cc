@@ -244,8 +244,8 @@ class Indexer {
     return spill_->Checkpoint();
   }
 
-  // What the version before begins with alike need not be computed. An older document that cannot
-  // be read is no reason to fail.
+  // Takes over the keys and values of the tokens with which the version before begins alike. An
+  // older document that cannot be read is no reason to fail.
   Status ReuseOlder() {
     if (options_.again) return {};
     if (options_.stats == "full") return {};  // the older one's rows do not tell these sums

@@ -46,7 +46,7 @@ struct EngineOptions {
   // Hash a model's weights although their files are the same, unchanged since they were hashed last
   // (engine/model/digest_cache.h).
   bool rehash_model = false;
-  // What a model's matrices are multiplied as: "stored", "q8" or "q4"
+  // Type of the model's matrices in products: "stored", "q8" or "q4"
   // (engine/model/weights/weights.h). Quantised ones are made once and kept in the store; they are
   // part of a document's fingerprint. Empty: for asking what the document was indexed with, for
   // indexing "stored".
@@ -87,7 +87,7 @@ struct IndexOptions {
   uint32_t num_levels = 2;  // 1, 2 or 3
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
-  // What keys are put into clusters by: "stored", as they are, or "unrotated", with RoPE undone, so
+  // Keys that are clustered: "stored", as they are, or "unrotated", with RoPE undone, so
   // that what recurs at other positions meets. Everything else is of the keys as they are.
   std::string cluster_keys = "stored";
   uint64_t seed = 1234;            // of the clustering, and of a retention's representatives
@@ -114,10 +114,10 @@ struct IndexOptions {
   // document is: other shares of the same text are other documents. One of under 2,048 tokens keeps
   // everything.
   Retention retention;
-  // Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
-  // each begins (engine/document/page_map.h). No part of what the document is, as the name: one
-  // that is there with other pages is indexed once more, from its own rows; without any given it
-  // keeps its own.
+  // Bytes at which the pages of the text begin (engine/document/page_map.h); the text must then be
+  // valid UTF-8 without a byte order mark. Pages, like names, do not make another document: one
+  // that is there with other pages is indexed once more, from its own rows. Empty: it keeps its
+  // pages.
   std::vector<PageMapEntry> pages = {};
   // Where the text comes from: a file's real path, any bytes; empty: `name`. A text from the same
   // source is the next version of the same document: it takes over that one's names. Another source
@@ -139,7 +139,7 @@ struct DocumentPlan {
   std::vector<double> competed;
 };
 
-// What to change of a document's plan; empty and 0: as it is.
+// Changes to a document's plan. A field that is empty or 0 leaves its part as it is.
 struct PlanChange {
   std::string layer_budget, head_budget;
   float kv_budget = 0;  // (0, 1]: of asks that name none
@@ -186,7 +186,8 @@ struct IndexReport {
   std::vector<std::string> assumptions;
 };
 
-// What indexing would cost. Nothing is written; the model is opened (its weights are hashed).
+// The cost of indexing, beforehand. Nothing is written; the model is opened (its weights are
+// hashed).
 struct IndexEstimate {
   uint64_t tokens = 0;
   uint64_t bytes_on_disk = 0;       // of the finished document
@@ -200,7 +201,7 @@ struct IndexEstimate {
 
 // --- asking -----------------------------------------------------------------------------------
 
-// What to do with a question that draws on much of the document (Spread in evidence.h).
+// The answer to a question that draws on much of the document (Spread in evidence.h).
 enum class Fallback {
   kWarn,   // answer at the budget; the receipt warns
   kExact,  // before any text is shown begin again, and read everything for the whole answer
@@ -224,8 +225,8 @@ struct SamplingOptions {
 struct AskOptions {
   float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
   bool tail = true;     // clusters that are not read count through their centroid and mean value
-  // Of the answer, at least 1; where the model's positions or the memory limit leave room for
-  // fewer, the answer ends there.
+  // Most tokens of the answer, at least 1; where the model's positions or the memory limit leave
+  // room for fewer, the answer ends there.
   uint32_t max_tokens = 256;
   SamplingOptions sampling;
   uint32_t max_evidence = 3;
@@ -236,9 +237,9 @@ struct AskOptions {
   // for 99 of 100 steps of the questions asked while it was indexed. KvReceipt::max_missed_by says
   // which.
   std::optional<double> max_missed;
-  // What is read below a kv_budget of 1 (index/lookup.h): "default"; whole clusters alone, by
-  // "threshold" (kv_budget in the mean over questions), "cap" (never above kv_budget) or "top-p"
-  // (those that hold the share `mass` of the attention, whatever kv_budget says).
+  // The rule that chooses rows below a kv_budget of 1 (index/lookup.h): "default"; whole clusters
+  // alone, by "threshold" (kv_budget in the mean over questions), "cap" (never above kv_budget) or
+  // "top-p" (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
@@ -249,8 +250,8 @@ struct AskOptions {
   // the mean: blocks of rows that later tokens attended to least go, wherever they are
   // (KV-Compress). Rows of the document stay. At least 64; 0: all stay.
   uint32_t max_session_rows = 0;
-  // What was said before, elsewhere: put before the question as the chat template has it. Only with
-  // the first question of a session.
+  // Turns of a conversation that was held elsewhere: put before the question as the chat template
+  // has it. Only with the first question of a session.
   ChatHistory history;
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
@@ -280,7 +281,8 @@ struct KvReceipt {
   std::string rule;  // "exact", or AskOptions::rule
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
   bool fallback = false;                  // AskOptions::fallback made the answer exact
-  // Of the document's K+V bytes, mean over layers; after a fallback of both prefills, above 1.
+  // Share of the document's K+V bytes, mean over layers; after a fallback of both prefills,
+  // above 1.
   double read_fraction_prefill = 0;
   std::optional<double> read_fraction_decode;  // mean over decode steps; empty when none ran
   uint64_t bytes_read = 0;                     // all steps, and what a fallback gave up
@@ -291,8 +293,8 @@ struct KvReceipt {
   std::optional<double> missed_mass_bound;
   // With max_missed: "bound" where it was kept by proof in every step and layer, else "estimate".
   std::string max_missed_by;
-  // Of the document: share of its rows that is stored, and by which method; empty: all. Attention
-  // to rows that are not stored is no part of any figure.
+  // Share of the document's rows that is stored, and the method that chose them; empty: all.
+  // Attention to rows that are not stored is no part of any figure.
   double keep = 1;
   std::string retention;
   // IndexOptions::prefill_budget: below 1, also what exact mode reads comes of a sparse prefill.

@@ -109,7 +109,8 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(values["speed"]["is_estimate"], True)
         self.assertIn("layers", values["speed"]["how"])
         self.assertNotIn("no_trial", values["speed"])
-        for speed in ("index_tokens_per_second", "question_seconds", "decode_tokens_per_second"):
+        for speed in ("index_tokens_per_second", "question_seconds", "first_question_seconds",
+                      "decode_tokens_per_second"):
             self.assertGreater(values["speed"][speed], 0)
 
     def test_estimates_are_of_what_is_then_measured(self):

@@ -103,7 +103,7 @@ VALUES = {
     "add_generation_prompt": ([True], [False]),
     "chat_template": ([""], ["{{ messages }}"]),
 }
-# What else a request needs where a field has one of its values.
+# Fields that a request needs beside a field.
 BESIDE = {"top_logprobs": {"logprobs": True}}
 REQUIRED = {"messages", "input"}
 

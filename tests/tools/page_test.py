@@ -90,7 +90,7 @@ class Proxy:
         self.http.server_close()
 
 
-# Of everything that is displayed: texts of less than 4.5:1 (3:1 where they are large) to what is
+# Finds faults in everything that is displayed: texts of less than 4.5:1 (3:1 where they are large) to what is
 # behind them, controls whose bounds have less than 3:1, targets of less than 24 pixels.
 FAULTS = """
 const number = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };

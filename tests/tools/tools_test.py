@@ -477,7 +477,7 @@ class IndexTest(ToolsTest):
                          "full", self.lease)
         short = self.index(*store, "--prefill", "sparse", self.lease)
         self.assertEqual((short["prefill"], short["prefill_budget"]), ("exact", 1))
-        # What is read of it tells nothing here: tests/engine/indexing/sparse_prefill_test.cc.
+        # The share that is read tells nothing here: tests/engine/indexing/sparse_prefill_test.cc.
         out, _ = self.check(0, "lectern-store", *store, "show", "lease.txt")
         self.assertIn("prefill      exact\n", out)
 

@@ -14,7 +14,7 @@
 
 namespace lectern::server {
 
-// What every request must show before its body is read.
+// Rules that every request must meet before its body is read.
 struct AccessRules {
   // Names that clients call the server by, as NormalHost gives them; "*": any. Addresses, localhost
   // and what else no foreign DNS server can answer for need not be listed.
@@ -30,8 +30,8 @@ struct AccessRules {
 // that a form of another site may have sent.
 std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules);
 
-// What an answer to `head` has to say so that a page of an allowed origin can read it, whatever its
-// status; empty where no other site is allowed anything.
+// Headers that let a page of an allowed origin read the answer to `head`, whatever its status;
+// empty where no other site is allowed anything.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 Headers CorsHeaders(const RequestHead& head, const AccessRules& rules);
 

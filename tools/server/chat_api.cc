@@ -82,7 +82,7 @@ Result<Chat> ReadChat(const std::string& body) {
   return chat;
 }
 
-// Of one or several answers to one question.
+// Sums of tokens over the answers to one question.
 struct Usage {
   uint64_t document = 0, question = 0, answer = 0, reasoning = 0;
 
@@ -112,7 +112,7 @@ class Completion {
               {"object", object},
               {"created", Now()},
               {"model", std::move(model)}} {}
-  // Of each chunk but the last: null, where the last has it.
+  // Every chunk but the last has a null usage, where the last one has figures.
   void AnnounceUsage() { base_["usage"] = nullptr; }
 
   static Json Choice(uint64_t index, const api::Answer& answer, Json logprobs) {

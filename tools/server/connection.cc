@@ -10,7 +10,8 @@
 namespace lectern::server {
 namespace {
 
-// What a refused client still sends is taken, up to this, so that it comes to read why.
+// The server reads up to this many bytes that a refused client still sends, so that the client
+// comes to read the refusal.
 constexpr size_t kLingerBytes = 2 << 20;
 constexpr int kLingerMs = 100;  // without a byte
 constexpr auto kLinger = std::chrono::seconds(2);

@@ -19,13 +19,13 @@
 namespace lectern::server {
 namespace {
 
-// Connections above the limit that are told so, at least: the ones that made room for them, and have
-// not ended yet, count as well.
+// Connections above the limit that are told so, at least: the ones that made room for them, and
+// have not ended yet, count as well.
 constexpr uint64_t kMostTooMany = 64;
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr size_t kHeadReadBytes = 4 * 1024;
-// What sizes, extensions and trailers of chunks may take beside their data: bodies in small pieces
-// do, endless extensions do not.
+// A chunked body may take this many times its limit on the wire, with sizes, extensions and
+// trailers: enough for bodies in small pieces, too few for endless extensions.
 constexpr uint64_t kMaxChunkOverhead = 8;
 
 // Deleted with the object.

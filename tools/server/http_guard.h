@@ -27,7 +27,7 @@ struct GuardOptions {
   std::function<std::optional<Refusal>(const RequestHead&)> refuse;
   HeadLimits head;
   uint64_t max_body_bytes = 1 << 20;
-  // What is POSTed to this path goes to a file in `upload_folder` instead of memory; empty: no
+  // The body of a POST to this path goes to a file in `upload_folder` instead of memory; empty: no
   // uploads.
   std::string upload_path, upload_folder;
   uint64_t max_upload_bytes = 64 << 20;

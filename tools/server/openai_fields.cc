@@ -100,7 +100,7 @@ constexpr char kNoSampler[] =
     "is not known here; use temperature, top_p, top_k, min_p or the "
     "frequency and presence penalties";
 constexpr char kNoEnd[] = "is not done here; leave it out";
-// Of llama.cpp's and vLLM's servers, whose clients find this one by the same address.
+// Fields of llama.cpp's and vLLM's servers, whose clients find this one by the same address.
 constexpr NotDone kNotDone[] = {
     {"grammar", Neutral::kEmpty, kNoFormat},
     {"json_schema", Neutral::kEmpty, kNoFormat},

@@ -24,7 +24,7 @@ class RequestFields {
   std::optional<std::string> String(const char* name);
   std::optional<bool> Boolean(const char* name);
   std::optional<double> Number(const char* name, double least, double most);
-  // What is beyond 63 bits counts as the largest number.
+  // A number beyond 63 bits counts as the largest one.
   std::optional<int64_t> Integer(const char* name, int64_t least);
   std::optional<uint64_t> Whole(const char* name, uint64_t least, uint64_t most);
   std::optional<std::string> OneOf(const char* name, const std::vector<std::string>& values);

@@ -63,7 +63,7 @@ bool KeepsAlive(const HttpResponse& response, const ResponseForm& form) {
   return form.keeps_alive && (!response.stream || form.is_head || HasChunks(response, form));
 }
 
-// What a handler writes, each piece a chunk where the client knows chunks.
+// Sends each piece that a handler writes, as a chunk where the client knows chunks.
 class Stream : public ResponseStream {
  public:
   Stream(const Connection& connection, bool has_chunks)

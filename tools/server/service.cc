@@ -19,8 +19,8 @@ namespace {
 
 constexpr char kDocuments[] = "/v1/documents";  // where uploads go
 
-// What {id} stands for where `path` fits `pattern`; nothing where it does not. A name may have
-// slashes ("2024/invoice.txt"); one that ends as a pattern does is reached by its id.
+// The part of `path` that stands for {id} in `pattern`; nothing where the path does not fit. A name
+// may have slashes ("2024/invoice.txt"); one that ends as a pattern does is reached by its id.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
   constexpr std::string_view kId = "{id}";
   const size_t at = pattern.find(kId);
@@ -227,8 +227,9 @@ HttpResponse Service::Ready(const HttpRequest& request, const std::string&) {
     return RefusalResponse({503, "stopping", "the server is stopping"}, request.request_id);
   }
   if (!List().ok()) {
-    return RefusalResponse({503, "not_ready", "the store cannot be read; GET /v1/documents says why"},
-                           request.request_id);
+    return RefusalResponse(
+        {503, "not_ready", "the store cannot be read; GET /v1/documents says why"},
+        request.request_id);
   }
   return JsonResponse(R"({"status":"ready"})");
 }
@@ -324,7 +325,8 @@ HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::stri
   auto document = api::GetString(removed->json, "removed");
   auto json = api::SetString(removed->json, "removed", id);
   if (document.ok() && json.ok()) json = api::SetString(*json, "document", *document);
-  return json.ok() ? JsonResponse(std::move(*json)) : answering_.ErrorResponse(json.error(), request);
+  return json.ok() ? JsonResponse(std::move(*json))
+                   : answering_.ErrorResponse(json.error(), request);
 }
 
 HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {

@@ -25,8 +25,8 @@ class StopTexts {
  public:
   // None of them is empty. They must outlive this.
   explicit StopTexts(std::span<const std::string> stops) : stops_(stops) {}
-  // What of the text can be shown now: all but an end that a stop text may begin with; once one was
-  // found nothing.
+  // Returns the text that can be shown now: all but an end that a stop text may begin with; nothing
+  // once a stop text was found.
   std::string Push(std::string_view text);
   std::string Flush();  // the end: what was held back
   bool is_found() const { return is_found_; }

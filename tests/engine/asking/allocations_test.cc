@@ -252,8 +252,8 @@ class AskCase : public Case {
   void SetUp() override {
     CreateEngine(store_, threads_, &engine_);
     OpenSession(engine_, &session_);
-    // What is kept from one to the next is no leak; the first alone has nothing before its
-    // question.
+    // Memory that a session keeps from one question to the next is no leak; the first alone has
+    // nothing before its question.
     Ask(session_);
     Ask(session_);
   }

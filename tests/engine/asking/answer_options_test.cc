@@ -101,7 +101,7 @@ TEST_F(AnswerOptionsTest, AStopTextEndsTheAnswerWhereverItLies) {
   }
 }
 
-// What was drawn behind the stop text is forgotten.
+// A session forgets the tokens that were drawn behind the stop text.
 TEST_F(AnswerOptionsTest, AFollowUpSeesTheAnswerThatWasShown) {
   const std::string whole = Ask({}).text;
   AskOptions options;

@@ -157,7 +157,7 @@ function showNothing(isBuilding) {
   update();
 }
 
-// Of its path the last part; "model" alone would say nothing.
+// The last part of the model's path; "model" alone would say nothing.
 function modelName(path) {
   if (/(^|\/)(reader\/model|lectern\/reader)\/?$/.test(path)) return 'the bundled one, which is small';
   const parts = path.split('/').filter(Boolean);
@@ -315,7 +315,7 @@ function drawConversation() {
   }
 }
 
-// What can be done now.
+// Enables the controls that can be used now.
 function update() {
   const isRunning = Boolean(chosen && chosen.running);
   $('ask').disabled = $('question').disabled = !chosen;
@@ -346,7 +346,7 @@ async function generate(body, grow, signal) {
   return answer;
 }
 
-// What was answered in this conversation before the turn.
+// The turns of this conversation that were answered before `turn`.
 function answeredBefore(conversation, turn) {
   const before = conversation.turns.slice(0, conversation.turns.indexOf(turn) + 1).reverse();
   const end = before.findIndex((t) => t.isFirst);
@@ -443,7 +443,7 @@ async function ask(conversation, question) {
   update();
 }
 
-// What was said stays in view, and is no longer taken into account.
+// Earlier turns stay in view, and are no longer taken into account.
 function beginAnew() {
   for (const key of ['session', 'exactSession']) {
     const id = chosen[key];

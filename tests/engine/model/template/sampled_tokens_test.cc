@@ -87,7 +87,7 @@ TEST(LogProbabilitiesTest, WhatIsNoNumberIsImpossible) {
   EXPECT_EQ(LogProbabilities(none).Of(0), -kNever);
 }
 
-// What is told of an answer, one byte a token, and whether a token was told before its text was.
+// The text and the tokens that a receiver got, one byte a token, and their order.
 struct Told {
   std::string answer, tokens;
 };
