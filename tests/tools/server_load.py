@@ -304,8 +304,9 @@ def soak(store, questions, seconds):
     row("memory that is not freed grows by less than 1 KB in 1,000 asks", grown < 1,
         f"{seconds} s, {asked} asks: {grown:+.2f} KB in 1,000, {late[4] / 1024:.0f} KB at the end")
     anonymous = [p[1] for p in points]
-    row("anonymous memory, with what the allocator keeps, stays under 32 MB",
-        max(anonymous) < 32 << 10,
+    row("anonymous memory, with what the allocator keeps, stays under 40 MB",
+        # Each of four answers without max_tokens reserves 1,024 rows: 4 MB of the bundled model.
+        max(anonymous) < 40 << 10,
         f"{min(anonymous[:10])} KB at least in the first third after warm-up, "
         f"{min(anonymous[20:])} KB in the last, {max(anonymous)} KB at most")
     row("no more descriptors and threads at rest in the last third than in the first",
