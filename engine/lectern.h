@@ -80,7 +80,7 @@ struct IndexOptions {          // lectern_index_options
   bool again = false;       // also when it is there: replaced by a new generation when that is done
   std::string_view layer_budget = {}, head_budget = {};   // "uniform", "global"
   std::function<bool(const Progress&)> on_progress = {};  // every 250 ms of work; false cancels
-  std::string_view cluster_keys = {};                     // "stored"
+  std::string_view cluster_keys = {};                     // "auto"
   double keep = 0;                                        // (0, 1]: share of the rows; 0: 1
   std::string_view retention = {};                        // which rows; "kv-compress"
   double representatives = 0;                             // (0, 1]; 0: the method's

@@ -248,8 +248,9 @@ typedef struct lectern_index_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  /* What keys are put into clusters by: "stored", as they are, or "unrotated", without their
-   * positions. Empty: "stored". */
+  /* What keys are put into clusters by: "queries", without their positions and as the document's
+   * queries see them; "unrotated", without their positions; "stored", as they are. Empty or "auto":
+   * "queries", but "stored" where a GPU indexes the document. */
   const char* cluster_keys;
   size_t cluster_keys_len;
   /* Share of the document's rows (keys and values) that is stored, in (0, 1]; 0: 1, all. Below 1

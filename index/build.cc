@@ -193,21 +193,6 @@ class Builder {
     return {};
   }
 
-  void EncodeRows(CentroidTree& tree) const {
-    const TreeLevel& finest = tree.levels.back();
-    tree.row_codes.resize(tree.order.size() * RowCodeBytes(dim()));
-    tree.fine_codes.resize(tree.order.size() * FineCodeBytes(dim()));
-    std::vector<float> centroid(dim());
-    for (size_t i = 0; i < finest.num_clusters(); ++i) {
-      ToFloatRowsScalar(finest.Centroids(dim()).Slice(i, i + 1), {centroid.data(), 1, dim()});
-      for (uint32_t row = finest.children[i]; row < finest.children[i + 1]; ++row) {
-        EncodeRow({keys_[tree.order[row]], dim()}, centroid,
-                  tree.row_codes.data() + row * RowCodeBytes(dim()),
-                  tree.fine_codes.data() + row * FineCodeBytes(dim()));
-      }
-    }
-  }
-
   std::vector<float> DirectionSum(const Members& members) const {
     std::vector<double> sum(dim());
     for (const uint32_t member : members) {
@@ -368,21 +353,24 @@ class Builder {
       nodes = std::move(next);
     }
     tree.order = std::move(nodes);
-    std::vector<uint32_t> ends = tree.levels.back().children;  // of keys, level by level upwards
-    for (size_t level = levels.size(); level-- > 0;) {
-      if (level + 1 < levels.size()) {
-        std::vector<uint32_t> above;
-        for (const uint32_t child : tree.levels[level].children) above.push_back(ends[child]);
-        ends = std::move(above);
+    // Where the keys of each level's clusters begin in `order`, and their end.
+    std::vector<std::vector<uint32_t>> begins(levels.size());
+    begins.back() = tree.levels.back().children;
+    for (size_t level = levels.size() - 1; level-- > 0;) {
+      for (const uint32_t child : tree.levels[level].children) {
+        begins[level].push_back(begins[level + 1][child]);
       }
-      Describe(tree.order, ends, tree.levels[level]);
     }
-    if (options_.row_codes) EncodeRows(tree);
+    for (size_t level = 0; level < levels.size(); ++level) {
+      AddMeans(tree.order, begins[level], tree.levels[level]);
+    }
+    if (options_.query_moments != nullptr) tree.metric = BestMetric(tree);
+    MeasureKeys(begins, tree);
     return tree;
   }
 
-  // Appends the mean of rows, taken in double, as stored. Returns what is then read of it.
-  std::vector<float> AddMean(Rows<const float> rows, const Members& members,
+  // Appends the mean of rows, taken in double, as stored.
+  void AddMean(Rows<const float> rows, const Members& members,
                              std::vector<std::byte>& stored) const {
     std::vector<double> sum(rows.num_cols);
     for (const uint32_t member : members) {
@@ -396,33 +384,104 @@ class Builder {
     const size_t begin = stored.size();
     stored.resize(begin + RowBytes(dtype, dim()));
     FromFloatRowsScalar(Rows<const float>(mean.data(), 1, dim()), dtype, stored.data() + begin);
-    ToFloatRowsScalar({stored.data() + begin, dtype, 1, dim()}, {mean.data(), 1, dim()});
-    return mean;
   }
 
-  // Clusters are keys [ends[i], ends[i + 1]) of `order`.
-  void Describe(const std::vector<uint32_t>& order, const std::vector<uint32_t>& ends,
+  // Centroids, mean values and counts of the clusters, which are keys [begins[i], begins[i + 1]) of
+  // `order`.
+  void AddMeans(const std::vector<uint32_t>& order, const std::vector<uint32_t>& begins,
                 TreeLevel& level) const {
-    for (size_t i = 0; i + 1 < ends.size(); ++i) {
-      const Members cluster(order.begin() + ends[i], order.begin() + ends[i + 1]);
-      const std::vector<float> centroid = AddMean(keys_, cluster, level.centroids);
+    for (size_t i = 0; i + 1 < begins.size(); ++i) {
+      const Members cluster(order.begin() + begins[i], order.begin() + begins[i + 1]);
+      AddMean(keys_, cluster, level.centroids);
       AddMean(values_, cluster, level.mean_values);
-      double radius = 0, variance = 0;
-      for (const uint32_t member : cluster) {
+      level.key_counts.push_back(static_cast<uint32_t>(cluster.size()));
+    }
+  }
+
+  // Stored centroids of a level, [clusters, head_dim].
+  std::vector<float> CentroidsOf(const TreeLevel& level) const {
+    std::vector<float> centroids(level.num_clusters() * dim());
+    ToFloatRowsScalar(level.Centroids(dim()), {centroids.data(), level.num_clusters(), dim()});
+    return centroids;
+  }
+
+  // The metric for the queries that are given and the residuals of the finest clusters, of which
+  // enough rows are looked at to know their moments.
+  std::optional<QueryMetric> BestMetric(const CentroidTree& tree) const {
+    const size_t num_keys = tree.order.size(), most = 32 * dim();
+    const size_t step = (num_keys + most - 1) / most;
+    const std::vector<uint32_t>& begins = tree.levels.back().children;
+    const std::vector<float> centroids = CentroidsOf(tree.levels.back());
+    std::vector<float> residuals;
+    size_t cluster = 0;
+    for (size_t i = 0; i < num_keys; i += step) {
+      while (begins[cluster + 1] <= i) ++cluster;
+      const float* const key = keys_[tree.order[i]];
+      for (size_t c = 0; c < dim(); ++c) residuals.push_back(key[c] - centroids[cluster * dim() + c]);
+    }
+    const size_t num_rows = residuals.size() / dim();
+    const std::optional<SquareMatrix> moments =
+        Shrunk(SecondMoments({residuals.data(), num_rows, dim()}), dim(), ShrinkageOf(num_rows, dim()));
+    if (!moments) return std::nullopt;
+    return QueryMetric::Make(*options_.query_moments, *moments, dim());
+  }
+
+  // Radii and variances of all levels and codes of the rows, by the tree's metric. A key is changed
+  // once for all levels, as A (k - C) = A k - A C.
+  void MeasureKeys(const std::vector<std::vector<uint32_t>>& begins, CentroidTree& tree) const {
+    const auto change = [&](std::span<double> x) {
+      if (tree.metric) tree.metric->OfKey(x);
+    };
+    struct Spread {
+      std::vector<double> centroids;  // A C
+      size_t cluster = 0;             // that the key is in
+      double radius = 0, squares = 0;
+    };
+    std::vector<Spread> spreads(tree.levels.size());
+    for (size_t l = 0; l < spreads.size(); ++l) {
+      const std::vector<float> centroids = CentroidsOf(tree.levels[l]);
+      spreads[l].centroids.assign(centroids.begin(), centroids.end());
+      for (size_t i = 0; i < tree.levels[l].num_clusters(); ++i) {
+        change(std::span(spreads[l].centroids).subspan(i * dim(), dim()));
+      }
+    }
+    if (options_.row_codes) {
+      tree.row_codes.resize(tree.order.size() * RowCodeBytes(dim()));
+      tree.fine_codes.resize(tree.order.size() * FineCodeBytes(dim()));
+    }
+    std::vector<double> key(dim());
+    std::vector<float> residual(dim());
+    for (size_t row = 0; row < tree.order.size(); ++row) {
+      std::copy_n(keys_[tree.order[row]], dim(), key.begin());
+      change(key);
+      for (size_t l = 0; l < spreads.size(); ++l) {
+        Spread& spread = spreads[l];
+        const double* const centroid = &spread.centroids[spread.cluster * dim()];
         double distance = 0;
         for (size_t c = 0; c < dim(); ++c) {
-          const double difference = double{keys_[member][c]} - centroid[c];
-          distance += difference * difference;
+          distance += (key[c] - centroid[c]) * (key[c] - centroid[c]);
         }
-        radius = std::max(radius, distance);
-        variance += distance;
+        spread.radius = std::max(spread.radius, distance);
+        spread.squares += distance;
+        if (l + 1 == spreads.size() && options_.row_codes) {
+          for (size_t c = 0; c < dim(); ++c) residual[c] = static_cast<float>(key[c] - centroid[c]);
+          EncodeResidual(residual, tree.row_codes.data() + row * RowCodeBytes(dim()),
+                         tree.fine_codes.data() + row * FineCodeBytes(dim()));
+        }
+        if (row + 1 < begins[l][spread.cluster + 1]) continue;
+        FinishCluster(spread.radius, spread.squares, tree.levels[l]);
+        spread.radius = spread.squares = 0;
+        ++spread.cluster;
       }
-      level.key_counts.push_back(static_cast<uint32_t>(cluster.size()));
-      // The next float up: the bound must hold after rounding.
-      level.radii.push_back(std::nextafter(static_cast<float>(std::sqrt(radius)), INFINITY));
-      level.variances.push_back(static_cast<float>(variance / static_cast<double>(cluster.size()) /
-                                                   static_cast<double>(dim())));
     }
+  }
+
+  // The next cluster's radius and variance, from the largest and the sum of squared distances.
+  void FinishCluster(double radius, double squares, TreeLevel& level) const {
+    const double count = level.key_counts[level.radii.size()];
+    // The next float up: the bound must hold after rounding.
+    level.radii.push_back(std::nextafter(static_cast<float>(std::sqrt(radius)), INFINITY));
+    level.variances.push_back(static_cast<float>(squares / count / static_cast<double>(dim())));
   }
 
   const Backend& backend_;

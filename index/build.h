@@ -21,6 +21,9 @@ struct BuildOptions {
   // [n, head_dim]: what puts keys into clusters in the place of themselves; no rows: nothing does.
   // Centroids, radii, variances and codes are those of the keys.
   Rows<const float> assigned_by = {};
+  // Second moments of the head's queries, positive definite: codes, radii and variances are
+  // taken by the metric that is best for them (index/query_metric.h). nullptr: plainly.
+  const SquareMatrix* query_moments = nullptr;
   std::function<bool()> is_cancelled = {};
   Assigner* assigner = nullptr;  // of K-means and refinement; nullptr: the backend's kernels
 };

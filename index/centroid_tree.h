@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "index/query_metric.h"
 #include "kernels/types.h"
 
 namespace lectern {
@@ -17,7 +19,8 @@ constexpr Dtype CentroidDtype(size_t head_dim) {
 }
 
 // One level. Every count, mean, radius and variance is over keys, at every level, and radius and
-// variance are against the centroid as stored (rounded to CentroidDtype).
+// variance are against the centroid as stored (rounded to CentroidDtype), by the head's metric where it
+// has one: |A (k - C)| then stands for |k - C|.
 struct TreeLevel {
   // [clusters][RowBytes(CentroidDtype(head_dim), head_dim)]
   std::vector<std::byte> centroids;    // means of the raw post-RoPE keys
@@ -40,6 +43,7 @@ struct CentroidTree {
   std::vector<uint32_t> order;    // permutation of the clustered keys: clusters are contiguous
   // [keys in order][RowCodeBytes(head_dim)] and [FineCodeBytes(head_dim)]; both may be empty
   std::vector<std::byte> row_codes, fine_codes;
+  std::optional<QueryMetric> metric;  // what codes, radii and variances are measured by; none: plain
 };
 
 }  // namespace lectern

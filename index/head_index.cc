@@ -9,6 +9,7 @@
 #include "index/centroid_tree.h"
 #include "index/policies/kv_compress.h"
 #include "index/row_codes.h"
+#include "kernels/second_order.h"
 
 namespace lectern {
 namespace {
@@ -168,6 +169,13 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     if (head.thresholds_.size() != header.num_levels * kThresholdsPerLevel) {
       return corrupt("thresholds are missing");
     }
+    if (shard.Find(SectionKind::kQueryMetric, kv_head, 0) != nullptr) {
+      LECTERN_ASSIGN(const std::span<const f16> stored,
+                     shard.Array<f16>(SectionKind::kQueryMetric, kv_head, 0));
+      std::optional<QueryMetric> metric = QueryMetric::FromStored(stored, header.head_dim);
+      if (!metric) return corrupt("the metric of its queries is none");
+      head.metric_ = std::make_shared<const QueryMetric>(*std::move(metric));
+    }
   }
   for (const auto& [kind, scores] :
        {std::pair(SectionKind::kBlockScores, &head.block_scores_),
@@ -181,6 +189,13 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     if (!Ascend(*scores)) return corrupt("scores of blocks do not ascend");
   }
   return head;
+}
+
+float HeadIndex::NormOf(std::span<const float> query) const {
+  if (!metric_) return Norm(query);
+  std::vector<float> changed(query.size());
+  metric_->OfQuery(query.data(), changed.data());
+  return Norm(changed);
 }
 
 TypedRows HeadIndex::Keys(IndexRange block) const {

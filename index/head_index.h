@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "index/query_metric.h"
 #include "kernels/types.h"
 #include "store/shard_reader.h"
 #include "store/status.h"
@@ -26,8 +27,10 @@ class HeadIndex {
   struct Level {
     TypedRows centroids;                   // [clusters, head_dim]; verify before reading
     TypedRows mean_values;                 // [clusters, head_dim]; verify before reading
-    std::span<const float> radii;          // [clusters]: max |k - centroid|; verify before reading
-    std::span<const float> variances;      // [clusters]: mean |k - centroid|^2 / head_dim; as above
+    // [clusters], by the head's metric; verify before reading: max |A (k - centroid)|, and the mean of
+    // |A (k - centroid)|^2 / head_dim.
+    std::span<const float> radii;
+    std::span<const float> variances;
     std::span<const uint32_t> key_counts;  // [clusters], verified and checked
     std::span<const uint32_t> children;    // [clusters + 1], verified and checked; finest: rows
     std::vector<float> log_counts;         // [clusters]
@@ -67,6 +70,13 @@ class HeadIndex {
   std::span<const float> block_scores() const { return block_scores_; }
   std::span<const float> plain_block_scores() const { return plain_block_scores_; }
   std::span<const float> full_block_scores() const { return full_block_scores_; }
+
+  // What codes, radii and variances of the head are measured by; nullptr: plain coordinates.
+  const QueryMetric* metric() const { return metric_.get(); }
+  // Its stored bytes, which every lookup reads.
+  uint64_t metric_bytes() const { return metric_ ? metric_->stored().size_bytes() : 0; }
+  // |M query|, or |query| without a metric. query: [head_dim].
+  float NormOf(std::span<const float> query) const;
 
   // Row codes and fine codes: both or neither.
   bool has_row_codes() const { return row_codes_ != nullptr; }
@@ -132,6 +142,7 @@ class HeadIndex {
   uint64_t rows_offset_ = 0, row_code_bytes_ = 0, fine_code_bytes_ = 0;
   const std::byte *row_codes_ = nullptr, *fine_codes_ = nullptr;
   std::vector<Level> levels_;
+  std::shared_ptr<const QueryMetric> metric_;
   std::span<const float> thresholds_, block_scores_, plain_block_scores_, full_block_scores_;
   std::span<const uint32_t> positions_;
 };

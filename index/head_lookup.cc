@@ -70,8 +70,14 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   rejected_lse_ = known_lse_;
   rejected_lse_.resize(queries_.num_rows, -INFINITY);
   open_.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
+  measured_ = queries_;
+  if (const QueryMetric* const metric = head_.metric()) {
+    float* const rows = buffers.measured.Resize(queries_.num_rows * dim).data();
+    for (size_t r = 0; r < queries_.num_rows; ++r) metric->OfQuery(queries_[r], rows + r * dim);
+    measured_ = {rows, queries_.num_rows, dim};
+  }
   for (size_t r = 0; r < queries_.num_rows; ++r) {
-    norms_.push_back(args.scale * Norm({queries_[r], dim}));
+    norms_.push_back(args.scale * Norm({measured_[r], dim}));
   }
   selection_.Clear(head_.levels().size());
   selection_.second_order = args.second_order;
@@ -180,7 +186,7 @@ Status HeadLookup::FinishClusters(std::span<const uint32_t> chosen) {
   return {};
 }
 
-// A key of cluster i has q . k <= q . C_i + |q| r_i.
+// A key of cluster i has q . k <= q . C_i + |M q| r_i.
 Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_read) {
   if (!args_.bound || not_read.empty()) return {};
   ToRanges(not_read, selection_.bounded[level]);
@@ -210,7 +216,7 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
 
 void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
-  uint64_t bytes = head_.BlockBytes({0, head_.num_exact()});
+  uint64_t bytes = head_.BlockBytes({0, head_.num_exact()}) + head_.metric_bytes();
   bytes += selection_.rows.size() * head_.BlockBytes({0, 1});
   bytes += selection_.refined.size() * head_.fine_code_bytes();
   for (const IndexRange& range : selection_.coded) {

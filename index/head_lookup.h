@@ -24,6 +24,7 @@ struct HeadBuffers {
   Reused<float> changes, sums;                           // of a part
   Reused<float> lse, weights, scratch, rotated;
   Reused<float> scored;  // query rows
+  Reused<float> measured;  // these in the head's metric
   Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows
   Reused<uint8_t> tables;
   Reused<SignScale> scales;
@@ -158,7 +159,9 @@ class HeadLookup {
   ArenaVector<uint32_t> scored_{arena_};                    // their places among all
   ArenaVector<float> weights_{arena_}, known_lse_{arena_};  // [R]; the second may be empty
   ArenaVector<IndexRange> open_{arena_};
-  ArenaVector<float> norms_{arena_};                        // [R]: scale * |q|
+  // What codes, radii and variances meet: M q of each of queries_, or q without a metric; [R].
+  Rows<const float> measured_;
+  ArenaVector<float> norms_{arena_};  // [R]: scale * |M q|
   ArenaVector<float> log_counts_{arena_}, scores_{arena_};  // of open_
   ArenaVector<float> variances_{arena_};                    // of open_
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the

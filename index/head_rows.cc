@@ -34,7 +34,7 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
 
 }  // namespace
 
-// A coded row has q . k <= q . C + (f <q, s> + f |s| |q|) / 2: index/row_codes.h.
+// A coded row has q . k <= q . C + (f <M q, s> + f |s| |M q|) / 2: index/row_codes.h.
 void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
   if (num_rows == 0) return;
@@ -326,7 +326,7 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   }
   const Rows<float> rotated(buffers_.rotated.Resize(num_queries * dim).data(), num_queries, dim);
   for (size_t r = 0; r < num_queries; ++r) {
-    for (size_t c = 0; c < dim; ++c) rotated[r][c] = args_.scale * queries_[r][c];
+    for (size_t c = 0; c < dim; ++c) rotated[r][c] = args_.scale * measured_[r][c];
     Rotate({rotated[r], dim});
   }
   MakeSignTables(rotated, buffers_.tables.Resize(num_queries * SignTableBytes(dim)),
@@ -533,7 +533,7 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     const Rows<float> queries(rows.data(), count, dim), logits(data.data(), count, num_open);
     for (size_t r = 0; r < count; ++r) {
       std::copy_n(all_queries_[unscored[begin + r]], dim, queries[r]);
-      norms[r] = args_.scale * Norm({queries[r], dim});
+      norms[r] = args_.scale * head_.NormOf({queries[r], dim});
     }
     CentroidLogits(finest(), queries, logits);
     AddSecondOrder(std::span(norms).first(count), logits);

@@ -121,7 +121,7 @@ class LayerLookup {
     uint64_t exact_bytes = 0;
     for (const HeadIndex& head : args.heads) {
       dense_bytes_ += static_cast<double>(head.dense_bytes());
-      exact_bytes += head.BlockBytes({0, head.num_exact()});
+      exact_bytes += head.BlockBytes({0, head.num_exact()}) + head.metric_bytes();
       num_rows_ += head.num_rows() - head.num_exact();
       use_codes_ = use_codes_ && head.has_row_codes();
     }
@@ -534,7 +534,7 @@ uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail) {
   uint64_t bytes = 0;
   for (const HeadIndex& head : heads) {
     const HeadIndex::Level& top = head.levels().front();
-    bytes += head.BlockBytes({0, head.num_exact()}) +
+    bytes += head.BlockBytes({0, head.num_exact()}) + head.metric_bytes() +
              top.num_clusters() * (top.cluster_bytes() + (tail ? top.mean_values.row_bytes() : 0));
   }
   return bytes;

@@ -152,7 +152,8 @@ inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
 Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections);
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
 
-// Bytes that any lookup of the layer reads: sinks, window, the top level (and its mean values).
+// Bytes that any lookup of the layer reads: sinks, window, metrics, the top level (and its mean
+// values).
 uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail);
 // The smallest budget that Lookup serves for the layer with the rules that have one.
 double SmallestBudget(std::span<const HeadIndex> heads, bool tail);

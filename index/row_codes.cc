@@ -105,13 +105,10 @@ std::vector<uint32_t> RotationSigns(size_t head_dim) {
   return words;
 }
 
-void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,
-               std::byte* fine_code) {
-  const size_t d = key.size();
+void EncodeResidual(std::span<float> residual, std::byte* row_code, std::byte* fine_code) {
+  const size_t d = residual.size();
   std::memset(row_code, 0, RowCodeBytes(d));
   std::memset(fine_code, 0, FineCodeBytes(d));
-  std::vector<float> residual(d);
-  for (size_t c = 0; c < d; ++c) residual[c] = key[c] - centroid[c];
   Rotate(residual);
   const float width = BestWidth(residual);
   double squares = 0, along_signs = 0, along_fine = 0;
@@ -128,6 +125,13 @@ void EncodeRow(std::span<const float> key, std::span<const float> centroid, std:
   if (!(squares > 0)) return;
   row_code[PlaneBytes(d)] = EncodeFactor(squares / along_signs);
   fine_code[2 * PlaneBytes(d)] = EncodeFactor(squares / along_fine);
+}
+
+void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,
+               std::byte* fine_code) {
+  std::vector<float> residual(key.size());
+  for (size_t c = 0; c < key.size(); ++c) residual[c] = key[c] - centroid[c];
+  EncodeResidual(residual, row_code, fine_code);
 }
 
 float RowFactor(const std::byte* row_code, size_t head_dim) {

@@ -1,6 +1,7 @@
 // What is known of a key without reading it: one bit per dimension of its residual, then two more.
 //
-// Below the finest clusters a key k of cluster i is known by r = H (k - C_i), H a fixed rotation.
+// Below the finest clusters a key k of cluster i is known by r = H A (k - C_i), H a fixed rotation and
+// A the head's metric (index/query_metric.h; 1 where it has none). Where q stands below it is M q then.
 // Its row code has the signs s of r and one factor f, so that
 //     q . k  ≈  q . C_i + f <H q, s>,              f = |r|^2 / <r, s>
 // (the estimator of RaBitQ, arXiv:2405.12497, applied to residuals of attention keys). Its fine
@@ -34,7 +35,10 @@ void Rotate(std::span<float> vector);
 // c / 32 is set where round i (0 or 1) negates the dimension c of those that it transforms.
 std::vector<uint32_t> RotationSigns(size_t head_dim);
 
-// Codes of a key [d] against its stored centroid. A residual of 0 gives factors of 0.
+// Codes of a key's residual [d]: the key less its stored centroid, by the head's metric where it has
+// one (index/query_metric.h). Overwrites the residual. A residual of 0 gives factors of 0.
+void EncodeResidual(std::span<float> residual, std::byte* row_code, std::byte* fine_code);
+// Codes of a key [d] against its stored centroid, without a metric.
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,
                std::byte* fine_code);
 

@@ -46,7 +46,8 @@ enum class SectionKind : uint32_t {
   kVariances = 28,   // f32[clusters]: mean |k - stored centroid|^2 / head_dim
   kChildren = 29,    // u32[clusters + 1]: first child in the next level (finest: first row)
   // …and per kv head
-  kThresholds = 32,  // see FORMAT.md "Thresholds"
+  kThresholds = 32,   // see FORMAT.md "Thresholds"
+  kQueryMetric = 33,  // f16[head_dim (head_dim + 1) / 2]; may be absent. See FORMAT.md "Metric"
   kFirstOptional = 1024,
   kStatistics = 1025,  // what budget policies need; JSON in document.shard
   kPageMap = 1027,     // PageMapEntry[pages that have text]

@@ -27,7 +27,7 @@ bool IsLevelKind(SectionKind kind) {
 // Per kv head; level 0.
 bool IsHeadKind(SectionKind kind) {
   return kind == SectionKind::kRows || kind == SectionKind::kPositions ||
-         kind == SectionKind::kThresholds;
+         kind == SectionKind::kThresholds || kind == SectionKind::kQueryMetric;
 }
 
 }  // namespace

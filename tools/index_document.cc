@@ -34,7 +34,7 @@ struct IndexFlags {
   std::string file, name, source, path, format = "auto";
   std::string kv_type = "f16", progress = "auto";
   float kv_budget = 0;
-  std::string layer_budget, head_budget, cluster_keys = "stored", stats = "window";
+  std::string layer_budget, head_budget, cluster_keys = "auto", stats = "window";
   std::string retention;
   double keep = 0, representatives = 0;
   std::string prefill = "exact";
@@ -136,10 +136,11 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
       .TypeName("N")
       .Check(NumberBetween(1, 3));
   app.AddOption("--cluster-keys", flags.cluster_keys,
-                "How keys are grouped into clusters: stored (with their positions in the text) or "
-                "unrotated (without) (default: stored)")
+                "How keys are grouped into clusters: queries (without their positions, and as the "
+                "text's queries see them), unrotated (without their positions), stored (as they "
+                "are) or auto: queries, but stored on a GPU (default: auto)")
       .TypeName("K")
-      .Check(OneOf({"stored", "unrotated"}));
+      .Check(OneOf({"auto", "queries", "unrotated", "stored"}));
   app.AddFlag("--again", flags.again,
               "Index the document again even if it is there; questions use the old index until the "
               "new one is complete");

@@ -327,7 +327,7 @@ class LayerAttention {
                               .logits = logits,
                               .scratch = workspace.scratch});
     for (size_t r = 0; r < queries.num_rows; ++r) {
-      const float norm = scale_ * Norm({queries[r], queries.num_cols});
+      const float norm = scale_ * head.NormOf({queries[r], queries.num_cols});
       for (size_t c = 0; c < run.range.size(); ++c) {
         const size_t cluster = run.range.begin + c;
         if (!Selection(item.head)->second_order) continue;

@@ -31,6 +31,7 @@ bool IsKept(const SectionEntry& section) {
     case SectionKind::kKeyCounts:
     case SectionKind::kChildren:
     case SectionKind::kThresholds:
+    case SectionKind::kQueryMetric:
     case SectionKind::kBlockScores:
     case SectionKind::kPlainBlockScores:
     case SectionKind::kFullBlockScores:

@@ -117,11 +117,45 @@ std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout&
   return ScoreBlocks(std::move(logs), layout, stored);
 }
 
+// Rows times L^T for L L^T = `moments`: their length is then that which such queries see.
+void InMetricOf(const SquareMatrix& moments, size_t dim, std::vector<float>& rows) {
+  const std::optional<SquareMatrix> lower = Cholesky(moments, dim);
+  if (!lower) return;
+  const std::vector<float> factors(lower->begin(), lower->end());
+  std::vector<float> changed(dim);
+  for (size_t row = 0; row < rows.size(); row += dim) {
+    std::fill(changed.begin(), changed.end(), 0.0f);
+    for (size_t i = 0; i < dim; ++i) {
+      const float factor = rows[row + i];
+      for (size_t j = 0; j <= i; ++j) changed[j] += factor * factors[i * dim + j];
+    }
+    std::copy(changed.begin(), changed.end(), rows.begin() + static_cast<ptrdiff_t>(row));
+  }
+}
+
+// Second moments of query rows [n, dim], ready for a metric. nullopt: they are all 0, or no numbers.
+std::optional<SquareMatrix> QueryMoments(const std::vector<float>& queries, size_t dim) {
+  const size_t num_rows = queries.size() / dim;
+  if (num_rows == 0) return std::nullopt;
+  return Shrunk(SecondMoments({queries.data(), num_rows, dim}), dim, ShrinkageOf(num_rows, dim));
+}
+
+// Positions of GroupQueries' rows: of the last tokens, each as often as the group has heads.
+std::vector<uint32_t> QueryPositions(const SpillShape& shape, size_t num_rows) {
+  std::vector<uint32_t> positions(num_rows);
+  const size_t group = num_rows / shape.num_calibration;
+  const uint64_t first = shape.num_tokens - shape.num_calibration;
+  for (size_t row = 0; row < num_rows; ++row) {
+    positions[row] = static_cast<uint32_t>(first + row / group);
+  }
+  return positions;
+}
+
 // The clusters of a head's `stored` rows but sinks and window.
 Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                    uint32_t kv_head, const RowLayout& layout,
                                    std::span<const uint32_t> stored, const BuildOptions& options,
-                                   std::span<const float> frequencies) {
+                                   const ClusterBy& by) {
   const size_t dim = spill.shape().head_dim;
   HeadClusters clusters;
   clusters.positions.assign(stored.begin() + layout.num_sinks, stored.end() - layout.num_window);
@@ -131,11 +165,25 @@ Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill,
   const std::vector<float> values = FloatRows(
       backend, spill.Values(layer, kv_head, layout.num_tokens), clusters.positions, layout.dtype);
   BuildOptions build = options;
-  std::vector<float> unrotated;
-  if (!frequencies.empty()) {
-    unrotated = Unrotated(backend, keys, dim, clusters.positions, frequencies);
-    build.assigned_by = {unrotated.data(), count, dim};
+  std::vector<float> points;
+  if (!by.frequencies.empty()) {
+    points = Unrotated(backend, keys, dim, clusters.positions, by.frequencies);
   }
+  std::optional<SquareMatrix> moments;
+  if (by.queries) {
+    std::vector<float> queries = GroupQueries(spill, layer, kv_head);
+    moments = QueryMoments(queries, dim);
+    if (moments) build.query_moments = &*moments;
+    if (!by.frequencies.empty()) {
+      const std::vector<uint32_t> positions = QueryPositions(spill.shape(), queries.size() / dim);
+      queries = Unrotated(backend, std::move(queries), dim, positions, by.frequencies);
+    }
+    if (const auto unrotated = QueryMoments(queries, dim)) {
+      if (points.empty()) points = keys;
+      InMetricOf(*unrotated, dim, points);
+    }
+  }
+  if (!points.empty()) build.assigned_by = {points.data(), count, dim};
   LECTERN_ASSIGN(clusters.tree,
                  BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
   return clusters;
@@ -162,6 +210,11 @@ class LayerShard {
       LECTERN_RETURN_IF_ERROR(WriteLevel(kv_head, level, clusters->tree));
     }
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
+    if (const auto& metric = clusters->tree.metric) {
+      const std::span<const f16> stored = metric->stored();
+      LECTERN_RETURN_IF_ERROR(writer_.AddSection(SectionKind::kQueryMetric, kv_head, 0,
+                                                 stored.data(), stored.size_bytes()));
+    }
     for (const auto& [kind, scores] :
          {std::pair(SectionKind::kBlockScores, &clusters->block_scores),
           std::pair(SectionKind::kPlainBlockScores, &clusters->plain_block_scores),
@@ -251,14 +304,13 @@ RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, ui
 
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
-                                 const BuildOptions& options,
-                                 std::span<const float> frequencies) try {
+                                 const BuildOptions& options, const ClusterBy& by) try {
   auto start = std::chrono::steady_clock::now();
   const std::vector<uint32_t> stored =
       StoredPositions(backend, spill, layer, kv_head, layout, options.seed);
   const size_t dim = spill.shape().head_dim;
   LECTERN_ASSIGN(HeadClusters clusters, BuildClusters(backend, spill, layer, kv_head, layout,
-                                                      stored, options, frequencies));
+                                                      stored, options, by));
   clusters.cluster_seconds = SecondsSince(start);
   start = std::chrono::steady_clock::now();
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);

@@ -40,14 +40,22 @@ struct HeadClusters {
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
 
+// What keys are put into clusters by, and their codes are taken by.
+struct ClusterBy {
+  // Of RoPE, [head_dim / 2]: keys are put into clusters by what they are without it; empty: as they
+  // are.
+  std::span<const float> frequencies = {};
+  // Both are done in the metric of the head's queries (index/query_metric.h), of which the spill has
+  // those of the last tokens. A question is asked from there, so these stand for its queries.
+  // Clusters: by |S^1/2 k|, S the queries' second moments with RoPE undone, too.
+  bool queries = false;
+};
+
 // Clusters the head's keys as they will be stored and calibrates with the spill's queries of its
-// group. `frequencies`: of RoPE, [head_dim / 2]; keys are then put into clusters by what they are
-// without it; empty: as they are. Where not all rows are
-// kept the spill must know how many. Single-threaded.
+// group. Where not all rows are kept the spill must know how many. Single-threaded.
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
-                                 const BuildOptions& options,
-                                 std::span<const float> frequencies = {});
+                                 const BuildOptions& options, const ClusterBy& by = {});
 
 // The same without what the lookups of a finished document know of its last tokens: every threshold
 // lets everything pass, and blocks have no scores. For a document that is still being prefilled, of

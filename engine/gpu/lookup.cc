@@ -146,7 +146,8 @@ Status AddFineCodes(const HeadIndex& head, size_t plane_bytes, std::span<uint8_t
 
 bool DeviceCodes::Has(std::span<const HeadIndex> heads) {
   return std::ranges::all_of(heads, [](const HeadIndex& head) {
-    return !head.levels().empty() && head.has_row_codes() && NumClustered(head) > 0;
+    return !head.levels().empty() && head.has_row_codes() && NumClustered(head) > 0 &&
+           head.metric() == nullptr;
   });
 }
 

@@ -19,7 +19,8 @@ namespace lectern {
 // Row codes and finest centroids of a layer's heads. Immutable; thread-safe.
 class DeviceCodes {
  public:
-  // Of heads that all have clusters and row codes.
+  // Of heads that all have clusters and row codes, and no metric, which kernels do not apply: the
+  // host looks such a document up.
   static bool Has(std::span<const HeadIndex> heads);
   static uint64_t Bytes(std::span<const HeadIndex> heads);
   // Verifies and brings them, through `staging` where it is given. nullptr: a centroid that dtype()

@@ -362,7 +362,7 @@ class Indexer {
     build.assigner = assigner;
     const auto run = [&] {
       return ClusterHead(context_.backend, *spill_, layer, head, layout_, build,
-                         UndoneFrequencies());
+                         ClusteredBy());
     };
     auto clusters = run();
     if (assigner == nullptr || clusters.status().code() != Code::kOutOfMemory) return clusters;
@@ -440,10 +440,17 @@ class Indexer {
     return {};
   }
 
-  // Of the RoPE that clusters are to be made without.
-  std::span<const float> UndoneFrequencies() const {
-    if (options_.cluster_keys == "stored") return {};
-    return rope_.frequencies;
+  // Lookups on a device know no metric (engine/gpu/lookup.h), so that a document that a device
+  // prefills, and will answer, has none unless it is asked for.
+  std::string ClusterKeys() const {
+    if (options_.cluster_keys != "auto") return options_.cluster_keys;
+    return device_.transformer ? "stored" : "queries";
+  }
+
+  ClusterBy ClusteredBy() const {
+    const std::string keys = ClusterKeys();
+    if (keys == "stored") return {};
+    return {.frequencies = rope_.frequencies, .queries = keys == "queries"};
   }
 
   RowLayout LayoutOf(uint32_t layer) const { return LayoutOfLayer(layout_, config_, layer); }
@@ -549,7 +556,7 @@ class Indexer {
                          {"head_budget", Json(options_.head_budget)},
                          {"levels", Json(int64_t{layout_.num_levels})},
                          {"seed", Json(options_.seed)},
-                         {"cluster_keys", Json(options_.cluster_keys)},
+                         {"cluster_keys", Json(ClusterKeys())},
                          {"stats", Json(options_.stats)},
                          {"faiss", Json(FaissVersion())}};
     if (chat.name() == kFileTemplate) json["template_text"] = Json(chat.jinja());

@@ -30,9 +30,10 @@ Status CheckOptions(const Model& model, const IndexOptions& options) {
   if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
     return wrong("kv_budget", "kv_budget must be in (0, 1]");
   }
-  if (options.cluster_keys != "stored" && options.cluster_keys != "unrotated") {
-    return wrong("cluster_keys",
-                 "cluster_keys must be stored or unrotated, not \"" + options.cluster_keys + "\"");
+  if (options.cluster_keys != "auto" && options.cluster_keys != "queries" &&
+      options.cluster_keys != "unrotated" && options.cluster_keys != "stored") {
+    return wrong("cluster_keys", "cluster_keys must be auto, queries, unrotated or stored, not \"" +
+                                     options.cluster_keys + "\"");
   }
   LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
   LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));

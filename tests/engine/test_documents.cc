@@ -144,7 +144,8 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
       const std::span<const float> frequencies = rope.frequencies;
       heads.push_back(
           Take(ClusterHead(backend, *spill, layer, head, layout, build,
-                           frequencies.first(options.unrotated ? frequencies.size() : 0))));
+                           {.frequencies = frequencies.first(options.unrotated ? frequencies.size() : 0),
+                            .queries = options.by_queries})));
     }
     shards.push_back(Take(
         WriteLayerShard(env, temp, shards_dir, backend, *spill, layer, of_layer, header, heads)));

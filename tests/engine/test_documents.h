@@ -58,7 +58,7 @@ struct TokenDocumentOptions {
   Dtype kv_dtype = Dtype::kF32;
   uint32_t num_levels = 2;
   size_t num_threads = 2;
-  bool unrotated = false;  // as IndexOptions::cluster_keys
+  bool unrotated = false, by_queries = false;  // as IndexOptions::cluster_keys
 };
 // `ids`: the fixed context. Fewer than kMinClusteredTokens: no clusters, as in the product.
 TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int32_t>& ids,
