@@ -10,7 +10,7 @@ namespace {
 // For one row of the budget.
 constexpr double kMostCoded = 6, kMostRefined = 1.8;
 constexpr size_t kFewQueryRows = 8;
-constexpr double kMostCodedByFew = 2, kMostRefinedByFew = 0.5;
+constexpr double kMostCodedByFew = 3, kMostRefinedByFew = 0.5;
 constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
 // All three up to twice as many below kLongDocument.
 

@@ -22,24 +22,38 @@ inline constexpr size_t kDim = 16;  // of the tiny model
 inline constexpr float kScale = 0.25f;
 inline constexpr uint32_t kLayer = 1;
 
-// Indexed once for all tests of this program.
-inline const Document& IndexedDocument(uint32_t num_levels) {
+// Indexed once for all tests of this program. `by_queries`: its heads have metrics.
+inline const Document& IndexedDocument(uint32_t num_levels, bool by_queries = false) {
   static TempFolder folder;
-  static std::map<uint32_t, TokenDocument> documents;
-  if (!documents.contains(num_levels)) {
+  static std::map<std::pair<uint32_t, bool>, TokenDocument> documents;
+  const std::pair key(num_levels, by_queries);
+  if (!documents.contains(key)) {
     const auto model = Model::Load(Env::Default(), TinyModel());
     const auto tokens = (*model)->EncodeDocument(InventedText(16000, 11));
     TokenDocumentOptions options;
     options.kv_dtype = Dtype::kF16;
     options.num_levels = num_levels;
-    const std::string path = folder.path() + "/" + std::to_string(num_levels);
-    documents[num_levels] = IndexTokens(TinyModel(), tokens->ids, path, options);
+    options.by_queries = by_queries;
+    const std::string path =
+        folder.path() + "/" + std::to_string(num_levels) + (by_queries ? "q" : "");
+    documents[key] = IndexTokens(TinyModel(), tokens->ids, path, options);
   }
-  return *documents[num_levels].document;
+  return *documents[key].document;
 }
 
-inline std::span<const HeadIndex> Heads(uint32_t num_levels) {
-  return *IndexedDocument(num_levels).Heads(kLayer);
+inline std::span<const HeadIndex> Heads(uint32_t num_levels, bool by_queries = false) {
+  return *IndexedDocument(num_levels, by_queries).Heads(kLayer);
+}
+
+// M query, as FORMAT.md defines it; the query itself where the head has no metric.
+inline std::vector<double> Measured(const HeadIndex& head, const float* query) {
+  if (head.metric() == nullptr) return {query, query + kDim};
+  std::vector<double> measured(kDim);
+  const f16* next = head.metric()->stored().data();
+  for (size_t i = 0; i < kDim; ++i) {
+    for (size_t j = 0; j <= i; ++j) measured[i] += double{ToFloat(*next++)} * query[j];
+  }
+  return measured;
 }
 
 // Query rows of every kv head: each asks for one key, more or less; `sharpness` times as long.
@@ -83,8 +97,9 @@ inline uint32_t FinestOf(const HeadIndex& head, uint32_t row) {
 // Bytes of a selection, counted from what it lists alone.
 inline uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selection) {
   constexpr uint64_t kRow = kDim * 2, kCode = kDim / 8 + 1, kFineCode = kDim / 4 + 1, kCount = 4,
-                     kVariance = 4;
-  uint64_t bytes = head.num_exact() * 2 * kRow + selection.rows.size() * 2 * kRow;
+                     kVariance = 4, kMetric = kDim * (kDim + 1) / 2 * 2;
+  uint64_t bytes = head.metric() != nullptr ? kMetric : 0;
+  bytes += head.num_exact() * 2 * kRow + selection.rows.size() * 2 * kRow;
   bytes += selection.refined.size() * kFineCode;
   for (size_t level = 0; level < selection.looked_up.size(); ++level) {
     bytes += ToSet(selection.looked_up[level]).size() * (kRow + kCount + kVariance);
@@ -108,10 +123,11 @@ inline std::vector<double> Logits(const float* query, const std::vector<float>& 
 
 // Log of the mean mass of a key of each cluster: by its centroid, and its variance (formula of
 // kernels/second_order.h).
-inline std::vector<double> MassLogits(const HeadIndex::Level& level, const float* query) {
+inline std::vector<double> MassLogits(const HeadIndex& head, const HeadIndex::Level& level,
+                                      const float* query) {
   std::vector<double> logits = Logits(query, Floats(level.centroids));
   double squares = 0;
-  for (size_t c = 0; c < kDim; ++c) squares += double{query[c]} * query[c];
+  for (const double x : Measured(head, query)) squares += x * x;
   for (size_t i = 0; i < logits.size(); ++i) {
     const double deviation = kScale * std::sqrt(squares * level.variances[i]);
     const double log_count = std::log(level.key_counts[i]), largest = std::sqrt(2 * log_count);
@@ -136,8 +152,9 @@ inline std::vector<float> Residuals(const HeadIndex& head, uint32_t cluster,
   return residuals;
 }
 
-inline std::vector<float> Rotated(const float* query) {
-  std::vector<float> rotated(query, query + kDim);
+inline std::vector<float> Rotated(const HeadIndex& head, const float* query) {
+  const std::vector<double> measured = Measured(head, query);
+  std::vector<float> rotated(measured.begin(), measured.end());
   Rotate(rotated);
   return rotated;
 }

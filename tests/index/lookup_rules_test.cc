@@ -28,7 +28,7 @@ ScoredLevel ScoreLevel(const HeadIndex& head, Rows<const float> queries,
                        const std::vector<float>& known_lse, const std::vector<float>& row_weights,
                        bool tail, bool second_order = true) {
   const auto logits_of = [&](const HeadIndex::Level& view, const float* query) {
-    return second_order ? MassLogits(view, query) : Logits(query, Floats(view.centroids));
+    return second_order ? MassLogits(head, view, query) : Logits(query, Floats(view.centroids));
   };
   const auto& levels = head.levels();
   const std::set<uint32_t> read = [&] {

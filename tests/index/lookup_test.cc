@@ -13,15 +13,17 @@ using namespace testing;
 struct LookupCase {
   uint32_t levels;
   bool row_codes, tail;
+  bool by_queries = false;  // its heads have metrics
 };
 
 void PrintTo(const LookupCase& c, std::ostream* out) {
-  *out << c.levels << " levels, row codes " << c.row_codes << ", tail " << c.tail;
+  *out << c.levels << " levels, row codes " << c.row_codes << ", tail " << c.tail << ", metrics "
+       << c.by_queries;
 }
 
 class LookupTest : public ::testing::TestWithParam<LookupCase> {
  protected:
-  std::span<const HeadIndex> heads() const { return Heads(GetParam().levels); }
+  std::span<const HeadIndex> heads() const { return Heads(GetParam().levels, GetParam().by_queries); }
   Result<std::vector<HeadSelection>> Run(const Queries& queries, double budget) {
     return Lookup(Args(queries, budget));
   }
@@ -445,13 +447,15 @@ INSTANTIATE_TEST_SUITE_P(All, LookupTest, ::testing::ValuesIn([] {
                                for (const bool tail : {false, true})
                                  cases.push_back({levels, row_codes, tail});
                              }
+                             cases.push_back({levels, true, true, true});
                            }
                            return cases;
                          }()),
                          [](const auto& param) {
                            return std::to_string(param.param.levels) + "Levels" +
                                   (param.param.row_codes ? "RowCodes" : "WholeClusters") +
-                                  (param.param.tail ? "Tail" : "NoTail");
+                                  (param.param.tail ? "Tail" : "NoTail") +
+                                  (param.param.by_queries ? "Metric" : "");
                          });
 
 }  // namespace
