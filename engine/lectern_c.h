@@ -248,9 +248,9 @@ typedef struct lectern_index_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  /* What keys are put into clusters by: "queries", without their positions and as the document's
-   * queries see them; "unrotated", without their positions; "stored", as they are. Empty or "auto":
-   * "queries", but "stored" where a GPU indexes the document. */
+  /* What keys are put into clusters by: "unrotated", without their positions; "stored", as they are;
+   * "queries", without their positions, and their codes are those that the document's queries can
+   * tell most by. Empty or "auto": "queries", but "stored" where a GPU indexes the document. */
   const char* cluster_keys;
   size_t cluster_keys_len;
   /* Share of the document's rows (keys and values) that is stored, in (0, 1]; 0: 1, all. Below 1

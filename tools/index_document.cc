@@ -136,9 +136,9 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
       .TypeName("N")
       .Check(NumberBetween(1, 3));
   app.AddOption("--cluster-keys", flags.cluster_keys,
-                "How keys are grouped into clusters: queries (without their positions, and as the "
-                "text's queries see them), unrotated (without their positions), stored (as they "
-                "are) or auto: queries, but stored on a GPU (default: auto)")
+                "How keys are grouped and coded: unrotated (grouped without their positions), queries "
+                "(likewise, and coded for the text's own queries), stored (with their positions) or "
+                "auto: queries, but stored on a GPU (default: auto)")
       .TypeName("K")
       .Check(OneOf({"auto", "queries", "unrotated", "stored"}));
   app.AddFlag("--again", flags.again,

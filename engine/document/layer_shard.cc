@@ -117,38 +117,11 @@ std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout&
   return ScoreBlocks(std::move(logs), layout, stored);
 }
 
-// Rows times L^T for L L^T = `moments`: their length is then that which such queries see.
-void InMetricOf(const SquareMatrix& moments, size_t dim, std::vector<float>& rows) {
-  const std::optional<SquareMatrix> lower = Cholesky(moments, dim);
-  if (!lower) return;
-  const std::vector<float> factors(lower->begin(), lower->end());
-  std::vector<float> changed(dim);
-  for (size_t row = 0; row < rows.size(); row += dim) {
-    std::fill(changed.begin(), changed.end(), 0.0f);
-    for (size_t i = 0; i < dim; ++i) {
-      const float factor = rows[row + i];
-      for (size_t j = 0; j <= i; ++j) changed[j] += factor * factors[i * dim + j];
-    }
-    std::copy(changed.begin(), changed.end(), rows.begin() + static_cast<ptrdiff_t>(row));
-  }
-}
-
 // Second moments of query rows [n, dim], ready for a metric. nullopt: they are all 0, or no numbers.
 std::optional<SquareMatrix> QueryMoments(const std::vector<float>& queries, size_t dim) {
   const size_t num_rows = queries.size() / dim;
   if (num_rows == 0) return std::nullopt;
   return Shrunk(SecondMoments({queries.data(), num_rows, dim}), dim, ShrinkageOf(num_rows, dim));
-}
-
-// Positions of GroupQueries' rows: of the last tokens, each as often as the group has heads.
-std::vector<uint32_t> QueryPositions(const SpillShape& shape, size_t num_rows) {
-  std::vector<uint32_t> positions(num_rows);
-  const size_t group = num_rows / shape.num_calibration;
-  const uint64_t first = shape.num_tokens - shape.num_calibration;
-  for (size_t row = 0; row < num_rows; ++row) {
-    positions[row] = static_cast<uint32_t>(first + row / group);
-  }
-  return positions;
 }
 
 // The clusters of a head's `stored` rows but sinks and window.
@@ -165,25 +138,14 @@ Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill,
   const std::vector<float> values = FloatRows(
       backend, spill.Values(layer, kv_head, layout.num_tokens), clusters.positions, layout.dtype);
   BuildOptions build = options;
-  std::vector<float> points;
+  std::vector<float> unrotated;
   if (!by.frequencies.empty()) {
-    points = Unrotated(backend, keys, dim, clusters.positions, by.frequencies);
+    unrotated = Unrotated(backend, keys, dim, clusters.positions, by.frequencies);
+    build.assigned_by = {unrotated.data(), count, dim};
   }
   std::optional<SquareMatrix> moments;
-  if (by.queries) {
-    std::vector<float> queries = GroupQueries(spill, layer, kv_head);
-    moments = QueryMoments(queries, dim);
-    if (moments) build.query_moments = &*moments;
-    if (!by.frequencies.empty()) {
-      const std::vector<uint32_t> positions = QueryPositions(spill.shape(), queries.size() / dim);
-      queries = Unrotated(backend, std::move(queries), dim, positions, by.frequencies);
-    }
-    if (const auto unrotated = QueryMoments(queries, dim)) {
-      if (points.empty()) points = keys;
-      InMetricOf(*unrotated, dim, points);
-    }
-  }
-  if (!points.empty()) build.assigned_by = {points.data(), count, dim};
+  if (by.queries) moments = QueryMoments(GroupQueries(spill, layer, kv_head), dim);
+  if (moments) build.query_moments = &*moments;
   LECTERN_ASSIGN(clusters.tree,
                  BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
   return clusters;

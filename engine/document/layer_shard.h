@@ -40,14 +40,15 @@ struct HeadClusters {
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
 
-// What keys are put into clusters by, and their codes are taken by.
+// How a head's keys are put into clusters, and coded.
 struct ClusterBy {
   // Of RoPE, [head_dim / 2]: keys are put into clusters by what they are without it; empty: as they
   // are.
   std::span<const float> frequencies = {};
-  // Both are done in the metric of the head's queries (index/query_metric.h), of which the spill has
-  // those of the last tokens. A question is asked from there, so these stand for its queries.
-  // Clusters: by |S^1/2 k|, S the queries' second moments with RoPE undone, too.
+  // Codes, radii and variances are taken in the metric of the head's queries (index/query_metric.h).
+  // The spill has those of the last tokens; a question is asked from there, so they stand for its
+  // own. (Clusters made in that metric too are better on Gemma 3 and worse on the bundled reader:
+  // tools/evaluate/RESULTS.md.)
   bool queries = false;
 };
 
