@@ -392,7 +392,7 @@ class Builder {
       nodes = std::move(next);
     }
     tree.order = std::move(nodes);
-    // Of each cluster's keys; carried from level to level upwards.
+    // Ends of each cluster's keys; carried from level to level upwards.
     std::vector<uint32_t> ends = tree.levels.back().children;
     for (size_t level = levels.size(); level-- > 0;) {
       if (level + 1 < levels.size()) {

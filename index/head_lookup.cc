@@ -70,7 +70,7 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
     }
     queries_ = {rows, scored_.size(), dim};
   }
-  // What is known (sinks, window, question) is in every denominator from the start.
+  // The known mass (sinks, window, question) is in every denominator from the start.
   rejected_lse_ = known_lse_;
   rejected_lse_.resize(queries_.num_rows, -INFINITY);
   open_.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});

@@ -12,8 +12,8 @@
 
 namespace lectern {
 
-// Of the budget's bytes that centroids and sinks leave, at most kCodesShare goes to row codes; of
-// the bytes left then, at most kFineShare goes to fine codes. They were 0.65 and 0.45 before
+// At most kCodesShare of the budget's bytes that centroids and sinks leave goes to row codes; at
+// most kFineShare of the bytes left then goes to fine codes. They were 0.65 and 0.45 before
 // clusters were ranked by their variance too; ranking better, the lookup needs fewer codes.
 inline constexpr double kCodesShare = 0.5, kFineShare = 0.35;
 // At least so many rows compete for each row that can be read. Chosen without a recorded

@@ -1,7 +1,7 @@
 // Policy pyramid, PyramidKV (arXiv:2406.02069): low layers look at many rows, high layers at few,
 // so shares fall along an arithmetic sequence.
 //
-// The window is read in every layer. Of the rest, B rows per layer in the mean, the last layer gets
+// The window is read in every layer. The rest is B rows per layer in the mean. The last layer gets
 // B / beta and the first 2 B - B / beta; the layers between lie on the line. If the first layer
 // would get more rows than there are, it gets all, and the last gets 2 B less that. The published
 // code rounds the step down, which gives the last layer more than intended and lets the total grow
