@@ -1,14 +1,16 @@
-// The C++ API of Lectern: inline over the C functions of lectern_c.h, so that it works with the
-// shared and the static library and any compiler. Embedders include this header and no other;
-// namespace lectern::api, because the engine's insides (engine.h, no stable ABI) are in lectern.
+// The C++ API of Lectern: indexes documents and answers questions about them. It is inline over the
+// C functions of lectern_c.h, so it works with the shared and the static library and with any
+// compiler. Embedders include this header and no other. Everything is in namespace lectern::api,
+// because the engine's insides (engine.h, no stable ABI) are in lectern.
 //
-// Rules, once for every call. Any thread may call anything at any time; callbacks come on the
-// calling thread. Strings are UTF-8, spans and views are not kept after the call, offsets count
-// bytes. Handles are move-only; a moved-from one answers kInvalidHandle. Errors are values: kCamel
-// stands for LECTERN_CAMEL of lectern_c.h, and unless a call says otherwise everything is as before
-// it. Nothing throws, except what your callbacks throw, which ends the call and comes through it,
-// and std::bad_alloc of the strings and vectors made here. Options that are empty or 0 are the
-// defaults; what is named after a struct of lectern_c.h is explained there, field by field.
+// Rules for every call. Any thread may call anything at any time; callbacks come on the calling
+// thread. Strings are UTF-8, spans and views are not kept after the call, offsets count bytes.
+// Handles are move-only; a moved-from one answers kInvalidHandle. Errors are values: kCamel stands
+// for LECTERN_CAMEL of lectern_c.h, and unless a call says otherwise everything is as it was before
+// the call. Nothing throws, except your callbacks (an exception ends the call and passes through
+// it) and std::bad_alloc of strings and vectors made here. An option that is empty or 0 has its
+// default. Where a struct names its counterpart in lectern_c.h, that one explains it field by
+// field.
 #ifndef LECTERN_ENGINE_LECTERN_H_
 #define LECTERN_ENGINE_LECTERN_H_
 
