@@ -95,14 +95,14 @@ class WordMerger : public WordEncoder {
     for (const char byte : character) out->pieces.push_back({id_of(byte), 1});
   }
 
-  // What the symbol at `at` and the next one become; nullptr: nothing.
+  // Finds what the symbol at `at` and the next one merge into; nullptr: nothing.
   const BpeModel::Merge* MergeAt(uint32_t at) const {
     const Symbol& symbol = symbols_[at];
     if (symbol.id < 0 || symbol.next == kNone) return nullptr;
     return model_.FindMerge(symbol.id, symbols_[symbol.next].id);
   }
 
-  // By rank, then from the left.
+  // Queues the merge at `at`, by rank, then from the left.
   bool Offer(uint32_t at) {
     const BpeModel::Merge* merge = MergeAt(at);
     if (merge != nullptr) queue_.push_back(uint64_t{merge->rank} << 32 | at);

@@ -38,7 +38,8 @@ bool IsHex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-// Rewrites an expression for PCRE2. What it does not know it leaves to the compiler.
+// Rewrites an expression of Oniguruma for PCRE2. A construct that it does not know is left to
+// PCRE2's compiler to judge.
 class Translator {
  public:
   explicit Translator(std::string_view pattern) : rest_(pattern) {}

@@ -43,7 +43,7 @@ Result<std::string> ReadSmallFile(Env& env, const std::string& path) {
   return std::string(reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size()));
 }
 
-// What the files beside `path` say of it.
+// Reads the files beside `path` that change the vocabulary.
 Status ReadAdditions(Env& env, const std::string& path, TokenizerModel* model) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   for (const auto& [name, read] : {std::pair("added_tokens.json", &ReadAddedTokens),
