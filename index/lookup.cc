@@ -159,6 +159,9 @@ class LayerLookup {
     }
   }
 
+  // Goes down the tree: at each level all heads score their open nodes, then the nodes to open are
+  // chosen among all heads at once, then each head descends. Rows are scored by their codes at the
+  // end, if there are any.
   Status Run() {
     for (size_t level = first_level_; level + 1 < num_levels_; ++level) {
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t) { return head.Score(level); }));

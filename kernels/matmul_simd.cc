@@ -37,6 +37,8 @@ namespace HWY_NAMESPACE {
 void MatMul(const MatMulArgs& args) { MatMulScalar(args); }
 #else
 
+// Multiplies few rows straight from the weights; more rows in blocks, whose weights are packed once
+// and then used for every row.
 void MatMul(const MatMulArgs& args) {
   const auto& [input, weight, output, column_begin, column_end, accumulate, scratch] = args;
   if (input.num_rows <= kFewRows) {

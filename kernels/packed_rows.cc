@@ -173,6 +173,7 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
   return true;
 }
 
+// Chooses a form that holds the blocks' values exactly: 5-bit and 6-bit values take a byte each.
 PackedType PackedTypeOf(TensorType blocks) {
   switch (blocks) {
     case TensorType::kQ4_0:

@@ -103,6 +103,8 @@ const char* TensorTypeName(TensorType type) { return kTraits[static_cast<size_t>
 size_t BlockValues(TensorType type) { return kTraits[static_cast<size_t>(type)].values; }
 size_t BlockBytes(TensorType type) { return kTraits[static_cast<size_t>(type)].bytes; }
 
+// Finds the block of a group, since some types have several groups of 32 in a block, and reads the
+// group by its type.
 BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group) {
   const size_t groups = BlockValues(type) / kBlockGroup;
   const std::byte* block = row + group / groups * BlockBytes(type);

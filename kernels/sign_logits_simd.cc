@@ -381,6 +381,8 @@ void AddSignLogitsSimd(const AddSignLogitsArgs& args) {
   HWY_DYNAMIC_DISPATCH(AddSignLogits)(args);
 }
 
+// A soft cap changes logits between the sum over signs and the exponential, so with one the fused
+// kernel cannot be used: the steps are then done one after another.
 void SignMassesSimd(const SignMassesArgs& args) {
   assert(AreShapesRight(args.codes));
   assert(args.reference.size() == args.codes.logits.num_rows);

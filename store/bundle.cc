@@ -241,6 +241,8 @@ class Importer {
     return {};
   }
 
+  // Checks every shard of the bundle, by checksum first and then by its own header: it must be of
+  // this document.
   Status OpenShards() {
     for (uint32_t i = 0; i < entries_.size(); ++i) {
       const BundleEntry& entry = entries_[i];

@@ -62,6 +62,8 @@ Result<SelectionRule> ReadRule(const AskOptions& options) {
 
 bool IsIn(float value, float least, float most) { return value >= least && value <= most; }
 
+// Checks the options that decide how a token is drawn and where an answer stops, each against its
+// range.
 Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
   const SamplingOptions& sampling = options.sampling;
   if (!IsIn(sampling.temperature, 0, 10)) {
@@ -122,6 +124,9 @@ Status Mismatch(const Document& document, const Model& model) {
 
 }  // namespace
 
+// Makes the parts of a session in the order in which they depend on one another: the conversation's
+// rows live on the device, too, if the document does. Only documents' rows are quantised, so the
+// conversation of a q8 document has f16 rows.
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
                                  std::shared_ptr<ThreadPool> threads, const SessionDevice& device,
@@ -150,6 +155,8 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                           device_attention_.get());
 }
 
+// Checks that the document and the model belong together before anything is computed: shards that
+// pass their checksums may still be of another model's shape.
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
     const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,

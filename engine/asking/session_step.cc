@@ -5,6 +5,8 @@
 
 namespace lectern {
 
+// Runs the model over `ids`, which follow the conversation so far, and returns the logits of the
+// last one. If the step fails, the conversation is as it was before.
 Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids, double kv_budget,
                                                      bool tail, const CancelFlag* cancel) {
   assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);

@@ -257,6 +257,8 @@ std::string NameAndSource(const DocumentRow& row) {
   return Quoted(name.name) + (has_path ? " (" + NameForm(name.source) + ")" : "");
 }
 
+// Finds a document by its name first, then by the end of the path of its source. A text without a
+// folder finds nothing by a path; where it ends several paths the message lists them.
 Result<std::optional<DocumentRow>> FindByName(const std::vector<DocumentRow>& rows,
                                               std::string_view text) {
   const std::vector<Named> all = NamesOf(rows);

@@ -73,6 +73,8 @@ std::vector<float> GroupQueries(const KvSpill& spill, uint32_t layer, uint32_t k
   return rows;
 }
 
+// Scores and orders the rows of every head in parallel, then lets the method share the budget
+// between heads, which needs all orders at once.
 Result<std::vector<uint64_t>> AllotKeptRows(const Backend& backend, ThreadPool& threads,
                                             const KvSpill& spill, const RetentionShape& shape,
                                             const Retention& retention,

@@ -151,6 +151,9 @@ class LayerShard {
              const RowLayout& layout)
       : writer_(writer), backend_(backend), spill_(spill), layer_(layer), layout_(layout) {}
 
+  // Writes one kv head's sections. Its rows are the positions that are always read exactly, then
+  // those of the clusters in the order of the tree, so that each cluster is one stretch of the
+  // file.
   Status WriteHead(uint32_t kv_head, const HeadClusters* clusters) {
     std::vector<uint32_t> positions = ExactPositions();
     std::vector<uint32_t> block_ends = {static_cast<uint32_t>(positions.size())};

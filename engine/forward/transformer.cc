@@ -55,6 +55,8 @@ void SeparatePairs(Rows<float> heads, size_t head_dim) {
 
 }  // namespace
 
+// Allocates the buffers of a pass over `tokens` tokens. `steps`, `scales` and `sums` hold
+// activations that are rounded to int8, for the widest of the matrices.
 Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_threads)
     : max_tokens(tokens) {
   const size_t heads = size_t{config.num_heads} * config.head_dim;

@@ -49,6 +49,8 @@ class TokenizerReader {
   }
 
  private:
+  // Makes a vocabulary of SentencePiece's ("llama", or "t5" if `is_unigram`). The defaults are
+  // llama.cpp's where the file has no key.
   Result<std::unique_ptr<Tokenizer>> MakePieces(bool is_unigram) {
     TokenizerModel model;
     model.rules = TokenizerModel::Rules::kLlamaCpp;
@@ -76,6 +78,8 @@ class TokenizerReader {
     return Tokenizer::Make(std::move(model), path_);
   }
 
+  // Makes a vocabulary of byte pairs ("gpt2", or "gemma4"). The identity is made before marks are
+  // looked for, which changes types of pieces, so that it depends on the file alone.
   Result<std::unique_ptr<Tokenizer>> MakeBytePairs(bool is_gemma4) {
     LECTERN_ASSIGN(const WordPattern* words, ReadWords(is_gemma4));
     LECTERN_RETURN_IF_ERROR(ReadTokens());

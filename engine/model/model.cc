@@ -105,6 +105,9 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   return Load(env, folder, *source, options);
 }
 
+// Loads the parts, then finds the fingerprint: from the DigestCache if the files are those that it
+// knows, else by hashing every weight. Weights are packed last, because the file that keeps them is
+// named by the fingerprint.
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  ModelSource& source, const ModelOptions& options) {
   auto model = std::make_shared<Model>();

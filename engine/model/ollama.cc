@@ -85,6 +85,7 @@ Result<std::string> BlobOf(std::string_view manifest, const std::string& path) {
 
 bool IsOllamaName(std::string_view text) { return !Parts(text).empty(); }
 
+// Goes from the name to the manifest, and from the manifest to the blob; either may be missing.
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name) {
   const std::vector<std::string> parts = Parts(name);
   if (parts.empty()) {

@@ -76,6 +76,7 @@ T LoadAt(const char* at) {
   return value;
 }
 
+// Reads a number or a bool of this kind from the file.
 GgufValue ScalarAt(const char* at, GgufKind kind) {
   switch (kind) {
     case GgufKind::kU8:

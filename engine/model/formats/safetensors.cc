@@ -168,6 +168,8 @@ Status CheckCover(SafetensorsTable* table, uint64_t data_begin, uint64_t file_si
   return Status();
 }
 
+// Finds the JSON header and parses it. Lengths are checked before anything is read, because the
+// first 8 bytes of a file that is no safetensors can be any number.
 Result<Json> ParseHeader(std::span<const std::byte> file, const std::string& path) {
   if (LooksLikePickle(file)) return UnsafeFormat(path);
   if (file.size() < kLengthBytes) {

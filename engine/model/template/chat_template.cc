@@ -283,6 +283,9 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
   return made;
 }
 
+// Renders short conversations with a mark in the document's place, to learn where the template
+// cuts. Two different marks show whether the text around the document depends on it, and a longer
+// conversation whether the text before it depends on what follows; if so, an assumption says it.
 Status ChatTemplate::Learn() {
   const std::string mark(kMark), other_mark(kOtherMark);
   const auto render = [&](const std::string& document, const ChatHistory& history) -> Result<Cut> {

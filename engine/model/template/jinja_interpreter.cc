@@ -41,6 +41,7 @@ Interpreter::Flow Interpreter::Run(const Body& body, const ScopePtr& scope) {
   return Flow::kNext;
 }
 
+// Runs one statement.
 Interpreter::Flow Interpreter::Run(const Statement& statement, const ScopePtr& scope) {
   line = statement.line;
   switch (statement.kind) {

@@ -68,6 +68,7 @@ class Checker {
     for (auto& statement : body) Visit(*statement, place);
   }
 
+  // Checks a statement and all within it. `place` says what surrounds it.
   void Visit(Statement& statement, Place place) {
     const Place inner = {
         .is_soft = false, .can_break = place.can_break, .has_loop = place.has_loop};

@@ -13,6 +13,7 @@ class ReprWriter {
  public:
   ReprWriter(Runtime& run, TextBuilder& out) : run_(run), out_(out) {}
 
+  // Writes a value as Python's repr() does.
   void Write(const Value& value) {
     if (!run_.Step()) return;
     switch (value.kind()) {

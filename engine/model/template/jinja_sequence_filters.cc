@@ -60,6 +60,8 @@ Value Generate(Runtime& run, const std::function<void(std::vector<Value>*)>& fin
   return run.Iterator(std::move(items), std::move(error));
 }
 
+// jinja2's batch: lists of `linecount` items, the last one filled up with `fill_with`. A count that
+// is no number never equals a size, so all items are in one list.
 Value Batch(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "batch", arguments, {"linecount", "fill_with"}, 1, &bound)) return Value();
@@ -169,6 +171,8 @@ Value Last(Runtime& run, const Value& value, CallArguments& arguments) {
   return items->items.back();
 }
 
+// jinja2's groupby: sorts by the attribute and joins neighbours with equal keys. If letter case is
+// ignored, a group is named by its first member's attribute.
 Value GroupBy(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "groupby", arguments, {"attribute", "default", "case_sensitive"}, 1, &bound)) {
@@ -234,6 +238,8 @@ Value ToList(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.List(items->items);
 }
 
+// jinja2's map: takes an attribute of every item, or applies the filter named by the first argument
+// to it.
 Value Map(Runtime& run, const Value& value, CallArguments& arguments) {
   return Generate(run, [&](std::vector<Value>* mapped) {
     if (!IsTrue(value)) return;
@@ -327,6 +333,8 @@ Value Select(Runtime& run, const Value& value, CallArguments& arguments) {
   });
 }
 
+// jinja2's sort: `attribute` may list several paths, separated by commas; an item's key is the list
+// of their values.
 Value Sort(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "sort", arguments, {"reverse", "case_sensitive", "attribute"}, 0, &bound)) {
@@ -396,6 +404,7 @@ Value Unique(Runtime& run, const Value& value, CallArguments& arguments) {
 
 }  // namespace
 
+// Finds a filter that takes a sequence.
 Function SequenceFilter(std::string_view name) {
   static constexpr std::pair<std::string_view, Function> kFilters[] = {
       {"batch", Batch},

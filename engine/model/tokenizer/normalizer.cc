@@ -184,6 +184,7 @@ Result<AlignedText> Normalizer::Apply(AlignedText text, bool has_prefix) const {
   return text;
 }
 
+// Applies one step.
 Result<AlignedText> Normalizer::Apply(size_t index, const AlignedText& text,
                                       bool has_prefix) const {
   const NormalizerStep& step = steps_[index];

@@ -127,6 +127,10 @@ class Viterbi : public WordEncoder {
  public:
   explicit Viterbi(const PieceModel& model) : model_(model) {}
 
+  // Viterbi's search: best_[end] is the best way to cut the word's first `end` bytes, found from
+  // left to right; then the pieces are collected from the end backwards. A character that no piece
+  // covers alone may also be unknown, at a score below that of every normal piece, so that there
+  // always is a way.
   void Append(std::string_view word, WordPieces* out) override {
     best_.assign(word.size() + 1, {-std::numeric_limits<double>::infinity(), 0, -1});
     best_[0].score = 0;
@@ -172,6 +176,9 @@ class Viterbi : public WordEncoder {
 
 }  // namespace
 
+// Collects the pieces that can be made from text; of two with the same text the last one counts.
+// The scores' range comes from normal pieces alone. Only unigram models need the trie: merging asks
+// for whole texts.
 PieceModel::PieceModel(TokenizerModel model)
     : model_(std::move(model)),
       has_byte_fallback_(model_.byte_fallback),

@@ -80,6 +80,8 @@ std::vector<Stretch> Stretches(const std::vector<Match>& matches, size_t size, b
   return stretches;
 }
 
+// Joins matches and the stretches between them as `behavior` says. Merging with the next is merging
+// with the previous from the other end.
 std::vector<Stretch> Joined(std::vector<Stretch> stretches, SplitBehavior behavior) {
   const auto join = [](std::vector<Stretch> in, auto joins) {
     std::vector<Stretch> out;

@@ -127,6 +127,9 @@ class Translator {
     }
   }
 
+  // Rewrites an escape whose meaning differs between Oniguruma and PCRE2, and copies every other.
+  // Inside brackets (depth_ > 0) a complement cannot be written as a set: \S and \W keep PCRE2's
+  // meaning there, and \H makes the expression unusable.
   void Escape() {
     if (rest_.size() < 2) return Copy(1);
     const char kind = rest_[1];

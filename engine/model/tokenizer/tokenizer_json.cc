@@ -63,6 +63,7 @@ class TokenizerJsonReader {
     return Status(made.status().code(), path_ + ": " + made.status().message());
   }
 
+  // Reads the model "BPE". Members that would change results and are not implemented are refused.
   Status ReadBpe(const Json& model) {
     const Json& type = JsonMember(model, "type");
     if (!type.is_null() && JsonType(model) != "BPE") {

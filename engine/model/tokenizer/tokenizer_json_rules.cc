@@ -82,6 +82,7 @@ Result<NormalizerStep> ReadPrecompiled(const Json& part, const std::string& path
   return step;
 }
 
+// Reads one normalizer of tokenizer.json as a step.
 Result<NormalizerStep> ReadNormalizerPart(const Json& part, const std::string& path) {
   const std::string_view type = JsonType(part);
   constexpr std::pair<std::string_view, UnicodeForm> kForms[] = {{"NFC", UnicodeForm::kNfc},

@@ -363,6 +363,8 @@ Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t
   return std::move(config.eos_ids);
 }
 
+// Reads all fields. In a model that wraps a language model, `fields` are that one's and `all` the
+// outer object's: both may hold restrictions and ends of text.
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   if (root.object() == nullptr) {
     return Status(Code::kMalformedModel, file.path + ": not a JSON object");

@@ -67,6 +67,8 @@ struct Ramp {
 
 }  // namespace
 
+// Computes the frequency of each pair i: 1 / base^(2i / dims), changed by the recipe. Everything is
+// in float32 and in the order of transformers' operations, so that results agree.
 RopeTable MakeRopeTable(const RopeRecipe& recipe, uint64_t length) {
   using Kind = RopeRecipe::Kind;
   const double base = recipe.kind == Kind::kDynamic ? DynamicBase(recipe, length) : recipe.theta;

@@ -39,6 +39,7 @@ std::string_view MlpNorm(const ModelConfig& config) {
   return config.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
 }
 
+// Lists the tensors that a model of this configuration must have, with their shapes.
 Plan MakePlan(const ModelConfig& c) {
   const uint64_t hidden = c.hidden_size, inner = c.intermediate_size;
   const uint64_t q_size = uint64_t{c.num_heads} * c.head_dim;
@@ -337,6 +338,8 @@ Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& 
   return bytes;
 }
 
+// Checks everything, then takes the tensors that are in the plan. Only those that are used as they
+// lie are loaded now; packed ones are read by Pack, a few rows at a time.
 Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfig& config,
                                                WeightsType type, const CancelFlag* cancel) {
   const Plan plan = MakePlan(config);
@@ -421,6 +424,8 @@ WeightMatrix Weights::Matrix(std::string_view name) const {
                    static_cast<size_t>(tensor.shape[0]), static_cast<size_t>(tensor.shape[1])};
 }
 
+// Copies norms and biases out of the tensors, as f32. A model whose norms multiply with 1 + weight
+// gets the 1 here, once.
 void Weights::BindNorms(const ModelConfig& config) {
   const auto norm = [&](std::string_view name) {
     std::vector<float> weights = Vector(name);
@@ -450,6 +455,7 @@ void Weights::BindNorms(const ModelConfig& config) {
   }
 }
 
+// Makes views of the matrices; one matrix that holds several is cut into slices.
 void Weights::BindMatrices(const ModelConfig& config) {
   embedding_ = Matrix(kEmbedding);
   output_ = config.tie_word_embeddings ? embedding_ : Matrix(kOutput);
