@@ -98,7 +98,7 @@ struct IndexOptions {          // lectern_index_options
   bool keep_versions = false;  // the version before stays, reachable by its id
 };
 
-// What an Index did. Views are valid until the report is destroyed.
+// The results of an Index call. Views are valid until the report is destroyed.
 class IndexReport {
  public:
   std::string_view document() const;  // id, 32 hex digits
@@ -163,7 +163,8 @@ class Answer {
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
   std::vector<lectern_evidence> evidence() const;  // passages, by share of the attention
   lectern_receipt receipt() const;                 // what was read and how long it took
-  // What `ask-document --json` prints, offsets in `unit`. kInvalidArgument: no such unit.
+  // Returns the JSON that `ask-document --json` prints, offsets in `unit`. kInvalidArgument: no
+  // such unit.
   Result<std::string> Json(lectern_offset_unit unit = LECTERN_OFFSET_UTF8) const;
 
  private:
@@ -304,7 +305,7 @@ class Engine {
   // The same of a text file, which is read here: kNotFound, kInvalidArgument (a folder, a PDF),
   // kEmptyDocument, kIoError say which it is. It is its own source.
   Result<IndexReport> IndexFile(std::string_view path, const IndexOptions& options = {});
-  // What Index would cost. Changes nothing. Codes as Index.
+  // Estimates what Index would cost, and changes nothing. Codes as Index.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
   void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
 

@@ -13,7 +13,7 @@
 
 namespace lectern {
 
-// What the catalog stores about a finished shard.
+// The summary of a finished shard that the catalog stores.
 struct ShardSummary {
   std::string file;    // plain name, "layer-003.shard"
   uint64_t bytes = 0;  // size of the file

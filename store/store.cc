@@ -471,8 +471,8 @@ class Recovery {
     return {};
   }
 
-  // Of several whole generations of one id only the last counts. Sorted newest first, so that it
-  // gets the name.
+  // Marks all but the last of several whole generations of one id as dead. The entries are sorted
+  // newest first, so that the newest gets the name.
   void MarkOlderDead() {
     std::sort(entries_.begin(), entries_.end(), [](const CatalogEntry& a, const CatalogEntry& b) {
       return a.row.generation > b.row.generation;

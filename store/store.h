@@ -46,7 +46,7 @@ Result<uint64_t> StoreBytes(Env& env, const std::string& store);
 Status CheckQuota(Env& env, const std::string& store, uint64_t quota_bytes, uint64_t needed,
                   const std::string& directory = "");
 
-// What a collection removed, and what it left.
+// The result of a collection: counts of what it removed, and what it left.
 struct Collected {
   uint64_t generations = 0;  // dead ones, unfinished ones without a checkpoint, leftovers
   // Temporary files, checkpoints of finished documents, quantised weights that no document needs.
@@ -76,7 +76,8 @@ Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
 // somebody reads them or removing fails; then a later collection removes them. kNotFound.
 Status RemoveDocument(Env& env, const std::string& store, Catalog& catalog, const DocumentId& id);
 
-// What the writer of this complete shard returned when it had written it under this plain name.
+// Rebuilds the summary that the writer of this complete shard returned when it had written it under
+// this plain name.
 ShardSummary SummaryOf(const ShardReader& shard, std::string file);
 
 // Reads a generation's shards, verifies every byte, and returns what the catalog should say about

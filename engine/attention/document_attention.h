@@ -14,8 +14,9 @@
 
 namespace lectern {
 
-// What a step read of one layer of the document, with one entry per kv head. If `exact`, every row
-// was read and the selections are empty (in a windowed layer: every row that lies in a window).
+// The amounts that a step read of one layer of the document, with one entry per kv head. If
+// `exact`, every row was read and the selections are empty (in a windowed layer: every row that
+// lies in a window).
 struct DocumentRead {
   bool exact = false;
   std::vector<HeadSelection> heads;

@@ -10,7 +10,8 @@
 
 namespace lectern {
 
-// What a watcher sees of one layer's attention in one forward pass, when the layer is done.
+// The data that a watcher sees of one layer's attention in one forward pass, when the layer is
+// done.
 struct LayerStep {
   uint32_t layer;
   size_t num_tokens;

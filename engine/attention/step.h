@@ -46,8 +46,8 @@ struct StepPlan {
   const CancelFlag* cancel = nullptr;
 };
 
-// What a pass read of the document. Fraction and missed shares are means over the layers that are
-// not windowed.
+// The amounts that a pass read of the document. Fraction and missed shares are means over the
+// layers that are not windowed.
 struct StepRead {
   double fraction = 0;                // share of the document's K and V bytes
   uint64_t bytes = 0;                 // as in DocumentRead, summed over layers

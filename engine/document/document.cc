@@ -351,7 +351,7 @@ Result<DocumentPlan> Document::StoredPlan() const {
   LECTERN_ASSIGN(BudgetPlan plan, Plan(policies_, stored.kv_budget, true, true));
   stored.layers = std::move(plan.layers);
   stored.heads = std::move(plan.heads);
-  // What KV-Compress's competition would give each layer, for the report.
+  // The report also shows what KV-Compress's competition would give each layer.
   if (auto competed = Plan({"kv-compress", "global"}, stored.kv_budget, true, true);
       competed.ok()) {
     stored.competed = std::move(competed->layers);

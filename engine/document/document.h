@@ -49,7 +49,7 @@ class Document {
   const DocumentRow& row() const { return row_; }
   std::string_view text() const { return text_; }
   std::span<const int32_t> tokens() const { return tokens_; }  // of the fixed context
-  // Of the text, one per token.
+  // The byte ranges in the text, one for each token of it.
   std::span<const TokenizedText::Range> ranges() const { return ranges_; }
   std::span<const PageMapEntry> pages() const { return pages_; }  // empty: it has no pages
   const ShardHeader& shape() const { return document_shard_->header(); }

@@ -25,7 +25,7 @@ Status CheckName(const std::string& name);
 // Whether `name` is `path` or its last parts, such as "b/x.txt" of "/a/b/x.txt". Compared as names.
 bool IsEndOfPath(std::string_view name, std::string_view path);
 
-// What an index run wants to be named.
+// The names that an index run wishes for.
 struct NameWish {
   std::string name;    // the requested name; empty: one is made from `path`
   std::string source;  // empty: `name` serves as source

@@ -15,7 +15,7 @@ double LogOdds(double share) {
   return std::log(p / (1 - p));
 }
 
-// What a factor of 1 adds to an estimate p: p^(2/3) (1 - p).
+// Returns what a factor of 1 adds to an estimate p: p^(2/3) (1 - p).
 double Addend(double estimate) { return std::cbrt(estimate * estimate) * (1 - estimate); }
 
 // The value at `budget`, from `values` at `budgets` (ascending), linear in log budget.

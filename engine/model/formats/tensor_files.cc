@@ -49,7 +49,7 @@ Status AddFile(Env& env, const std::string& path, Io io, TensorFiles* all) {
   return Status();
 }
 
-// The index and the headers must tell the same story.
+// Checks that the index and the headers of the files name the same tensors in the same files.
 Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder,
                         const TensorFiles& all) {
   for (const auto& [name, file] : index) {

@@ -1,4 +1,4 @@
-// Expressions of Jinja templates.
+// Evaluates the expressions of Jinja templates.
 #include "engine/model/template/jinja_interpreter.h"
 
 namespace lectern::jinja {
@@ -186,7 +186,7 @@ Value Interpreter::EvaluateCall(const Expression& expression, const ScopePtr& sc
   return Call(callee, arguments);
 }
 
-// A filter or a test.
+// Evaluates a filter or a test.
 Value Interpreter::EvaluateFilter(const Expression& expression, const ScopePtr& scope) {
   const Value value = expression.items[0] != nullptr ? Evaluate(*expression.items[0], scope)
                                                      : std::exchange(captured_, Value());

@@ -25,7 +25,7 @@ struct Spec {
 
 bool IsAlign(char c) { return c == '<' || c == '>' || c == '^' || c == '='; }
 
-// Digits at the front of `text`, which it takes away; -1: there are none.
+// Takes the digits at the front of `text` away and returns their value; -1: there are none.
 int64_t TakeNumber(std::string_view* text) {
   int64_t number = -1;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);

@@ -147,7 +147,8 @@ Value AddSequences(Runtime& run, const Value& a, const Value& b) {
   return run.List(std::move(items), a.kind());
 }
 
-// Whether a < b (or a <= b, …): -1, 0, 1 and, for NaN, 2. False: they have no order.
+// Finds the order of two values: `order` is -1, 0 or 1, and 2 where one is NaN. False: they have no
+// order.
 bool Order(Runtime& run, const Value& a, const Value& b, int* order);
 
 bool OrderItems(Runtime& run, const std::vector<Value>& a, const std::vector<Value>& b,
@@ -211,7 +212,7 @@ bool IsIn(Runtime& run, const Value& item, const Value& container) {
   return false;
 }
 
-// The byte range of the character or the item `index`, which may count from the end.
+// Returns the byte range of the character or the item `index`, which may count from the end.
 bool ResolveIndex(int64_t index, int64_t size, size_t* place) {
   if (index < 0) index += size;
   if (index < 0 || index >= size) return false;

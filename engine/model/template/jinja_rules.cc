@@ -110,7 +110,7 @@ class Checker {
     Visit(statement.bodies[1], inner);
   }
 
-  // A macro, or the caller that a call block is.
+  // Checks a macro, or the caller that a call block is.
   void VisitMacro(Statement& statement, Place place) {
     for (const ExpressionPtr& value : statement.values) Visit(value, place);
     const Names outside = names_;

@@ -8,7 +8,7 @@
 namespace lectern::jinja {
 namespace {
 
-// str() and repr() of values within values.
+// Writes the texts of values within values, as Python's str() and repr() do.
 class ReprWriter {
  public:
   ReprWriter(Runtime& run, TextBuilder& out) : run_(run), out_(out) {}

@@ -10,7 +10,7 @@ namespace {
 
 using Bound = std::vector<std::optional<Value>>;
 
-// The path "a.b.0" of an attribute, or a key.
+// Splits the path "a.b.0" of an attribute into its keys; a value that is no string is the only key.
 std::vector<Value> PathOf(Runtime& run, const Value& attribute) {
   if (attribute.Is(Kind::kNone)) return {};
   if (!attribute.Is(Kind::kString)) return {attribute};
@@ -47,7 +47,8 @@ std::vector<Value> Picked(const std::vector<Value>& items, const std::vector<siz
   return picked;
 }
 
-// Runs what finds the items of a generator: an error is the generator's.
+// Makes a generator of the items that `find` appends. All are found at once, and an error on the
+// way becomes the generator's: it is reported when the program gets there.
 Value Generate(Runtime& run, const std::function<void(std::vector<Value>*)>& find) {
   if (run.failed()) return Value();
   std::vector<Value> items;

@@ -17,7 +17,7 @@ size_t LengthOfChar(std::string_view text) {
   return static_cast<size_t>(std::max(1, Utf8CharLength(text)));
 }
 
-// Whether text may become the piece.
+// Whether a document's text may become the piece.
 bool IsText(const TokenizerPiece& piece) {
   if (piece.type == PieceType::kUnused) return !IsTemplateMark(piece.text);
   return piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined;
@@ -97,7 +97,8 @@ class ScoreMerger : public WordEncoder {
     Push(best.left);
   }
 
-  // An unused piece is what it was made from, down to pieces that are used.
+  // Appends the pieces of a merged text. An unused piece comes apart into what it was made from,
+  // down to pieces that are used.
   void AppendSymbol(std::string_view text, WordPieces* out) const {
     std::vector<std::string_view> rest = {text};
     while (!rest.empty()) {

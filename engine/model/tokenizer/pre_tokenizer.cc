@@ -61,8 +61,8 @@ void GroupDigits(std::string_view text, std::vector<Match>* matches) {
   *matches = std::move(groups);
 }
 
-// The stretches of a word in order, matches and what is between them; empty ones are left out,
-// except that an empty match still cuts.
+// Returns the stretches of a word in order, matches and what is between them. Empty ones are left
+// out, except that an empty match still cuts.
 struct Stretch {
   size_t begin, end;
   bool is_match;
@@ -186,7 +186,7 @@ void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>
   }
 }
 
-// Steps that change the text of words.
+// Applies a step that changes the text of words.
 std::vector<Word> WordCutter::Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
                                       bool is_beginning, bool has_prefix, AlignedText* text) const {
   AlignedText made;

@@ -15,7 +15,7 @@
 
 namespace lectern {
 
-// What happens to the matches of a split, by the names of tokenizer.json: each becomes a word, is
+// How the matches of a split become words, by the names of tokenizer.json: each match is a word, is
 // removed, joins the word before or behind it, or joins neighbouring matches.
 enum class SplitBehavior {
   kIsolated,

@@ -219,7 +219,7 @@ std::string ErrorText(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-// A PCRE2 object, which knows how to free itself.
+// Frees a PCRE2 object with the function of its kind.
 template <auto kFree>
 struct Free {
   template <typename T>

@@ -32,7 +32,8 @@ std::string TakeFinished(std::string* pending) {
   return out;
 }
 
-// All that changes what text becomes, and which tokens begin and end it.
+// Returns all that changes what text becomes, and which tokens begin and end it, as bytes to be
+// hashed.
 std::string Describe(const TokenizerModel& model) {
   return model.bos_piece + '\n' + model.eos_piece + '\n' +
          SerializeTokenizerModel(model, model.add_dummy_prefix);
@@ -64,7 +65,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& 
     return MakeJsonTokenizer(bytes, path);
   }
   LECTERN_ASSIGN(TokenizerModel model, ParseTokenizerModel(bytes, path));
-  // Documents of builds that read no other file keep their model, where it is what it was.
+  // The identity is the file's bytes, as in builds that read no other file. The description is
+  // added only where the other files changed it, so that documents of those builds keep their
+  // model.
   const std::string alone = Describe(model);
   LECTERN_RETURN_IF_ERROR(ReadAdditions(env, path, &model));
   if (std::string whole = Describe(model); whole != alone) bytes += '\n' + whole;

@@ -22,14 +22,16 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
-// Whether a class of transformers is a language model, whatever its body is.
+// Whether a class of transformers is a language model, whatever its body is: its name has one of
+// these endings.
 bool IsLanguageModel(std::string_view class_name) {
   constexpr std::string_view kEndings[] = {"ForCausalLM", "Model", "ForConditionalGeneration"};
   return std::ranges::any_of(kEndings, [&](auto ending) { return class_name.ends_with(ending); });
 }
 
-// `architectures`, which transformers does not look at where it knows model_type: another name is
-// taken and said. Other heads than a language model's are refused.
+// Checks `architectures`, which transformers does not look at where it knows model_type: another
+// name than the architecture's is accepted with an assumption, a head that is no language model's
+// is refused.
 Status CheckClassNames(const ConfigFields& fields, const Architecture& architecture,
                        std::vector<std::string>* assumptions) {
   const Json* architectures = fields.Find("architectures");
