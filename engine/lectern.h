@@ -327,8 +327,9 @@ class Engine {
   enum class Depth { kHeaders, kEveryByte };
   Result<DamageList> Verify(std::string_view document, Depth depth);
 
-  // What changes the store, as lectern_engine_*: kReadOnly, kLocked.
-  // By id the document with all its names, by name the name; a document goes with its last one.
+  // These change the store, as lectern_engine_* do: kReadOnly, kLocked.
+  // Remove removes the document with all its names if it is called by its id, and else the name; a
+  // document goes with its last name.
   Result<Removed> Remove(std::string_view document);
   Result<Collected> Collect();                     // files that no reader can reach
   Result<Recovered> Recover();                     // the catalog, from the documents' shards

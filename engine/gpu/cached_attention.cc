@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kUse = "attention to the document";
 
-// What lies side by side is read as one.
+// Adds a range of rows; ranges that lie side by side become one.
 void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<AttentionRange>& ranges) {
   if (!ranges.empty() && ranges.back().kv_head == head && ranges.back().end == begin) {
     ranges.back().end = end;
@@ -200,7 +200,8 @@ Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache
     layer_rows_.push_back(first_row[entry.head] + entry.row);
     AddRange(entry.head, at, at + 1, ranges);
   }
-  // What is placed and does not come is nobody's.
+  // Takes the slots back from rows that were placed and did not come, if this function returns
+  // early.
   struct Placed {
     RowSlots& of;
     uint32_t layer;
@@ -234,7 +235,7 @@ Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache
   return entries.size() == entries_.size() ? Observe(args, rows, ranges) : Status();
 }
 
-// What is missing, to its places.
+// Brings the missing rows to the slots that were chosen for them.
 Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   const Dtype dtype = document_->document().kv_dtype();
   const size_t dim = args.query.queries.front().num_cols;

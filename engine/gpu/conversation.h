@@ -1,5 +1,6 @@
-// Keys and values of a conversation on a device (on the host: engine/attention/session_rows.h): the
-// tokens after the fixed context, exact, of all layers, in their order.
+// Holds the keys and values of a conversation on a device (on the host:
+// engine/attention/session_rows.h): the tokens after the fixed context, exact, of all layers, in
+// their order.
 #ifndef LECTERN_ENGINE_GPU_CONVERSATION_H_
 #define LECTERN_ENGINE_GPU_CONVERSATION_H_
 
@@ -14,7 +15,7 @@
 
 namespace lectern {
 
-// Of one session; one thread at a time. Rows are f16 or bf16.
+// Belongs to one session; one thread at a time. Rows are f16 or bf16.
 class DeviceConversation final : public Conversation {
  public:
   // Shares the stream, borrows the backend, which rounds, and the model's config.

@@ -67,7 +67,8 @@ std::byte* KvStaging::Half(DeviceStream& stream) {
   return half.data();
 }
 
-// What is filled now is the other half, to be copied from; this one is free.
+// Swaps the halves: the one that was filled is copied from now on, and the other is free to be
+// filled.
 Status KvStaging::Turn(DeviceStream& stream) {
   if (is_copying_) LECTERN_RETURN_IF_ERROR(stream.Wait());
   is_copying_ = true;

@@ -44,7 +44,7 @@ uint64_t DeviceActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
          c.vocab_size * sizeof(float);
 }
 
-// Of a head one item more than AttentionRowsPerItem wants, that is not full.
+// Each head may have one item more than AttentionRowsPerItem wants, which is not full.
 uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
                               uint32_t num_multiprocessors) {
   const uint64_t items = MostAttentionItems(num_multiprocessors) + num_kv_heads;

@@ -1,7 +1,7 @@
-// Attention of a step's query rows, which are the host's, over rows that a device has.
+// Lets a step's query rows, which are the host's, attend to rows that a device has.
 //
 // Queries are rounded to the type of the rows (f16 or bf16), products are summed in float: outputs
-// lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU.
+// lie within 2^-8 (bf16: 2^-5) of the largest value of the CPU's.
 #ifndef LECTERN_ENGINE_GPU_ROW_ATTENTION_H_
 #define LECTERN_ENGINE_GPU_ROW_ATTENTION_H_
 

@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kStepUse = "a step's attention";
 
 enum PartOf : size_t { kConversation, kExact, kSelected };
-// Of lse_: of all, and of the conversation alone, [kv heads][R]; of the tail, and of all that the
-// lookup knew, [kv heads][rows that choose].
+// The log-sum-exps that lse_ holds: of all keys, and of the conversation's alone, [kv heads][R]; of
+// the tail, and of everything that the lookup knew, [kv heads][rows that choose].
 enum LseOf : size_t { kOfAll, kOfConversation, kOfTail, kOfLookup, kNumLse };
 
 }  // namespace
@@ -28,19 +28,19 @@ struct DeviceStep::Layer {
   DeviceDocument::CodesUse codes_use;  // of sparse ones
   bool is_windowed = false, is_sparse = false;
   uint64_t bytes = 0;
-  // Of windowed ones: rows of each head, and where the first token of the conversation would stand
-  // among them.
+  // In windowed layers: the rows of each head, and where the first token of the conversation would
+  // stand among them.
   uint32_t num_rows = 0, end_position = 0;
-  // What is read whatever the lookup chooses: in exact_items_, and in places_ where each head's
-  // items begin [kv heads + 1].
+  // The rows that are read whatever the lookup chooses: their items in exact_items_, and in places_
+  // where each head's items begin [kv heads + 1].
   uint32_t first_item = 0, num_items = 0;
   size_t item_begin = 0;
   // For evidence, in places_: how many of these rows each head has [kv heads], and, where the layer
   // is sparse, which.
   size_t exact_counts = 0, exact_rows = 0;
   uint32_t most_exact = 0;
-  // Of sparse ones: in places_ the first row of each head that has codes [kv heads]; in extra_ the
-  // entries of its tail [kv heads].
+  // In sparse layers: in places_ the first row of each head that has codes [kv heads]; in extra_
+  // the entries of its tail [kv heads].
   size_t first_coded = 0, extra = 0;
   DeviceLookup::Share share;
   uint32_t rows_per_item = 0, most_items = 0;
@@ -474,7 +474,7 @@ Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   return stream.Check(CudaAttend(stream.stream(), args));
 }
 
-// Of the first `num_parts` parts.
+// Joins the first `num_parts` parts into one output.
 Status DeviceStep::Join(DeviceStream& stream, const Layer& layer, size_t num_parts, float* output,
                         float* lse) {
   CudaJoinArgs args = {};

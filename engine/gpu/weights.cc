@@ -10,7 +10,8 @@ namespace lectern {
 namespace {
 
 constexpr size_t kRowsPerItem = 64;
-// Of a matrix, so many bytes are converted before they are uploaded.
+// A matrix is converted in pieces of so many bytes before these are uploaded. Chosen without
+// measurement.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 bool IsFinite(uint16_t bits, Dtype dtype) {

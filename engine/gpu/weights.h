@@ -1,4 +1,4 @@
-// A model's weights on a device: matrices as f16 or bf16, everything else in f32.
+// Holds a model's weights on a device: matrices as f16 or bf16, everything else in f32.
 #ifndef LECTERN_ENGINE_GPU_WEIGHTS_H_
 #define LECTERN_ENGINE_GPU_WEIGHTS_H_
 

@@ -80,7 +80,7 @@ Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
                     Grouped(least) + kWayOut);
 }
 
-// Of the shards that a sparse prefill reads, and of one that takes the place of another.
+// Bytes of the shards that a sparse prefill reads, and of one that takes the place of another.
 uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, double budget) {
   if (budget >= 1) return 0;
   return (config.num_layers + 1) * ShardBytes(config, SpillDtype(dtype), tokens);

@@ -1,4 +1,4 @@
-// How far an indexing run is, and whether it shall stop.
+// Reports how far an indexing run is, and asks whether it shall stop.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
 

@@ -12,7 +12,7 @@
 namespace lectern {
 namespace {
 
-// What must be equal for an interrupted run to go on.
+// Returns everything that must be equal for an interrupted run to go on.
 std::string OptionsSignature(const IndexOptions& options, const std::string& gpu,
                              const std::string& date) {
   Json::Object object = {{"levels", Json(int64_t{options.num_levels})},

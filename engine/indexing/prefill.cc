@@ -13,7 +13,7 @@ namespace lectern {
 namespace {
 
 constexpr size_t kKeysPerItem = 512;  // of the second pass
-// Of a sparse prefill: tokens for which rows are chosen together, and those of them that choose.
+// In a sparse prefill rows are chosen together for so many tokens, and so many of these choose.
 constexpr size_t kBlockTokens = 128, kChoosingOfBlock = 16;
 
 // [tokens * group]: what each query row counts where `choosing` of the tokens choose.
@@ -62,7 +62,7 @@ class DocumentPrefill {
       const uint64_t end = std::min<uint64_t>(begin + kChunkTokens, tokens_.size());
       const Status chunk = Chunk(begin, end);
       if (chunk.code() == Code::kCancelled) {
-        // What is done stays done. The chunk that was cut runs again, from the same bytes.
+        // Finished chunks stay. The chunk that was cut runs again, from the same bytes.
         spill_.AbandonChunk();
         LECTERN_RETURN_IF_ERROR(spill_.Checkpoint());
         return chunk;
@@ -155,7 +155,7 @@ class DocumentPrefill {
     return {};
   }
 
-  // What each row of the chunk sees in windowed layers.
+  // Finds how many rows each row of the chunk sees in windowed layers.
   void FindWindows(uint64_t begin) {
     const auto first_of = [&](uint64_t token) {
       return token + 1 - std::min<uint64_t>(token + 1, config_.window);
@@ -178,7 +178,7 @@ class DocumentPrefill {
            end + shape.num_calibration > shape.num_tokens;
   }
 
-  // Of the chunk's tokens from `first_token` on.
+  // Lets the chunk's tokens from `first_token` on attend.
   Status Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const size_t rows = (end - begin) * config_.query_group();
     const size_t skipped = first_token * config_.query_group();
@@ -275,7 +275,7 @@ class DocumentPrefill {
     }
   }
 
-  // Of query rows [first, last) of the chunk.
+  // The attention state of query rows [first, last) of the chunk.
   AttentionState State(uint32_t head, size_t first, size_t last) {
     const Rows<float> output = transformer_.Grouped(activations_.attended, head, num_tokens_);
     const size_t rows = output.num_rows;
@@ -283,7 +283,7 @@ class DocumentPrefill {
             std::span(sum_).subspan(head * rows + first, last - first)};
   }
 
-  // What is not in clusters.
+  // Attends to the keys that are not in clusters.
   void AttendBlock(uint32_t layer, uint32_t head, size_t first, size_t last, size_t slot) {
     const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens_);
     const AttentionState state = State(head, first, last);
@@ -307,7 +307,7 @@ class DocumentPrefill {
          .scratch = {scratch_.data() + slot * scratch_size_, scratch_size_}});
   }
 
-  // What is, for tokens [first, last) of the chunk.
+  // Attends to the keys that are in clusters, for tokens [first, last) of the chunk.
   Status AddClusters(uint32_t layer, size_t first, size_t last) {
     const size_t group = config_.query_group();
     const std::vector<float> weights = BlockWeights(last - first, group);
@@ -354,7 +354,7 @@ class DocumentPrefill {
   std::vector<float> scratch_;                 // [threads][attention scratch]
   size_t scratch_size_;
   size_t num_tokens_ = 0;  // of the chunk
-  // Of a sparse prefill; keys before the first are in clusters.
+  // The clusters of a sparse prefill; keys before first_key_ are in them.
   std::optional<PrefillClusters> clusters_;
   uint64_t first_key_ = 0;
   AttentionWorkspace workspace_;

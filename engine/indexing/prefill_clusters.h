@@ -1,4 +1,5 @@
-// Clusters of what a document's prefill has behind it, for chunks that do not read all of it.
+// Keeps clusters of the part of a document that a prefill has behind it, for chunks that do not
+// read all of it.
 #ifndef LECTERN_ENGINE_INDEXING_PREFILL_CLUSTERS_H_
 #define LECTERN_ENGINE_INDEXING_PREFILL_CLUSTERS_H_
 
