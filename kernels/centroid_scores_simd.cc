@@ -403,8 +403,8 @@ void AssignNearest(const AssignNearestArgs& args) {
   float* packed = dots + kMostRows * kTileColumns;
   PackPanels(args.centroids, Dtype::kF32, 0, depth, packed);
   std::fill(args.labels.begin(), args.labels.end(), 0u);
-  // A block of points passes over all centroids while it is still in cache.
   std::fill(args.dots.begin(), args.dots.end(), kNoMass);
+  // A block of points passes over all centroids while it is still in cache.
   for (size_t block = 0; block < num_points; block += kPointBlock) {
     const size_t block_end = std::min(block + kPointBlock, num_points);
     for (size_t first = 0; first < num_columns; first += kTileColumns) {

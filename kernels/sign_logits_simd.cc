@@ -32,8 +32,9 @@ using Logits = hn::Vec<LogitTag>;
 constexpr size_t kByteLanes = HWY_MIN(HWY_LANES(uint8_t), kSignBlock);
 constexpr size_t kQuarter = kByteLanes / 4;  // rows whose logits are a vector
 
-// Table sums of one plane for kByteLanes rows and kQueries queries; `even` gets those of rows 0, 2,
-// …, `odd` those of rows 1, 3, ….
+// Adds up the table entries of one plane for kByteLanes rows and kQueries queries; `even` gets the
+// sums of rows 0, 2, …, `odd` those of rows 1, 3, …. Four entries (two bytes of a plane) are added
+// in a byte, which they fit (kLargestEntry), before the sum is widened to 16 bits.
 template <size_t kQueries>
 HWY_INLINE void SumTables(const std::byte* plane, size_t plane_bytes, const uint8_t* tables,
                           Sums (&even)[kQueries], Sums (&odd)[kQueries]) {

@@ -145,6 +145,8 @@ ThreadPool::Job* ThreadPool::TakeJob() {
   return nullptr;
 }
 
+// Posts a job, works on its items like a worker (as slot 0), closes the job when no item is left,
+// and waits for the workers that are still inside. The first exception of an item is thrown here.
 void ThreadPool::ParallelFor(size_t num_items, Body body) {
   if (num_items == 0) return;
   // One item, a pool without workers, or no free job: the caller runs everything itself.
@@ -157,10 +159,11 @@ void ThreadPool::ParallelFor(size_t num_items, Body body) {
   job->next.store(0, std::memory_order_relaxed);
   job->num_items = num_items;
   job->body = &body;
-  // Everything above is published by this store; workers that see kOpen see it too.
   job->has_thrown.store(false, std::memory_order_relaxed);
+  // Everything above is published by this store; workers that see kOpen see it too.
   job->state.store(kTaken | kOpen, std::memory_order_release);
   ++num_posted_;
+  // Of two items the caller takes one, so that one worker is enough.
   if (num_items > 2) {
     num_posted_.notify_all();
   } else {

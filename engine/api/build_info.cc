@@ -9,6 +9,8 @@
 
 namespace lectern {
 
+// Instruction sets are those that the kernels were compiled for; `instruction_set` is the one that
+// runs on this machine. Every bit of HWY_TARGETS is one set.
 std::string BuildInfoJson() {
   Json::Array instruction_sets;
   for (int64_t left = HWY_TARGETS; left != 0; left &= left - 1) {

@@ -240,6 +240,9 @@ bool DocumentSession::ReserveNextRow(double kv_budget) {
          ReserveRam(reserved_tokens_, reserved_rows_ + kReservedTokens, kv_budget).ok();
 }
 
+// Runs the question as one step and sees how its attention spreads over the document: sums_.masses
+// is the attention on each token, document_mass all of it. If it spreads widely, a sparse reading
+// may miss much, and AnswerWideQuestion warns or repeats the step with everything read.
 Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
                                                         const AskOptions& options, double& budget,
                                                         Answer& answer) {

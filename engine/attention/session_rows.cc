@@ -112,7 +112,8 @@ void SessionRows::Compress(uint32_t max_rows) {
   }
 }
 
-// Moves the kept rows (ascending) to the front and drops the others.
+// Moves the kept rows to the front and drops the others. `rows` ascends, so that no row is
+// overwritten before it has moved.
 void SessionRows::Keep(Head& head, std::span<const uint32_t> rows) {
   for (size_t to = 0; to < rows.size(); ++to) {
     const size_t from = rows[to];  // >= to

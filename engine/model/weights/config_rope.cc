@@ -71,6 +71,8 @@ class RopeReader {
     return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
   }
 
+  // As transformers' _compute_yarn_parameters: unless `attention_factor` is given, it is
+  // 0.1 ln(factor) + 1, or a quotient of two such terms where both mscale fields are there.
   Status Yarn() {
     recipe_->kind = RopeRecipe::Kind::kYarn;
     LECTERN_RETURN_IF_ERROR(OriginalPositions());
