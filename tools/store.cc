@@ -247,7 +247,7 @@ class Store {
   int Show() {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());
-    // Of a damaged document the rest is shown all the same.
+    // If a document is damaged, the rest is shown all the same.
     auto plan = engine_.ShowPlan(details->document.id);
     const std::string how =
         plan.ok() ? PlanText(*plan) : "plan         " + plan.error().message + "\n";

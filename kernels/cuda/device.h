@@ -157,8 +157,9 @@ class HostBuffer {
   size_t size_ = 0;
 };
 
-// What was enqueued on a stream between Begin and End, to be enqueued again by one call: a decode
-// step is some hundred small kernels, each a few microseconds of launching.
+// Records what is enqueued on a stream between Begin and End, so that one call can enqueue it
+// again: a decode step is some hundred small kernels, and launching each one takes a few
+// microseconds.
 class CudaGraph {
  public:
   static CudaStatus Begin(CudaStream& stream) {

@@ -43,7 +43,7 @@ struct CudaDeviceInfo {
   uint32_t shared_bytes_per_block = 0;  // the most that one can ask for
 };
 
-// What a launch looks like: found by host code (*.cc), checked by tests without a GPU.
+// The shape of a launch. Host code (*.cc) computes it, so that tests check it without a GPU.
 struct CudaGrid {
   uint32_t x = 1, y = 1, z = 1;  // blocks
   uint32_t threads = 0;          // of a block
@@ -67,7 +67,7 @@ struct CudaKernels {
   CudaStatus (*measure_memory)(int device, uint64_t* free_bytes);  // takes the device into use
   CudaStatus (*allocate)(int device, size_t bytes, void** data);
   void (*release)(int device, void* data);
-  // Of the host, for fast copies.
+  // Memory of the host that the device copies from and to fast.
   CudaStatus (*allocate_pinned)(int device, size_t bytes, void** data);
   void (*release_pinned)(void* data);
   CudaStatus (*create_stream)(int device, CudaStreamHandle** stream);

@@ -71,8 +71,8 @@ CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& ar
 struct CudaLookupPass {
   CudaLookupArgs lookup;
   uint32_t num_tiles;  // of the largest head: of kTokenTileKeys clusters; a question: parts
-  // Of few rows: masses [kFewRows][num_clusters]; [heads][tiles][kFewRows]. Of many: [heads][parts]
-  // [R], and lse [heads][R] times log2(e), the known included.
+  // For few rows: masses [kFewRows][num_clusters]; [heads][tiles][kFewRows]. For many:
+  // [heads][parts][R], and lse [heads][R] times log2(e), the known included.
   float* masses;
   float* partial_max;
   float* partial_sum;

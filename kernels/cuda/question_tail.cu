@@ -1,10 +1,11 @@
-// What a question's lookup leaves: of each group the mass of the rows that are not listed.
+// The last kernels of a question's lookup: they find for each group the mass of the rows that are
+// not listed.
 #include "kernels/cuda/question_lookup.cuh"
 
 namespace lectern {
 namespace {
 
-// Of refined rows [begin, end) those that are listed: how many, and their masses at two columns.
+// The listed ones among refined rows [begin, end): their number, and their masses at two columns.
 struct ReadRows {
   uint32_t count;
   float masses[2];

@@ -10,8 +10,9 @@ struct CudaRowCosinesArgs {
   DeviceRows before, after;  // [M, C] f32, finite
   float* cosines;            // out [M]
 };
-// Of the angle between rows: <before, after> / (|before| |after|), 1 where a row is zero. Within
-// 1e-5 of the same in double; each is a sum in one order, whatever ran when.
+// Finds the cosine of the angle between rows: <before, after> / (|before| |after|), 1 where a row
+// is zero. The result is within 1e-5 of the same in double; each is a sum in one order, whatever
+// ran when.
 CudaStatus CudaRowCosines(const CudaStream& stream, const CudaRowCosinesArgs& args);
 
 }  // namespace lectern

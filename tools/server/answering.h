@@ -102,7 +102,8 @@ class Answering {
   // As Engine::Open, but idle sessions go where there is no memory.
   api::Result<api::Session> Open(const std::string& document);
 
-  // Of a document by name or id; `document` itself where it has none.
+  // Returns the name of a document that is given by name or id; `document` itself where it has
+  // none.
   std::string DocumentName(const std::string& document);
 
   HttpResponse ErrorResponse(const api::Error& error, const HttpRequest& request) const;

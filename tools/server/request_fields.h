@@ -17,7 +17,8 @@ class RequestFields {
  public:
   // INVALID_ARGUMENT: not a JSON object, or too deep.
   static Result<RequestFields> Parse(std::string_view body);
-  // Of a request's query, whose values are all texts: Number reads one, Boolean and Whole none.
+  // Reads the fields of a request's query, whose values are all texts: Number reads one, Boolean
+  // and Whole none.
   static RequestFields OfQuery(const std::map<std::string, std::string, std::less<>>& query);
 
   // Nothing where the member is missing or null. A wrong type or range is an error of Finish.

@@ -180,7 +180,7 @@ class ResponseEvents {
     fields["sequence_number"] = number_++;
     return events_.Send(type, Json(std::move(fields)).Dump());
   }
-  // Of the only part of the only message.
+  // Sends an event about the only part of the only message.
   bool SendPart(const std::string& type, Json::Object fields) {
     fields["item_id"] = response_.message_id();
     fields["output_index"] = 0;
