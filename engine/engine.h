@@ -38,7 +38,7 @@ class Engine {
   // The same for a text file, which is read here. Also the codes of ReadTextFile
   // (engine/indexing/text_file.h). `source` and `path` of the options are set from the file.
   virtual Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) = 0;
-  // What Index would cost. Changes nothing; codes of Index.
+  // Estimates what Index would cost, and changes nothing. Codes of Index.
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
 
   // Opens a conversation. `document` is an id, a name, the end of a source's path that includes a

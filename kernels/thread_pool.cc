@@ -163,7 +163,7 @@ void ThreadPool::ParallelFor(size_t num_items, Body body) {
   // Everything above is published by this store; workers that see kOpen see it too.
   job->state.store(kTaken | kOpen, std::memory_order_release);
   ++num_posted_;
-  // Of two items the caller takes one, so that one worker is enough.
+  // The caller takes one of two items, so that one worker is enough.
   if (num_items > 2) {
     num_posted_.notify_all();
   } else {

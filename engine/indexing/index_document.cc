@@ -274,7 +274,7 @@ class Indexer {
     return catalog_.FindReadyByName(name.substr(name.find_last_of('/') + 1));
   }
 
-  // Of what is clustered of a head at most.
+  // The shape of the largest clustering of a head.
   AssignShape HeadShape() const {
     return {.num_points = layout_.num_tokens,
             .num_centroids = MostCentroids(layout_.num_tokens, LevelFractions(layout_.num_levels)),
@@ -440,7 +440,7 @@ class Indexer {
     return {};
   }
 
-  // Of the RoPE that clusters are to be made without.
+  // The frequencies of the RoPE that is undone before keys are clustered; empty: it stays.
   std::span<const float> UndoneFrequencies() const {
     if (options_.cluster_keys == "stored") return {};
     return rope_.frequencies;

@@ -58,10 +58,10 @@ struct EngineOptions {
   std::string chat_template = {};
   // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
   // "cuda:N", or "auto": the first GPU, or, where there is none that will do, the CPU; reports and
-  // answers then warn "cpu_fallback". What a GPU computes lies within a stated tolerance of what
-  // the CPU does (engine/gpu/linear_layers.h, engine/gpu/prefill.h). It is no part of what a
-  // document is: one that is there is not indexed again because of it. But keys of two of them are
-  // never mixed: a run that was interrupted on another one begins anew.
+  // answers then warn "cpu_fallback". The results of a GPU lie within a stated tolerance of the
+  // CPU's (engine/gpu/linear_layers.h, engine/gpu/prefill.h). The device is no part of a document's
+  // identity: a document that is there is not indexed again because of it. But keys of two devices
+  // are never mixed: a run that was interrupted on another one begins anew.
   std::string device = {};
   uint64_t device_memory_bytes = 0;  // of the GPU; 0: what is free when the engine is made, nearly
   const CudaKernels* cuda_kernels = nullptr;  // for tests; nullptr: those of liblectern_cuda.so.1

@@ -1,9 +1,9 @@
 // A CUDA device as the rest of Lectern sees it: memory, streams, graphs and errors, in plain C++.
 //
-// What runs on the device lies in a library of its own, liblectern_cuda.so.1, which is loaded when
-// a device is asked for: liblectern starts on machines that have neither a GPU nor a driver, and
-// has no part of the CUDA toolkit in it. The library is met through one table of functions
-// (kernels.h), so that tests can put an emulation in its place.
+// The code that runs on the device lies in a library of its own, liblectern_cuda.so.1, which is
+// loaded when a device is asked for: liblectern starts on machines that have neither a GPU nor a
+// driver, and has no part of the CUDA toolkit in it. The library is met through one table of
+// functions (kernels.h), so that tests can put an emulation in its place.
 //
 // Thread rule: a stream is used by one thread at a time; different streams by different threads.
 // Work of a stream runs in the order it was enqueued, and errors of it may show up at any later

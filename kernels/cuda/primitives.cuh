@@ -110,8 +110,8 @@ __device__ __forceinline__ void LoadTransposedMatrices(uint32_t (&r)[4], const v
                : "memory");
 }
 
-// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. Of lane
-// l, g = l / 4, t = l % 4:
+// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. In lane
+// l, with g = l / 4 and t = l % 4:
 //   a: (g, 2t..), (g + 8, 2t..), (g, 2t + 8..), (g + 8, 2t + 8..)     two elements a register
 //   b: (2t.., g), (2t + 8.., g)
 //   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)

@@ -27,7 +27,7 @@ api::Result<std::string> DecodeHtml(std::string_view bytes, const HtmlOptions& o
 
 // Returns the part of a page that a reader came for. Scripts, styles and hidden elements are left
 // out; so are nav, aside, header and footer (those of an article stay) and forms, unless these hold
-// most of the page. Of the rest the main element is taken, else the article that has half of it,
+// most of the page. The main element of the rest is taken, else the article that has half of it,
 // else the innermost block that has four fifths of the text outside links. Blocks are lines,
 // paragraphs, headings, lists and tables stand between empty lines, list items begin with "- " or
 // their number, cells are parted by " | ", pre is kept. Valid UTF-8. EMPTY_DOCUMENT,
