@@ -547,6 +547,8 @@ class LocalEngine : public Engine {
 
 }  // namespace
 
+// Checks the options that need no model, and finds backend and GPU. Models and documents are opened
+// when they are first used.
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try {
   if (options.store.empty()) {
     return Status(Code::kInvalidArgument, "no store given").WithParam("store");

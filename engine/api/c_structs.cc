@@ -146,6 +146,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   return options;
 }
 
+// Turns the caller's options into the engine's, field by field; a value that is none names its
+// field.
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   LECTERN_ASSIGN(const lectern_index_options read, ReadStruct(given));
   IndexOptions options;

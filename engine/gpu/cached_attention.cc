@@ -70,6 +70,8 @@ Status DeviceAttention::Attend(const Args& args, std::span<const Part> parts) {
   return reads_all ? AttendStaged(args, parts) : AttendCached(args, parts);
 }
 
+// Attends to rows of a layer that stays on the device. A part is either a range of rows or a list
+// of chosen ones; lists go into one array of row numbers, which the kernel follows.
 Status DeviceAttention::AttendResident(const Args& args, const DeviceDocument::Layer& layer,
                                        std::span<const Part> parts) {
   DeviceKv rows = layer.rows.view();
@@ -319,6 +321,8 @@ Status DeviceAttention::AttendStaged(const Args& args, std::span<const Part> par
   return attend();
 }
 
+// Attends to a windowed layer: each token sees its own window, so all rows of the layer are given,
+// with the first one's position and the window. Rows that do not stay are brought first.
 Status DeviceAttention::AttendWindow(const Args& args, uint64_t first_position,
                                      uint32_t window) {
   const WaitsForStream wait(*stream_);

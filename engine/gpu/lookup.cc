@@ -509,6 +509,8 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, cons
   }
 }
 
+// Downloads the tail's log masses. Groups whose rows are all listed have none left (-infinity for
+// every query row) and are dropped; the others become ranges of clusters.
 Status DeviceLookup::BringTail(const DeviceCodes& codes, const LookupArgs& args,
                                std::vector<HeadSelection>& selections) {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;

@@ -75,6 +75,9 @@ void DeviceStep::Release() {
   refused_.reset();
 }
 
+// Gets the device ready for a step, and says whether it can run there. It cannot if the caller
+// wants another rule, a bound on missed mass or budgets by head, or if memory does not suffice; a
+// plan that was refused once is not tried again.
 Result<bool> DeviceStep::Begin(const StepPlan& plan) {
   const bool is_plain = plan.rule.kind == Rule::kDefault && plan.max_missed < 0;
   if (!is_plain || plan.conversation != conversation_.get()) {
@@ -121,6 +124,9 @@ Result<bool> DeviceStep::Prepare(const Plan& plan) {
   return is_ready;
 }
 
+// Prepares everything that does not change while the plan stands: the query rows that choose, with
+// their weights, and the places and items of every layer. False: a layer's rows or codes are not on
+// the device.
 Result<bool> DeviceStep::TryPrepare() {
   host_places_.clear();
   host_items_.clear();
@@ -147,6 +153,9 @@ Result<bool> DeviceStep::TryPrepare() {
   return true;
 }
 
+// Adds the places and items of a layer: for all of its rows, or for the exact ones if it is sparse;
+// then also its share of the budget, its exact rows one by one (for evidence), and room for the
+// items of rows that the lookup will choose.
 Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> heads) {
   const Document& document = document_->document();
   Layer& layer = layers_.emplace_back();
@@ -322,6 +331,9 @@ Status DeviceStep::FollowConversation() {
   return {};
 }
 
+// Enqueues one layer's attention. With codes: conversation and exact rows first, whose joined
+// log-sum-exp the lookup needs, then the lookup and the rows it chose; at the end all parts are
+// joined into the output.
 Status DeviceStep::Attend(uint32_t number, Activations& a, size_t row) {
   DeviceStream& stream = *a.stream;
   const Layer& layer = layers_[number];
@@ -419,6 +431,8 @@ Status DeviceStep::AttendExact(DeviceStream& stream, const Layer& layer) {
   return stream.Check(CudaAttend(stream.stream(), args));
 }
 
+// Enqueues the lookup of a sparse layer, which writes the chosen rows and cuts them into items for
+// the attention that follows, so that the host need not wait for them.
 Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   const Layer& layer = layers_[number];
   const DeviceCodes& codes = *layer.codes_use.codes();

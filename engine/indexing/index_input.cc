@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kLeastPrefillBudget = 0.02;
 
+// Checks every option that can be wrong by itself or with this model.
 Status CheckOptions(const Model& model, const IndexOptions& options) {
   const auto wrong = [](const char* param, const std::string& message) {
     return Status(Code::kInvalidArgument, message).WithParam(param);
@@ -120,6 +121,9 @@ Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
   return least;
 }
 
+// Cleans the text, checks it and the options, and encodes it; then fixes the settings that depend
+// on its length, such as retention: short documents are never clustered, so nothing of them is
+// evicted. The identity comes last, since it depends on all of these.
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options) {
   LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));

@@ -115,6 +115,7 @@ void AddNames(const NamePlan& names, bool keeps, IndexReport* report) {
       (keeps ? "" : ": it is of the same text, indexed with another model or other options"));
 }
 
+// The report of a document that was there already, from its row of the catalog.
 IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
                            const IndexOptions& options) {
   IndexReport report;

@@ -521,6 +521,8 @@ __global__ __launch_bounds__(
 
 // ---- What refined rows draw, by their fine codes: four lanes a row
 
+// Four lanes add up a row's weighted masses, 16 columns at a time. Scores are stored and counted in
+// buckets, from which the cut of the list is found.
 __global__ __launch_bounds__(kRowThreads) void QuestionScoresKernel(const QuestionPass pass) {
   WaitForEarlierKernels();
   constexpr uint32_t kRows = kRowThreads / 4;

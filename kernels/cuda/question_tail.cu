@@ -10,6 +10,8 @@ struct ReadRows {
   uint32_t count;
   float masses[2];
 };
+// A warp looks at 32 refined rows at a time and finds the listed ones by their scores, which are
+// below 0. Masses are loaded four rows at a time, so that loads overlap.
 __device__ __forceinline__ ReadRows SumListed(const QuestionPass& pass, uint32_t head,
                                               uint32_t begin, uint32_t end, uint32_t column) {
   constexpr uint32_t kAtOnce = 4;

@@ -425,6 +425,8 @@ __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLook
 
 // ---- Scores of the rows that are refined
 
+// Each thread scores kRowsPerThread refined rows over all query rows that choose. Scores are stored
+// and counted in buckets, from which the cut of the list is found.
 __global__ __launch_bounds__(kRowThreads,
                              kRowBlocks) void ScoresKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();

@@ -225,6 +225,9 @@ struct BestRows {
   uint32_t taken[kRowsPerThread];
   uint32_t at;
 };
+// Rows of buckets above the cut are all taken; of the cut's own bucket the first ones are, as many
+// as are still wanted. For that each thread must know how many such rows lie before its own, in its
+// block (BlockScan) and in earlier blocks (CountsBefore).
 __device__ __forceinline__ BestRows FindBest(const RowSelection& selection, uint32_t tile,
                                              const uint32_t (&buckets)[kRowsPerThread],
                                              const uint32_t (&sizes)[kRowsPerThread]) {
