@@ -446,7 +446,9 @@ class LocalEngine : public Engine {
     SessionDevice device;
     std::shared_ptr<StepBatch> batch;
   };
-  // For a model that ModelFor returned.
+  // Decides where a session on this document works: on the device if the model is there and its
+  // kernels can read the document's rows, which sessions then share (DeviceDocument); else on the
+  // CPU, with the reason in `fallback`. `model` is one that ModelFor returned.
   Result<Placed> PlacedOf(const std::shared_ptr<const Document>& document,
                           const std::shared_ptr<const Model>& model) {
     std::lock_guard lock(mutex_);
@@ -473,7 +475,7 @@ class LocalEngine : public Engine {
     return placed;
   }
 
-  // For a model that ModelFor returned. With mutex_ held.
+  // For a model that ModelFor returned; the caller holds mutex_.
   OpenModel& OpenOf(const std::shared_ptr<const Model>& model) {
     const auto found = std::ranges::find_if(
         models_, [&](const auto& other) { return other.second.model == model; });

@@ -10,6 +10,8 @@
 namespace lectern {
 namespace {
 
+// Says what is wrong with keys and values for these queries; nullptr: nothing. Logits may stand in
+// for the keys (the tail), and then need no keys and no scales of them.
 const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   const bool has_keys = kv.logits == nullptr;
   if ((has_keys && kv.keys == nullptr) || kv.values == nullptr) return "no keys or values";

@@ -63,7 +63,8 @@ struct CudaSelectRowsArgs {
   const float* log_counts = nullptr;
   float* tail_bias = nullptr;  // out [num_clusters]
 };
-// Ascending as the clusters' rows are, whatever ran when: no atomic appends.
+// Lists the rows of the selected clusters, ascending as the clusters' rows are. The order does not
+// depend on what ran when: there are no atomic appends.
 CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& args);
 
 // ---- What launches are given

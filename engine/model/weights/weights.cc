@@ -311,7 +311,7 @@ Result<std::vector<std::string>> Weights::DropUnneeded(TensorFiles& all,
     const bool is_copy = name == kOutput && config.tie_word_embeddings;
     if (!is_needed && !is_copy && !IsOfOtherParts(name, config) && !IsTable(name)) {
       LECTERN_ASSIGN(const bool is_neutral, IsNeutral(name, tensor, all));
-      is_needed = !is_neutral;  // or refused
+      is_needed = !is_neutral;  // else it stays, and Load refuses it by name
     }
     if (is_needed) {
       ++at;
