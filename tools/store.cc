@@ -1,4 +1,5 @@
-// lectern-store: what is in the store, whether it is whole, its plans, and how to be rid of it.
+// lectern-store shows, checks, changes and removes the documents of a store, and copies them to and
+// from single files.
 #include <cstdio>
 #include <optional>
 #include <string>

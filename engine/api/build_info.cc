@@ -1,4 +1,5 @@
-// LECTERN_BUILD_… are of engine/CMakeLists.txt, which also hands on what the kernels tell Highway.
+// engine/CMakeLists.txt defines LECTERN_BUILD_…, and gives this file the same settings of Highway
+// that the kernels have, so that HWY_TARGETS is theirs.
 #include "engine/api/build_info.h"
 
 #include <hwy/targets.h>

@@ -1,5 +1,6 @@
-// The table through which liblectern_cuda.so.1 is met, and what is in it. C++17 and plain data
-// only: one side is compiled by nvcc, or by the tests' emulation.
+// The table of functions through which liblectern calls liblectern_cuda.so.1, with the types of
+// their arguments. C++17 and plain data only: one side is compiled by nvcc, or by the tests'
+// emulation.
 #ifndef LECTERN_KERNELS_CUDA_KERNELS_H_
 #define LECTERN_KERNELS_CUDA_KERNELS_H_
 

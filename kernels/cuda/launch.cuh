@@ -1,4 +1,4 @@
-// How kernels are enqueued, and the launches that the table holds.
+// Enqueues kernels on streams, for the launches that the table of kernels.h holds.
 #ifndef LECTERN_KERNELS_CUDA_LAUNCH_CUH_
 #define LECTERN_KERNELS_CUDA_LAUNCH_CUH_
 

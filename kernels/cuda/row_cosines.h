@@ -1,4 +1,5 @@
-// How much rows turned, on a CUDA device: what a layer's attention does to the residual stream.
+// Measures how much rows turned, on a CUDA device: how a layer's attention changes the residual
+// stream.
 #ifndef LECTERN_KERNELS_CUDA_ROW_COSINES_H_
 #define LECTERN_KERNELS_CUDA_ROW_COSINES_H_
 

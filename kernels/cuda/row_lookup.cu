@@ -1,4 +1,4 @@
-// Logits, scores and masses of the rows that have slots, by row codes and fine codes.
+// Finds logits, scores and masses of the rows that have slots, by row codes and fine codes.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_lookup.cuh"
 

@@ -1,4 +1,5 @@
-// Device code of row_select.h: entries in tiles, counts of their scores, and which are the best.
+// The device code of row_select.h: it counts entries by their scores, tile by tile, and finds the
+// best of them.
 #ifndef LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 #define LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 

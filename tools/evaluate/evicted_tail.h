@@ -1,4 +1,5 @@
-// Retention with a tail: what a document does not keep stands in through clusters of the whole one.
+// Evaluates retention with a tail: rows that a document does not keep are represented by clusters
+// of the whole document.
 #ifndef LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 #define LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 

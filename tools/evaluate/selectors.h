@@ -1,4 +1,4 @@
-// Selectors: what chooses, in the place of Lookup, what a step reads.
+// Makes selectors: functions that choose, in the place of Lookup, the rows that a step reads.
 #ifndef LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 #define LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 

@@ -1,4 +1,4 @@
-// HTML -> the text of its main content.
+// Extracts the text of a page's main content from HTML.
 #ifndef LECTERN_TOOLS_INGEST_HTML_H_
 #define LECTERN_TOOLS_INGEST_HTML_H_
 

@@ -1,4 +1,5 @@
-// A question on its way: document opened, slot taken, generated under watch.
+// Answers a question for a client: opens the document, takes a slot, and generates the answer while
+// it watches whether the client is still there.
 #ifndef LECTERN_TOOLS_SERVER_ANSWERING_H_
 #define LECTERN_TOOLS_SERVER_ANSWERING_H_
 

@@ -1,4 +1,4 @@
-// Text of HTTP headers, which is ASCII whatever the locale: case, blanks, lists.
+// Handles the text of HTTP headers, which is ASCII whatever the locale: case, blanks, lists.
 #ifndef LECTERN_TOOLS_SERVER_ASCII_H_
 #define LECTERN_TOOLS_SERVER_ASCII_H_
 

@@ -1,4 +1,4 @@
-// One client's socket, and the list of all that are open.
+// Reads from and writes to one client's socket, and keeps the list of all that are open.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_H_
 

@@ -1,5 +1,5 @@
-// The fields that chat completions and responses share: how tokens are drawn, how likely they were,
-// and what Lectern does not do. OPENAI.md has all of them.
+// Reads the fields that chat completions and responses share: how tokens are drawn, how likely they
+// were, and features that Lectern does not have. OPENAI.md has all of them.
 #ifndef LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 

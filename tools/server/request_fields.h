@@ -1,4 +1,4 @@
-// The members of a JSON request body, read once each; what is wrong is kept, the first of it.
+// Reads the members of a JSON request body, each once, and remembers the first error.
 #ifndef LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 
