@@ -138,7 +138,8 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(std::string_view)> on_text = {};
   uint64_t max_session_rows = 0;  // of the conversation stay after the answer, at least 64; 0: all
   std::stop_token stop = {};      // as Session::Cancel, at the next piece of text at the latest
-  // With a session's first question: what was said before, elsewhere, as the chat template has it.
+  // What was said elsewhere before a session's first question, as the chat template has it; only
+  // with that question.
   std::vector<Turn> turns = {};
   std::string instructions = {};
   std::function<bool(std::string_view)> on_reasoning = {};  // as on_text: what the model thinks
@@ -183,8 +184,9 @@ class Session {
   void Cancel();  // ends the ask that runs now, within 250 ms
   // The indexed text, into which all offsets point. Valid until the session is destroyed.
   std::string_view text() const;
-  // As the document's model reads `text` alone, without template and control tokens; also while the
-  // session answers. kInvalidArgument (not UTF-8), kLimitExceeded (16 MiB).
+  // Returns the tokens that the document's model reads `text` as, by itself, without template and
+  // control tokens; also while the session answers. kInvalidArgument (not UTF-8), kLimitExceeded
+  // (16 MiB).
   Result<std::vector<lectern_token>> Tokenize(std::string_view text) const;
 
  private:

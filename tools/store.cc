@@ -117,7 +117,7 @@ std::string PrefillText(const api::Document& document) {
   return std::string("sparse, reading ") + percent + " %";
 }
 
-// All of them, or the one that it will have.
+// Lists all names of a document, or the one that it will have.
 std::string NamesText(const api::Document& document) {
   if (document.names.empty()) return document.name;
   std::string text;

@@ -217,7 +217,8 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
   // Sums of masses and squares per token, and the running layer's logits with the last token.
   const uint64_t evidence =
       num_document_tokens * (2 * sizeof(double) + config.num_heads * sizeof(float));
-  // One token more, for its row in shared steps.
+  // The activations hold one token more, because steps of one token that sessions share need a row
+  // there.
   const uint64_t activations =
       ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
   const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;

@@ -166,7 +166,7 @@ class DocumentSession : public Session {
   SessionConversation conversation_;
   Probe probe_;
   Settings settings_;
-  // With a device that holds the document's rows.
+  // Set if a device holds the document's rows.
   std::unique_ptr<DeviceAttention> device_attention_;
   std::unique_ptr<DeviceStep> device_step_;            // likewise
   std::unique_ptr<HostStep> host_step_;

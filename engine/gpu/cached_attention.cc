@@ -147,8 +147,8 @@ Status DeviceAttention::FindLogits(const Args& args, const DeviceKv& rows,
   return stream_->Wait();
 }
 
-// As many rows at a time as the cache has slots. Where it would be filled anew again and again, and
-// where there is none, rows are brought for this call alone.
+// Attends to chosen rows by way of the cache, as many rows at a time as it has slots. If there is
+// no cache, or if it would be filled anew again and again, rows are brought for this call alone.
 Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> parts) {
   constexpr size_t kMostTurns = 8;
   entries_.clear();
@@ -166,7 +166,8 @@ Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> par
     while (done < entries_.size() && entries_.size() <= kMostTurns * room) {
       const size_t end = std::min(entries_.size(), done + room);
       const Status status = AttendCachedRows(args, *use.cache(), done, end);
-      // Nothing was added then: memory is taken before.
+      // If memory did not suffice, nothing was added to the states yet, because memory is taken
+      // first.
       if (status.code() == Code::kOutOfMemory) {
         (void)stream_->Wait();
         use.GiveBack();
@@ -272,7 +273,7 @@ Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   return {};
 }
 
-// As many rows at a time as there is room for.
+// Attends to rows that are brought for this call alone, as many at a time as there is room for.
 Status DeviceAttention::AttendStaged(const Args& args, std::span<const Part> parts) {
   const Dtype dtype = document_->document().kv_dtype();
   const size_t dim = args.query.queries.front().num_cols;

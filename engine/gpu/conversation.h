@@ -34,7 +34,7 @@ class DeviceConversation final : public Conversation {
   Status Store(CudaStream& stream, uint32_t layer, size_t num_tokens, const float* keys,
                const float* values, uint32_t first, const uint32_t* step = nullptr) const;
 
-  // The same of floats of the host. Waits.
+  // Does the same with floats of the host. Waits.
   Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                 uint32_t first);
   // Waits. Errors as DeviceRowAttention's.

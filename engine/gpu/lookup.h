@@ -63,12 +63,14 @@ class DeviceLookup {
     uint32_t num_coded, num_refined, num_wanted;  // of all heads
     uint64_t bytes;                               // that are read in all, exact rows included
   };
-  // By so many query rows of a head, at most kMostLookupQueries: as index/lookup.h's.
+  // Finds the share for so many query rows of a head, at most kMostLookupQueries, by the rules of
+  // index/lookup.h.
   static std::optional<Share> ShareOfToken(std::span<const HeadIndex> heads, double kv_budget,
                                            bool tail, size_t num_query_rows);
-  // Every row code is read, as products of a question's many rows hide that, and what is left goes
-  // to rows and to four times as many fine codes; where too little would be left, row codes of the
-  // best clusters, as index/lookup.h's.
+  // Finds the share for a question. Every row code is read, because the products with a question's
+  // many rows hide that time; the rest of the budget goes to rows and to four times as many fine
+  // codes. Where too little would be left, row codes of the best clusters alone are read, by the
+  // rules of index/lookup.h.
   static std::optional<Share> ShareOfQuestion(std::span<const HeadIndex> heads, double kv_budget,
                                               bool tail, size_t num_query_rows);
 

@@ -63,12 +63,12 @@ uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& 
 uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // Bytes of host memory for a chunk's keys and values on their way to the spill.
 uint64_t PrefillHostBytes(const ModelConfig& config, Dtype dtype, uint64_t num_tokens);
-// Beside the weights, where no layer stays.
+// Bytes that a prefill takes beside the weights if no layer stays.
 uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // Bytes that indexing, and rows of documents that are asked, leave free: a session that is opened
 // meanwhile can ask, and has room there for a question and a long answer.
 uint64_t DeviceRoomForAsking(const ModelConfig& config);
-// As CheckDevicePlan.
+// Checks that a prefill fits, as CheckDevicePlan does for asking.
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
                         const RamLimit& memory);
 

@@ -61,7 +61,7 @@ Status DevicePrefill::TakeLayers() {
   return {};
 }
 
-// With the rows that an interrupted run left in the spill.
+// Takes memory for a layer's rows, and uploads the rows that an interrupted run left in the spill.
 Result<DeviceKvRows> DevicePrefill::TakeLayer(uint32_t layer) {
   DeviceStream& stream = *a_.stream;
   const WaitsForStream wait(stream);

@@ -88,12 +88,12 @@ class DeviceDocument {
 
   // Which of a layer's rows a step reads: those that were chosen, or all.
   enum class Reads { kSome, kAll };
-  // Each brings what it hands out, verified, where there is room and it is not there, and waits
-  // where another thread brings it. kChecksumMismatch, kCorrupt, errors of Device::Check but for
-  // want of memory.
+  // UseLayer and UseCodes bring rows or codes that are not on the device, verified, if there is
+  // room, and wait while another thread brings them. kChecksumMismatch, kCorrupt, errors of
+  // Device::Check except for lack of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging, Reads reads = Reads::kSome);
-  // None where the document has no codes, or one that its queries' type does not hold.
+  // The result is empty if the document has no codes, or one that its queries' type does not hold.
   Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                             KvStaging& staging);
 

@@ -25,7 +25,7 @@ class DeviceRowAttention {
 
   // Rounds the queries for rows of this type, and brings them. Enqueued: the next Attend waits.
   Status BringQueries(const RowQuery& args, Dtype rows);
-  // Those that were brought, from token `first` on.
+  // The queries that were brought, from token `first` on.
   DeviceQueries queries(size_t first, size_t num_tokens) const;
   // Adds attention over the ranges of `rows`, each head's in their order; source 0 of them. Waits.
   // Where rows are causal, `rows.first_position` is that of the first token. Errors of DeviceArray

@@ -115,7 +115,7 @@ class DeviceWeightsLoader {
     const WeightMatrix& from;
     std::vector<size_t> order = {};
   };
-  // One below the other.
+  // Uploads several matrices as one, one below the other.
   Status Upload(const std::vector<Part>& parts, DeviceWeights::Matrix& to) {
     to.num_cols = parts.front().from.num_cols();
     for (const Part& part : parts) to.num_rows += part.from.num_rows();

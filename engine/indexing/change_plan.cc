@@ -117,7 +117,7 @@ class PlanChanger {
     return Copy(*document, kDocumentFile);
   }
 
-  // The same sections, but for the options, under the new generation.
+  // Writes the same sections, except the options, under the new generation.
   Status Copy(const ShardReader& from, const std::string& file) {
     ShardHeader header = from.header();
     header.generation = row_.generation;

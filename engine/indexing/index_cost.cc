@@ -97,7 +97,7 @@ uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads
 }
 
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
-  // As given, cleaned, tokenised; ids and ranges.
+  // The text is held as it was given, cleaned and tokenised; then there are ids and ranges.
   return 8 * text_bytes + 2 * document_tokens * 20;
 }
 

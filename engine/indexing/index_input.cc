@@ -99,7 +99,8 @@ std::string RetentionText(const Retention& retention, uint64_t seed) {
   return all + text;
 }
 
-// Nothing of an exact one: what it says of a document came before there were others.
+// Describes a sparse prefill for a document's id. An exact one adds nothing, so that ids from
+// before there were others stay.
 std::string PrefillText(double budget) {
   if (budget >= 1) return "";
   char text[64];

@@ -41,7 +41,7 @@ class IndexProgressMeter {
     Report();
   }
 
-  // From any thread.
+  // Whether to stop. May be called from any thread.
   bool Stopped() {
     if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
       if (now_.stage == IndexProgress::Stage::kCluster) {

@@ -201,8 +201,9 @@ class DocumentPrefill {
     return {};
   }
 
-  // To what is not in clusters. The output comes here where something is added to it, of the rest
-  // what sums of squares need.
+  // Lets the device attend to keys that are not in clusters. The output comes back to the host if
+  // attention to clusters is added to it; for other layers only the log-sum-exps come that sums of
+  // squares need.
   Status AttendOnDevice(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const bool is_windowed = config_.is_windowed(layer), adds_clusters = ReadsClusters(layer);
     const std::function<bool()> is_cancelled = [this] { return IsCancelled(); };
@@ -344,7 +345,7 @@ class DocumentPrefill {
   Activations activations_;
   std::unique_ptr<DevicePrefill> device_;  // nullptr: attention is here
   std::vector<uint32_t> visible_;  // [chunk tokens * group], from first_key_ on
-  // The same of windowed layers, from first_window_key_ on, and where each row's window begins.
+  // The same for windowed layers, from first_window_key_ on, and where each row's window begins.
   std::vector<uint32_t> window_visible_, window_first_;
   uint64_t first_window_key_ = 0;
   std::vector<double> cosines_;                // [chunk tokens]

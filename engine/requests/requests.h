@@ -102,7 +102,8 @@ struct IndexOptions {
   // exact.
   std::string prefill = "exact";
   double prefill_budget = 0.1;
-  // Also when it is there: a new generation, seen when it is ready. Everything is computed anew.
+  // Indexes also a document that is there: everything is computed anew, and the new generation is
+  // seen when it is ready.
   bool again = false;
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
@@ -256,7 +257,7 @@ struct AskOptions {
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
-  // The same of what the model thinks before it answers.
+  // Receives what the model thinks before it answers, in the same way.
   std::function<bool(std::string_view)> on_reasoning;
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.

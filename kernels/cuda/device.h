@@ -176,7 +176,8 @@ class CudaGraph {
     return *this;
   }
   ~CudaGraph();
-  // With the pointers and sizes it was recorded with; the buffers must be there still.
+  // Enqueues the recorded work again, with the pointers and sizes of the recording; the buffers
+  // must still be there.
   CudaStatus Launch(CudaStream& stream) const {
     if (handle_ != nullptr) return kernels_->launch_graph(stream.handle(), handle_);
     return {CudaCode::kInvalidArgument, "launch a graph", "none was recorded"};

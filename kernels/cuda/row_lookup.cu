@@ -466,7 +466,8 @@ __global__ __launch_bounds__(kRowThreads,
 
 // ---- What is left
 
-// By the last block of a head: of all groups, which other blocks wrote.
+// Finds a head's log-sum-exps of the tail, in the last block of the head, from the groups that all
+// blocks wrote.
 __device__ void StoreTailLses(const CudaRowLookupPass& pass, uint32_t head) {
   const uint32_t num_groups = pass.lookup.codes.most_groups;
   for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {

@@ -33,7 +33,7 @@ __device__ __forceinline__ ThreadRows RowsOf(uint32_t tile, uint32_t num_rows) {
   const uint32_t first = tile * kRowTile + threadIdx.x * kRowsPerThread;
   return {first, first < num_rows ? min(kRowsPerThread, num_rows - first) : 0};
 }
-// One access.
+// Loads four floats in one access.
 __device__ __forceinline__ void LoadFour(const float* from, float (&to)[kRowsPerThread]) {
   const float4 four = *reinterpret_cast<const float4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
@@ -94,7 +94,8 @@ __device__ __forceinline__ void AddStates(const float* maxima, const float* sums
   }
 }
 
-// To 0, by all blocks of a launch before those that count, of so many threads.
+// Clears words that a later launch counts in; all blocks of this launch take part, with so many
+// threads.
 __device__ __forceinline__ void ClearWords(uint32_t* words, uint32_t count, uint32_t block,
                                            uint32_t num_blocks) {
   for (uint32_t i = block * blockDim.x + threadIdx.x; i < count; i += num_blocks * blockDim.x) {

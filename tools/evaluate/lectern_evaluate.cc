@@ -44,7 +44,7 @@ struct Flags {
   std::string raw;
 };
 
-// That there is such a mode; `answers`: one that can answer.
+// Checks that there is such a mode; `answers`: one that can answer.
 tools::Check KnownMode(bool answers) {
   return [answers](const std::string& mode) { return CheckMode(mode, answers); };
 }
@@ -187,7 +187,7 @@ class DocumentEvaluation {
     return &kept->indexed();
   }
 
-  // The same where the selector of the whole document needs it.
+  // Returns the evicted document, if the selector of the whole document needs it.
   Result<const Document*> Evicted(const Method& method) {
     return HasEvictedTail(method.mode) ? Kept(method) : nullptr;
   }

@@ -189,7 +189,7 @@ struct Item {
   uint64_t prose = 0;           // of these neither boilerplate nor links
 };
 
-// Without recursion: a page may be as deep as it is long.
+// Lists the items that are shown, without recursion, because a page may be as deep as it is long.
 std::vector<Item> ShownItems(const GumboNode* body) {
   std::vector<Item> items;
   struct Open {

@@ -100,7 +100,8 @@ class Answering {
                                                           const std::string& session = {});
   static constexpr char kNewSession[] = "new";  // no id: those are hex digits
 
-  // As Engine::Open, but idle sessions go where there is no memory.
+  // Opens a document as Engine::Open does; if memory does not suffice, idle sessions are ended for
+  // it.
   api::Result<api::Session> Open(const std::string& document);
 
   // Returns the name of a document that is given by name or id; `document` itself where it has

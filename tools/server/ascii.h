@@ -15,7 +15,7 @@ inline std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Without the spaces and tabs at both ends.
+// Removes the spaces and tabs at both ends.
 inline std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};

@@ -136,7 +136,7 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
       .Check(tools::NumberBetween(1, 100000));
 }
 
-// That no other machine can reach.
+// Whether a host's name means this machine alone, so that no other machine can reach it.
 bool IsLoopback(const std::string& host) {
   in_addr address;
   return host == "localhost" || host == "::1" ||

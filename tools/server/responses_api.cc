@@ -217,7 +217,7 @@ class ResponseEvents {
   }
 
  private:
-  // Those that came since the last call; all of them stay in taken_.
+  // Takes the log-probabilities that came since the last call; all of them stay in taken_.
   Json::Array TakeLogprobs() {
     Json::Array more = logprobs_ ? logprobs_->Take() : Json::Array();
     taken_.insert(taken_.end(), more.begin(), more.end());
