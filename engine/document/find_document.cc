@@ -9,6 +9,7 @@
 namespace lectern {
 namespace {
 
+// More names than this would hide the message that lists them.
 constexpr size_t kMaxListed = 20;
 
 // The store's documents for messages: "it has "a", "b"", or "it has none".

@@ -150,6 +150,7 @@ Status DeviceAttention::FindLogits(const Args& args, const DeviceKv& rows,
 // Attends to chosen rows by way of the cache, as many rows at a time as it has slots. If there is
 // no cache, or if it would be filled anew again and again, rows are brought for this call alone.
 Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> parts) {
+  // A call that would fill the cache more often than this goes past it. Chosen without measurement.
   constexpr size_t kMostTurns = 8;
   entries_.clear();
   for (const Part& part : parts) {

@@ -40,6 +40,8 @@ class RowSlots {
   void Forget(uint32_t layer, uint32_t row);
 
  private:
+  // A slot keeps a row that is not found any more for at most so many turns of the hand. Chosen
+  // without measurement.
   static constexpr uint8_t kMostChances = 3;
   struct Slot {
     uint32_t layer = 0, row = kNone;

@@ -104,6 +104,7 @@ uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
 Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
 
 double TrialFlopsPerSecond(const Backend& backend) {
+  // A product of a prefill's shape in small: many rows, and a weight that fits a cache.
   constexpr size_t kRows = 128, kCols = 512;
   std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
   std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));

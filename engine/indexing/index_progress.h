@@ -58,6 +58,7 @@ class IndexProgressMeter {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // Well within the 250 ms that IndexOptions promises between two calls of the callback.
   static constexpr double kReportSeconds = 0.1;
   static double Seconds(Clock::time_point since) {
     return std::chrono::duration<double>(Clock::now() - since).count();

@@ -8,6 +8,7 @@
 namespace lectern {
 namespace {
 
+// Clusters are made anew after so much growth (prefill_clusters.h). Chosen without measurement.
 constexpr uint64_t kLeastGrowth = 8192;  // or an eighth
 constexpr uint32_t kNumLevels = 2;
 constexpr uint32_t kNumSinks = 4;

@@ -4,13 +4,13 @@
 // Fewer than two layers are read whole if the budget cannot pay for them beside the floors of the
 // other layers. If it cannot pay for one, all layers get equal shares: in a model of n layers that
 // happens below a budget of about 1 / n.
-// pay one, all layers are alike: of a model of n layers below a budget of about 1 / n.
 #include <numeric>
 
 #include "index/policies/policy.h"
 
 namespace lectern {
 
+// As in Quest (arXiv:2406.10774), whose lookup skips the first two layers.
 constexpr uint32_t kMostDense = 2;
 // Wanted so much more, a layer fills up before the others rise above their floors.
 constexpr double kFirst = 1e9;

@@ -49,8 +49,7 @@ Result<TensorFiles::File> OpenModelFile(Env& env, const std::string& path, Io io
 
 // `folder` holds model.safetensors, or model.safetensors.index.json with its files. A folder with
 // only pytorch_model*.bin or *.pt files is kUnsafeFormat, and the message says how to convert them.
-// kNotFound (param
-// "model") where files are missing, and the codes of ParseSafetensors.
+// kNotFound (param "model") where files are missing, and the codes of ParseSafetensors.
 Result<TensorFiles> OpenSafetensors(Env& env, const std::string& folder, Io io);
 
 }  // namespace lectern

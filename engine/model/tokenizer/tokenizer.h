@@ -62,10 +62,9 @@ class Tokenizer {
   virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
   // Encodes the beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control
-  // pieces such
-  // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.
-  // Where the normaliser removes white space, or bytes have no piece, the tokens beside them have
-  // these bytes; a text of nothing else has no tokens. kInvalidArgument: not UTF-8.
+  // pieces such as "<s>" in the text are ordinary characters: no control or unknown-control id
+  // comes back. Where the normaliser removes white space, or bytes have no piece, the tokens beside
+  // them have these bytes; a text of nothing else has no tokens. kInvalidArgument: not UTF-8.
   // kLimitExceeded: more than 16 MiB, or too many steps of an expression that the vocabulary
   // brings.
   Result<TokenizedText> Encode(std::string_view text) const;
@@ -73,8 +72,7 @@ class Tokenizer {
   Result<TokenizedText> EncodeContinuation(std::string_view text) const;
 
   // Returns the bytes that a token stands for in running text: "▁" as a space, byte pieces as their
-  // byte,
-  // control pieces as nothing.
+  // byte, control pieces as nothing.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
   virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
