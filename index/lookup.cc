@@ -14,7 +14,8 @@
 namespace lectern {
 namespace {
 
-// A quarter leaves most of the budget to rows. No measurement of other shares is on record.
+// The design gives lookup and tail at most a quarter, so that most of the budget is left to rows.
+// No measurement of other shares is on record.
 constexpr double kLookupShare = 0.25;  // share of the budget for centroids and their mean values
 // If all finest centroids cost less than this share, upper levels are not worth their bytes: then
 // 76 instead of 64 of 80 answers equalled exact mode's (8K tokens, budget 0.1).

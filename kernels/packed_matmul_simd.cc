@@ -217,7 +217,8 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
       group += kHead;
     }
     if constexpr (kRows == 1) {  // the hardware prefetcher stops at the end of a 4 KiB page
-      // One page and 512 bytes ahead: far enough to cross into the next page in time.
+      // One page and 512 bytes ahead: far enough to cross into the next page in time. A token of
+      // model M took 37.2 instead of 41.8 ms with it (tests/bench/RESULTS.md).
       constexpr size_t kAhead = 4608;
       for (size_t i = 0; i < PackedGroupBytes(kType); i += 64) {
         __builtin_prefetch(group + kAhead + i);
