@@ -373,6 +373,7 @@ void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user) 
   on_shard(&item, user);
 }
 
+// Hands a plan to the caller's function; the views are valid during the call.
 void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
   if (!on_plan) return;
   const auto array = [](const std::vector<double>& all) {

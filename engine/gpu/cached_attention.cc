@@ -53,6 +53,9 @@ Status DeviceAttention::AttendTail(const Args& args, const LookupArgs& lookup,
   return rows_attention_.Attend(args.query, means, ranges);
 }
 
+// Attends to the rows that stay on the device, or else brings them: whole stretches for this call
+// alone, chosen rows by way of the cache. A part that reaches beyond the exact rows without a
+// choice reads all.
 Status DeviceAttention::Attend(const Args& args, std::span<const Part> parts) {
   const WaitsForStream wait(*stream_);
   if (args.observed != nullptr) args.observed->clear();

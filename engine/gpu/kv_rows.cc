@@ -148,6 +148,8 @@ Status KvStaging::End(DeviceStream& stream) {
   return num_filled_ > 0 ? EnqueueRows(stream) : Status();
 }
 
+// Swaps the halves and enqueues the copy of the filled one: its keys, values and, for q8, scales go
+// behind the rows that were copied before.
 Status KvStaging::EnqueueRows(DeviceStream& stream) {
   LECTERN_RETURN_IF_ERROR(Turn(stream));
   const std::byte* const half = Filled();

@@ -470,6 +470,8 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                          {args, chosen_.data(), weights_.data(), num_chosen()}));
 }
 
+// Attends to the rows that the lookup listed (source 0) and, with a tail, to the mean values of the
+// groups, whose logits the lookup has found already (source 1).
 Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   const Part& part = parts_[kSelected];
   const DeviceCodes& codes = *layer.codes_use.codes();

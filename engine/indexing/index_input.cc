@@ -64,6 +64,8 @@ std::string Grouped(uint64_t number) {
   return text;
 }
 
+// Refuses a document that leaves no room in the model's positions for a question and a short
+// answer.
 Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
   constexpr char kWayOut[] =
       "; nothing is cut off: split the document or use a model with more positions";

@@ -254,6 +254,8 @@ class DocumentPrefill {
     return !cancelled;
   }
 
+  // Adds a chunk's squared attention to keys [first_key, last_key), a block of query rows at a
+  // time, so that buffers stay small.
   void SumSquaresOfKeys(uint32_t layer, uint32_t head, uint64_t begin, size_t num_tokens,
                         size_t first_key, size_t last_key, size_t slot) {
     const size_t group = config_.query_group(), rows = num_tokens * group;
